@@ -211,8 +211,8 @@ docs:
 # option sets. Needs root, an idle machine and about an hour. GUIDE=cookbook/git writes only the pages with that in their path.
 GUIDE ?= all
 guide: build
-	FSARENA_GUIDE=$(GUIDE) FSARENA_SHIPPED=$(abspath $(FSARENA)) $(CARGO) test --package fsarena --test it guide::write -- --nocapture
-	FSARENA_GUIDE=$(GUIDE) $(CARGO) test --package fsarena --bin fsarena tests::the_option_sets
+	FSARENA_GUIDE=$(GUIDE) FSARENA_SHIPPED=$(abspath $(FSARENA)) $(CARGO) test --package fsarena --test it guide::the_outputs -- --nocapture
+	FSARENA_GUIDE=$(GUIDE) $(CARGO) test --package fsarena --bin fsarena -- tests::the_option_sets tests::the_rounds_of_gates
 
 # The documentation of the code.
 doc:

@@ -138,7 +138,7 @@ mod variants {
 // ANCHOR: factor
 mod read_ahead {
     use fsarena_run::RunError;
-    use fsarena_run::axes::{Axis, CellSetup, LevelCheck, lacking};
+    use fsarena_run::axes::{Axis, CellSetup, LevelCheck};
     use fsarena_sys::{Error, attribute};
 
     /// The name in plans.
@@ -162,18 +162,18 @@ mod read_ahead {
     }
 
     fn check(check: &LevelCheck) -> Result<(), RunError> {
-        if check.variant.level(ID).is_empty() || check.kernel.path("sys/block").exists() {
+        if check.level().is_empty() || check.kernel.path("sys/block").exists() {
             return Ok(());
         }
-        Err(lacking(check, ID, "this machine has no /sys/block"))
+        Err(check.lacking("this machine has no /sys/block"))
     }
 
-    fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
-        for device in stage.devices {
+    fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
+        for device in setup.devices {
             let path = device.queue_path("read_ahead_kb");
             let former = std::fs::read_to_string(&path).unwrap_or_default();
             // `attribute::set` writes the undo step to the journal before it changes the attribute.
-            stage.done.keep(attribute::set(stage.journal, &path, stage.variant.level(ID), former.trim())?);
+            setup.done.keep(attribute::set(setup.journal, &path, setup.level(), former.trim())?);
         }
         Ok(())
     }

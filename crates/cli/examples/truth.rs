@@ -9,7 +9,7 @@
 
 use fsarena_core::observations::{Grid, dropped};
 use fsarena_core::{record::RunRecord, sample::Direction};
-use fsarena_report::document::{Cell, Document, Table, write_markdown};
+use fsarena_report::document::{Cell, Document, Table, markdown};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use fsarena_store::RunDir;
 use std::path::{Path, PathBuf};
@@ -157,7 +157,7 @@ fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
     let mut document = Document::default();
     document.table(table);
     document.list(summary(&orders));
-    write_markdown(&document, None, &mut std::io::stdout().lock())?;
+    markdown::write(&document, None, &mut std::io::stdout().lock())?;
     Ok(())
 }
 

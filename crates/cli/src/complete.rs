@@ -1,6 +1,6 @@
 //! Shell completion: completes the names that arguments accept, from the registries that `fsarena list` reads.
 
-use crate::{flags::Runs, output};
+use crate::flags::{Runs, flag_value};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
@@ -242,7 +242,7 @@ fn words() -> impl Iterator<Item = String> {
 /// The runs directory of the line that a shell completes; None outside of completion.
 fn runs_dir() -> Option<PathBuf> {
     words().next()?;
-    Some(output::flag_value("--runs", words()).map_or_else(Runs::default_dir, PathBuf::from))
+    Some(flag_value("--runs", words()).map_or_else(Runs::default_dir, PathBuf::from))
 }
 
 fn runs() -> Vec<Value> {

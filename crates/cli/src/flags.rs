@@ -1,12 +1,14 @@
 //! Flags that several commands share, and parsers for the values of flags.
 
-use crate::failure::Failure;
+use crate::failure::{Failure, usage};
 use bytesize::ByteSize;
-use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{ArgMatches, Args, Command, Error, FromArgMatches, ValueEnum, parser::ValueSource};
 use fsarena_core::average::Average;
+use fsarena_core::exit::ExitCode;
 use fsarena_core::{metric::METRICS, names::find, plan::limits, sample::Unit};
 use fsarena_run::config::Config;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,6 +61,19 @@ pub struct View {
     /// Print the whole report, not only what fits on a screen
     #[arg(long, help_heading = "Report")]
     pub full: bool,
+}
+
+/// The last value of a flag in these arguments, for use before clap parses them.
+pub fn flag_value(name: &str, args: impl Iterator<Item = String>) -> Option<String> {
+    let (mut args, mut last) = (args.take_while(|arg| arg != "--"), None);
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix(name) {
+            Some("") => last = args.next(),
+            Some(rest) => last = rest.strip_prefix('=').map(String::from).or(last),
+            None => {}
+        }
+    }
+    last
 }
 
 /// Makes a path absolute. Plans store absolute paths, because a run can be resumed or recovered in another directory.
@@ -128,14 +143,132 @@ pub fn known_metric(text: &str) -> Result<String, String> {
     Ok(found?.into())
 }
 
+/// `--exit-style`: the exit codes that the program which started fsarena understands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum ExitStyle {
+    /// The documented codes.
+    #[default]
+    Fsarena,
+    /// The codes of `git bisect run`: 0 for a good commit, 1 for a bad one, 125 to skip it, 128 to stop the bisection.
+    Bisect,
+}
+
+impl ExitStyle {
+    /// The style that the arguments choose. They are read before clap parses them, because a wrong command line must not end in
+    /// the code of a bad commit. So a misspelled style counts as [`ExitStyle::Bisect`]: clap then refuses it with 128.
+    pub fn of_args(args: impl Iterator<Item = OsString>) -> ExitStyle {
+        let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
+        let Some(value) = flag_value("--exit-style", args) else { return ExitStyle::default() };
+        ExitStyle::from_str(&value, false).unwrap_or(ExitStyle::Bisect)
+    }
+
+    /// The code for the operating system.
+    pub fn code(self, code: ExitCode) -> u8 {
+        match (self, code) {
+            (ExitStyle::Fsarena, code) => code.code(),
+            (ExitStyle::Bisect, ExitCode::Done) => 0,
+            (ExitStyle::Bisect, ExitCode::Refuted) => 1,
+            (ExitStyle::Bisect, ExitCode::Inconclusive) => 125,
+            // git stops at codes from 128 on.
+            (ExitStyle::Bisect, _) => 128,
+        }
+    }
+}
+
+/// The flags and arguments that the user wrote on the command line, without values from defaults, the environment or the config
+/// file.
+#[derive(Debug)]
+pub struct ExplicitFlags(ArgMatches);
+
+impl ExplicitFlags {
+    /// The first of these flags that is on the command line, in the form `--max-rounds`; None if none is.
+    ///
+    /// # Panics
+    /// In debug builds, if the command has no argument of that name.
+    pub fn first_of(&self, names: &[&str]) -> Option<String> {
+        let given = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
+        given.map(|name| format!("--{}", name.replace('_', "-")))
+    }
+
+    /// The positions of the values of a flag or argument on the command line, in order; empty if the command line does not have
+    /// it.
+    ///
+    /// # Panics
+    /// In debug builds, if the command has no argument of that name.
+    pub fn places(&self, name: &str) -> Vec<usize> {
+        let given = self.0.value_source(name) == Some(ValueSource::CommandLine);
+        self.0.indices_of(name).filter(|_| given).into_iter().flatten().collect()
+    }
+
+    /// Refuses the first of these flags that is on the command line, with the reason.
+    pub fn refuse(&self, names: &[&str], why: &str) -> Result<(), Failure> {
+        self.first_of(names).map_or(Ok(()), |flag| usage(format!("{flag}: {why}")))
+    }
+}
+
+impl FromArgMatches for ExplicitFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ExplicitFlags, Error> {
+        Ok(ExplicitFlags(matches.clone()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = ExplicitFlags::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ExplicitFlags {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Cli;
+    use crate::commands::{ab, advise, bisect};
+    use clap::CommandFactory;
 
     #[test]
     fn a_plain_number_is_seconds() {
         let seconds = |text: &str| time(text).map(|time| time.as_secs_f64());
         assert_eq!(["10", "0.7", "10s", "500ms"].map(|text| seconds(text).unwrap()), [10.0, 0.7, 10.0, 0.5]);
         assert!(["soon", "-1", "nan", "inf", "1e18", "1000years"].iter().all(|text| seconds(text).is_err()));
+    }
+
+    #[test]
+    fn the_style_is_read_from_the_arguments_before_the_command() {
+        let style = |text: &str| ExitStyle::of_args(text.split(' ').map(OsString::from));
+        assert_eq!(style("fsarena ab --exit-style bisect --a x"), ExitStyle::Bisect);
+        assert_eq!(style("fsarena ab --exit-style=bisect --nonsense"), ExitStyle::Bisect);
+        assert_eq!(style("fsarena ab -- x --exit-style bisect"), ExitStyle::Fsarena);
+        assert_eq!(style("fsarena ab --exit-style fsarena"), ExitStyle::Fsarena);
+        assert_eq!(style("fsarena ab --exit-style bisct"), ExitStyle::Bisect);
+    }
+
+    #[test]
+    fn codes_of_git_bisect_run() {
+        use ExitCode::{Done, Inconclusive, Internal, Missing, Refused, Refuted, Usage};
+        let all = [Done, Internal, Usage, Refuted, Inconclusive, Refused, Missing];
+        assert_eq!(all.map(|code| ExitStyle::Bisect.code(code)), [0, 128, 128, 1, 125, 128, 128]);
+        assert_eq!(all.map(|code| ExitStyle::Fsarena.code(code)), [0, 1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn every_refused_name_is_a_flag_of_its_command() {
+        let cli = Cli::command();
+        let of_advice: Vec<&str> = advise::REFUSED.split(' ').collect();
+        let of_bisect: Vec<&str> = bisect::REFUSED.split(' ').collect();
+        for (command, names) in [("ab", &ab::OF_SIDES[..]), ("advise", &of_advice), ("bisect", &of_bisect)] {
+            let command = cli.find_subcommand(command).unwrap();
+            for name in names {
+                assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");
+            }
+        }
     }
 }

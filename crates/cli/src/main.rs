@@ -6,8 +6,6 @@ mod complete;
 #[cfg(test)]
 #[allow(dead_code)] // The integration tests use its other functions.
 mod doc_pages;
-mod exit_style;
-mod explicit_flags;
 mod failure;
 mod flags;
 mod output;
@@ -21,7 +19,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 use clap_complete::CompleteEnv;
 use commands::load::fio_options;
-use exit_style::ExitStyle;
+use flags::ExitStyle;
 use fsarena_core::{exit::ExitCode, safe};
 use fsarena_run::config::Config;
 use fsarena_sys::program;

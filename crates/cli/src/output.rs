@@ -2,7 +2,7 @@
 //! terminal.
 
 use crate::failure::{Failure, Outcome, printing};
-use crate::flags::ListFormat;
+use crate::flags::{ListFormat, flag_value};
 use crate::terminal::rows::table;
 use anstream::AutoStream;
 use clap::{ColorChoice, ValueEnum};
@@ -88,19 +88,6 @@ pub fn choose_color(args: impl Iterator<Item = OsString>, configured: Option<Set
         Err(_) => return,
     };
     choice.write_global();
-}
-
-/// The last value of a flag in these arguments, for use before clap parses them.
-pub fn flag_value(name: &str, args: impl Iterator<Item = String>) -> Option<String> {
-    let (mut args, mut last) = (args.take_while(|arg| arg != "--"), None);
-    while let Some(arg) = args.next() {
-        match arg.strip_prefix(name) {
-            Some("") => last = args.next(),
-            Some(rest) => last = rest.strip_prefix('=').map(String::from).or(last),
-            None => {}
-        }
-    }
-    last
 }
 
 #[cfg(test)]

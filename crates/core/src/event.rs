@@ -143,8 +143,8 @@ impl Note {
         Note { kind, variant: None, task: None, text: text.into(), fix: None }
     }
 
-    /// Whether it is a remark on the whole run with something for the user to do.
-    pub fn asks_the_user(&self) -> bool {
+    /// Whether it is a remark on the whole run that advises the user to do something.
+    pub fn is_advice(&self) -> bool {
         self.kind == NoteKind::Remark && self.fix.is_some() && self.task.is_none()
     }
 
@@ -374,7 +374,7 @@ pub struct TreeDigest {
 pub struct LeftTree {
     /// Their names and contents.
     pub tree: TreeDigest,
-    /// A digest of the places of their extents on the device; None where the kernel does not report them.
+    /// A digest of the places of their extents on the device; None if the kernel does not report them.
     pub layout: Option<String>,
 }
 

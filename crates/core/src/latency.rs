@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Significant bits of a stored latency. Rounding up to them adds at most 1/128.
 const BITS: u32 = 8;
 
-/// A histogram: pairs of a latency in nanoseconds and a count, ascending. Similar latencies (under 1% apart) share an entry, which
-/// has the largest latency of its range, as in HdrHistogram.
+/// A histogram: pairs of a latency in nanoseconds and a count, ascending. Similar latencies (under 1% apart) share an entry,
+/// which has the largest latency of its range, as in HdrHistogram.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Latencies(Vec<(u64, u64)>);

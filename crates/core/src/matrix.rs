@@ -49,8 +49,8 @@ fn too_many_tasks(plan: &Plan) -> Option<String> {
     })
 }
 
-/// The variants of a plan: those it names, or every combination of the levels of its factors, each followed by its copies with the
-/// levels that are compared one at a time.
+/// The variants of a plan: those it names, or every combination of the levels of its factors, each followed by its copies with
+/// the levels that are compared one at a time.
 pub fn expand(plan: &Plan) -> Vec<Variant> {
     if !plan.variants.is_empty() {
         return plan.variants.clone();
@@ -209,9 +209,9 @@ pub fn with_mode(
 /// Levels of factors by the names of the factors.
 type Levels = BTreeMap<String, Vec<String>>;
 
-/// Adds the levels that are compared one at a time: returns each plain variant, followed by one copy for each level of `vary` that
-/// it does not have itself. A copy differs from its plain variant in that level only. Stops one variant beyond the limit of a
-/// plan.
+/// Adds the levels that are compared one at a time: returns each plain variant, followed by one copy for each level of `vary`
+/// that it does not have itself. A copy differs from its plain variant in that level only. Stops one variant beyond the limit of
+/// a plan.
 pub fn add_one_at_a_time(plain: Vec<Variant>, vary: &Levels) -> Vec<Variant> {
     let mut variants = vec![];
     for plain in plain {

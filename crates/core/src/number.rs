@@ -92,7 +92,7 @@ pub fn with_unit(value: f64, unit: Unit) -> String {
     let whole = scale.per == 1.0
         && value.fract() == 0.0
         && !matches!(unit, Unit::Seconds | Unit::Percent | Unit::Ratio);
-    scale.said(if whole { with_minus(&value.to_string()) } else { three(value) })
+    scale.with_symbol(if whole { with_minus(&value.to_string()) } else { three(value) })
 }
 
 /// Formats the ends of an interval in the same multiple of the unit: `738 MB/s` and `1160 MB/s`. If one is at least a thousand
@@ -102,7 +102,7 @@ pub fn ends(low: f64, high: f64, unit: Unit) -> (String, String) {
     if low > 0.0 && high / low >= 1000.0 {
         return (with_unit(low, unit), with_unit(high, unit));
     }
-    (scale.said(three(low / scale.per)), scale.said(three(high / scale.per)))
+    (scale.with_symbol(three(low / scale.per)), scale.with_symbol(three(high / scale.per)))
 }
 
 /// A multiple of a unit.
@@ -134,7 +134,7 @@ impl Scale {
     }
 
     /// Appends the symbol to a formatted number.
-    pub fn said(&self, number: String) -> String {
+    pub fn with_symbol(&self, number: String) -> String {
         match self.symbol.as_str() {
             "" => number,
             "%" | "×" => format!("{number}{}", self.symbol),

@@ -235,7 +235,7 @@ impl Published {
     /// The total of a metric for one variant over the tasks of [`Published::work`]. None if the variant lacks a task, or the
     /// metric has no total.
     pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
-        self.spec(metric)?.over.tasks.of(self.of_work(variant, metric)?)
+        self.spec(metric)?.over.tasks.combine(self.of_work(variant, metric)?)
     }
 
     /// The definition of a metric: fsarena's own if the author uses the same unit, else the defaults of the author's unit.

@@ -64,7 +64,7 @@ pub struct SeriesTable {
     pub row: Vec<u32>,
     /// The points of all samples; the points of each sample are in the order of time.
     pub points: Vec<Point>,
-    /// The number of points in the store that this table leaves out (whole rounds of them), because there are too many.
+    /// The number of stored points that this table leaves out, because there are too many. It leaves out whole rounds.
     pub left_out: u64,
 }
 

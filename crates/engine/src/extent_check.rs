@@ -4,8 +4,8 @@
 //! written. Inline data is in the inode, and compressed data is smaller on the device. FIEMAP reports all of these; without
 //! FIEMAP, SEEK_HOLE at least reports holes.
 
-use super::error::{EngineError, Result};
-use super::{files::Files, job::Allow};
+use crate::error::{EngineError, Result};
+use crate::{files::Files, job::Allow};
 use fsarena_sys::extents::{ENCODED, ENCRYPTED, Extent, INLINE, SHARED, TAIL, UNWRITTEN, extents_of};
 use rustix::{fs::SeekFrom, io::Errno};
 use serde::Serialize;
@@ -134,7 +134,7 @@ fn count_ranges(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use super::{super::files::FileSpec, super::job::Content};
+    use crate::{files::FileSpec, job::Content};
     use fsarena_sys::extents::LAST;
 
     fn extent(logical: u64, length: u64, flags: u32) -> Extent {

@@ -16,8 +16,8 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 /// The quantiles for these shares, which must ascend. Finds all of them in one pass over the 25,000 buckets.
-pub fn quantiles<const N: usize>(of: &Histogram<u64>, shares: [f64; N]) -> [u64; N] {
-    let mut found = of.value_at_quantiles(shares);
+pub fn quantiles<const N: usize>(histogram: &Histogram<u64>, shares: [f64; N]) -> [u64; N] {
+    let mut found = histogram.value_at_quantiles(shares);
     shares.map(|_| found.next().expect("the shares ascend"))
 }
 
@@ -27,8 +27,8 @@ pub fn sparse(histogram: &Histogram<u64>) -> SparseHistogram {
 }
 
 /// Converts a histogram to the counts that a run stores.
-pub fn latencies(of: &Histogram<u64>) -> fsarena_core::latency::Latencies {
-    fsarena_core::latency::Latencies::new(sparse(of))
+pub fn latencies(histogram: &Histogram<u64>) -> fsarena_core::latency::Latencies {
+    fsarena_core::latency::Latencies::new(sparse(histogram))
 }
 
 /// The length of the list at which its latencies are moved into the histogram.

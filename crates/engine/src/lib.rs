@@ -51,7 +51,7 @@ pub use job::{
     Allow, Arrivals, Bound, Content, Durability, Engine, LoadJob, Mixing, Open, Pattern, Rate, SyncCall,
     SyncEvery, UringUse, Warmup,
 };
-pub use outcome::{Fairness, FeaturesUsed, LoadOutcome, OpStats, jain};
+pub use outcome::{Fairness, LoadOutcome, OpStats, jain};
 pub use stream::Offsets;
 pub use tally::Interval;
 
@@ -84,8 +84,7 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
         rate: job.rate,
     };
     let mut outcome = LoadOutcome::measure(&drive, &load, calibration, on_interval)?;
-    let ring = load.ring_use.into_inner().expect("no thread panics while it holds this lock");
-    outcome.used = FeaturesUsed { ring, extent_check };
+    outcome.extent_check = extent_check;
     outcome.verified_blocks = load.verified.into_inner();
     Ok(outcome)
 }

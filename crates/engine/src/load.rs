@@ -2,13 +2,13 @@
 
 use crate::buffers::{Filler, IoBuffers};
 use crate::error::{EngineError, Result};
-use crate::job::{LoadJob, UringUse};
+use crate::job::LoadJob;
 use crate::stream::{Op, PlannedOp, Stream};
 use crate::verify::{Identity, check_block};
 use crate::{device::Mappings, files::Layout, ring::Ring, schedule::Schedule};
 use fsarena_core::schedule::mix;
 use rustix::{fd::BorrowedFd, io::Errno};
-use std::{path::PathBuf, sync::Mutex, sync::atomic::AtomicU64};
+use std::{path::PathBuf, sync::atomic::AtomicU64};
 
 /// A load on files: the state that all workers share.
 pub struct Load<'a> {
@@ -24,8 +24,6 @@ pub struct Load<'a> {
     pub mappings: Option<&'a Mappings<'a>>,
     /// Numbers the events of all threads, if [`LoadJob::sync_every`] counts over all threads.
     pub counter: AtomicU64,
-    /// The io_uring features in use, once a worker has set up its ring.
-    pub ring_use: Mutex<Option<UringUse>>,
     /// Number of blocks that workers verified.
     pub verified: AtomicU64,
 }
@@ -58,7 +56,7 @@ impl<'a> Load<'a> {
         mappings: Option<&'a Mappings<'a>>,
     ) -> Load<'a> {
         let (counter, verified) = (AtomicU64::new(0), AtomicU64::new(0));
-        Load { job, layout, paths, files, mappings, counter, ring_use: Mutex::new(None), verified }
+        Load { job, layout, paths, files, mappings, counter, verified }
     }
 
     /// Creates the state of a worker; it opens no files.

@@ -2,7 +2,7 @@
 
 use crate::drive::{self, Collected, DriveSettings, Work};
 use crate::histogram::{histogram, latencies};
-use crate::job::{Bound, UringUse, Warmup};
+use crate::job::{Bound, Warmup};
 use crate::tally::{self, FinishedInterval, Interval, OnInterval, lanes};
 use crate::{calibrate::Calibration, error::Result, extent_check::ExtentCheck, series};
 use fsarena_core::{metric::CLIENT_BOUND, sample::TaskOutput, series::Point};
@@ -34,15 +34,6 @@ pub struct Fairness {
     pub most: u64,
     /// [`jain`]'s index over the operations of all threads.
     pub jain: f64,
-}
-
-/// The features of the machine that the load used.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct FeaturesUsed {
-    /// The io_uring features, if the load used io_uring.
-    pub ring: Option<UringUse>,
-    /// The result of the extent check; None if the load recreated the files or does not use files.
-    pub extent_check: Option<ExtentCheck>,
 }
 
 /// The results of a load, without its warm-up.
@@ -81,8 +72,8 @@ pub struct LoadOutcome {
     pub client_bound: bool,
     /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
-    /// The features of the machine that the load used.
-    pub used: FeaturesUsed,
+    /// The result of the extent check; None if the load recreated the files or does not use files.
+    pub extent_check: Option<ExtentCheck>,
     /// The intended operations per second of an open loop; None for a closed loop.
     pub intended_per_s: Option<f64>,
 }
@@ -132,7 +123,7 @@ impl LoadOutcome {
             client_share,
             client_bound: client_share > CLIENT_BOUND,
             verified_blocks: 0,
-            used: FeaturesUsed::default(),
+            extent_check: None,
             intended_per_s: drive.rate.map(|rate| rate.per_s),
             intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
         })

@@ -208,22 +208,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_switched_off_is_not_used() {
-        let job = LoadJob {
-            depth: 4,
-            engine: crate::job::Engine::IoUring,
-            uring: UringUse { fixed_buffers: false, fixed_files: false, ..allow([false; 3]) },
-            ..LoadJob::default()
-        };
-        let mut slots = IoBuffers::new(4, 4096, job.open.direct).unwrap();
-        match Ring::new(&job, &[], &mut slots) {
-            Ok(ring) => {
-                let used = ring.in_use;
-                assert!(!used.single_issuer && !used.defer_taskrun && !used.coop_taskrun);
-                assert!(!used.fixed_files && !used.fixed_buffers);
+    fn a_ring_uses_only_allowed_features() {
+        for bits in 0..32u8 {
+            let bit = |at: u8| bits >> at & 1 == 1;
+            let (fixed_files, fixed_buffers) = (bit(3), bit(4));
+            let uring = UringUse { fixed_files, fixed_buffers, ..allow([0, 1, 2].map(bit)) };
+            let job = LoadJob { depth: 4, engine: crate::job::Engine::IoUring, uring, ..LoadJob::default() };
+            let mut slots = IoBuffers::new(4, 4096, job.open.direct).unwrap();
+            match Ring::new(&job, &[], &mut slots) {
+                Ok(Ring { in_use, .. }) => {
+                    assert!(!in_use.defer_taskrun || uring.defer_taskrun && uring.single_issuer);
+                    assert!(!in_use.coop_taskrun || uring.coop_taskrun);
+                    assert!(!in_use.fixed_files || uring.fixed_files);
+                    assert!(!in_use.fixed_buffers || uring.fixed_buffers);
+                }
+                // Without io_uring, the error explains what to do instead.
+                Err(error) => assert!(error.to_string().contains("use the sync engine"), "{error}"),
             }
-            // Without io_uring, the error explains what to do instead.
-            Err(error) => assert!(error.to_string().contains("use the sync engine"), "{error}"),
         }
     }
 }

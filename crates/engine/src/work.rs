@@ -49,9 +49,7 @@ impl<'a> Work<'a> for Load<'_> {
             (worker.verifier.first, worker.verifier.generations) = (own.start, generations);
         }
         if self.job.engine == Engine::IoUring {
-            let ring = Ring::new(self.job, self.files, &mut worker.slots)?;
-            *self.ring_use.lock().expect("nothing panics with it") = Some(ring.in_use);
-            worker.ring = Some(ring);
+            worker.ring = Some(Ring::new(self.job, self.files, &mut worker.slots)?);
         }
         Ok(worker)
     }

@@ -250,7 +250,7 @@ pub struct JournalDef {
     /// The arguments of mkfs that name the journal device.
     pub mkfs: &'static [&'static str],
     /// Whether mkfs accepts a file as the journal. If it accepts only block devices, fsarena joins a file after mkfs
-    /// (`external::join_journal`).
+    /// (`external_journal::join_journal`).
     pub files: bool,
     /// The mount option that names the journal device; empty if the filesystem has no such option.
     pub mount: &'static str,

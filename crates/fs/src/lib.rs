@@ -5,13 +5,13 @@ pub mod available;
 pub mod def;
 pub mod device_copy;
 mod error;
-pub mod external;
+pub mod external_journal;
 pub mod fairness;
 pub mod filesystems;
 pub mod grammar;
-mod lazy;
+mod lazy_init;
 pub mod lifecycle;
 pub mod safety;
-pub mod written;
+mod written_log;
 
 pub use error::Error;

@@ -1,7 +1,7 @@
 //! Making, describing and mounting a filesystem. Only a [`ScratchDevice`] can be formatted or mounted here.
 
 use crate::def::{Contents, FsDef, PoolDef};
-use crate::{Error, available::to_install, external, grammar, safety::ScratchDevice};
+use crate::{Error, available::to_install, external_journal, grammar, safety::ScratchDevice};
 use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::device::{ExternalJournal, Raid, parse_journal, parse_raid};
@@ -231,7 +231,7 @@ pub fn format<'a>(
     if let Some((journal, device)) = journal {
         make_journal(journal.make, device, options, log)?;
         if joined_later.is_some() {
-            external::match_block_size(&mut words, journal.make.unwrap_or_default());
+            external_journal::match_block_size(&mut words, journal.make.unwrap_or_default());
         } else {
             let path = device.path().to_string_lossy();
             words.extend(journal.mkfs.iter().map(|arg| arg.replace("{}", &path)));
@@ -244,7 +244,7 @@ pub fn format<'a>(
     let argv = argv.writes_only(devices.all().map(ScratchDevice::path));
     let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
     if let Some((_, device)) = joined_later {
-        external::join_journal(devices.first(), device.path(), log)?;
+        external_journal::join_journal(devices.first(), device.path(), log)?;
     }
     for device in devices.all() {
         device.note_written()?;

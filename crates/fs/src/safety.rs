@@ -13,8 +13,8 @@ use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, zram::Zram};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use crate::written::WrittenLog;
-use crate::written::{Samples, signatures};
+pub use crate::written_log::WrittenLog;
+use crate::written_log::{Samples, signatures};
 pub use checks::check_image_path;
 
 use checks::{check_content, check_exclusive, check_name, check_unused};

@@ -1,10 +1,14 @@
-//! Targets for published figures, loadfiles of dbench, and the output of the benchmark programs that workloads run.
+//! Targets for files of other programs: published figures, samples and curves, job files of fio, loadfiles of dbench, and the
+//! output of benchmark programs.
 
 use crate::support::{self, assert_sensible};
 use fsarena_core::{published, scale::Scale, setting::Settings};
 use fsarena_load::dbench::{Program, loadfile};
+use fsarena_load::fio::{JobFile, Surroundings, looks_like_job_file};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::{task::Action, workloads};
+use fsarena_report::{compare::compare_samples, import, scaling};
+use std::{io, path::Path};
 
 /// Parses published figures, and checks that all are finite.
 pub fn published(bytes: &[u8]) {
@@ -46,5 +50,79 @@ pub fn tools(bytes: &[u8]) {
             Err(error) => assert_sensible(&error, bytes),
             Ok(output) => assert!(output.readings.0.values().all(|value| value.is_finite()), "{output:?}"),
         }
+    }
+}
+
+/// Imports figures in a format, or with `None` in the format that the importer detects, and checks that all are finite.
+pub fn samples(bytes: &[u8], format: Option<&str>) {
+    match import::parse("a file", bytes, format) {
+        Err(error) => assert_sensible(&error, bytes),
+        Ok(samples) => {
+            let mut values = samples.series.iter().flat_map(|series| &series.values);
+            assert!(values.clone().next().is_some() && values.all(|value| value.is_finite()));
+            for mean in
+                samples.series.iter().flat_map(|series| &series.rounds).flat_map(|rounds| rounds.values())
+            {
+                assert!(mean.is_finite(), "the mean of a round");
+            }
+            let _ = compare_samples(&samples, &samples, None, 0.01);
+        }
+    }
+}
+
+/// Reads a file of scaling curves, and checks that no number is infinite.
+pub fn curves(bytes: &[u8]) {
+    match scaling::file::read("curves.csv", bytes) {
+        Err(error) => assert_sensible(&error, bytes),
+        Ok(curves) => {
+            for curve in curves.series {
+                // NaN is allowed: it stands for a round without a figure.
+                assert!(!curve.n.iter().chain(curve.x.iter().flatten()).any(|number| number.is_infinite()));
+            }
+        }
+    }
+}
+
+/// Options whose values would run a program, load code, or read a trace.
+const FORBIDDEN: [&str; 6] = ["exec_", "read_iolog", "opendir", "ioscheduler", "profile", "cgroup"];
+/// The beginnings of options whose values are names of files.
+const OF_FILES: [&str; 6] = ["filename", "directory", "write_bw", "write_lat", "write_iops", "write_hist"];
+
+/// Reads the input as a job file that includes itself once, with every variable set. What is accepted must read back equal,
+/// line by line as fio reads lines, and must name no file outside of the working directory.
+pub fn job_file(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let _ = looks_like_job_file(text);
+    let first_line = text.lines().next().unwrap_or_default().to_string();
+    let read = |path: &Path| match path.ends_with("include.fio") {
+        true => Ok(first_line.clone()),
+        false => Err(io::ErrorKind::NotFound.into()),
+    };
+    let variable = |name: &str| Some(if name.starts_with('$') { "4".into() } else { name.to_string() });
+    let around = Surroundings { read: &read, variable: &variable };
+    let file = match JobFile::read(Path::new("a.fio"), text, &around) {
+        Ok(file) => file,
+        Err(error) => return assert_sensible(&error, bytes),
+    };
+    let plain = file.text();
+    assert_eq!(JobFile::parse("a.fio", &plain).expect("what is accepted is accepted again").text(), plain);
+    for line in plain.lines() {
+        // fio reads lines of up to 4096 bytes.
+        assert!(line.len() < 4095 && !line.contains("${") && !line.contains([';', '#']), "{line:?}");
+        if line.starts_with('[') {
+            assert!(!line.contains('/') || line.starts_with("[global"), "{line:?}");
+            continue;
+        }
+        let (name, value) = line.split_once('=').unwrap_or((line, ""));
+        assert!(!FORBIDDEN.iter().any(|forbidden| name.starts_with(forbidden)), "{line:?}");
+        if OF_FILES.iter().any(|files| name.starts_with(files)) {
+            let leaves = |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
+            assert!(!value.split(':').any(|path| leaves(path.trim())), "{line:?}");
+        }
+        assert!(name != "ioengine" || !value.contains([':', '/']), "{line:?}");
+    }
+    for job in file.jobs() {
+        let _ =
+            (job.files().map_err(|error| assert_sensible(&error, bytes)), job.durability(), job.summary());
     }
 }

@@ -1,9 +1,15 @@
-//! Targets for guests: kernel images, modules, names of kernel releases, recordings of writes, and the last lines of a console.
+//! Targets for guests and agents: their requests and lines, kernel images, modules, names of kernel releases, recordings of
+//! writes, and the last lines of a console.
 
 use crate::support::{self, assert_sensible};
+use fsarena_guest::config::GuestConfig;
 use fsarena_guest::debian::{by_version, flavour_of, is_version};
 use fsarena_guest::writes::{Later, replay};
 use fsarena_guest::{launch::LastWords, modules::Modules, vmlinux};
+use fsarena_run::protocol::{Guest, Line, Request};
+use fsarena_sys::process_output;
+use serde::{Serialize, de::DeserializeOwned};
+use std::io::Cursor;
 use std::path::Path;
 
 /// Reads the last lines of a console, and checks that they are few and have no control characters.
@@ -60,5 +66,34 @@ pub fn releases(bytes: &[u8]) {
         assert!(is_version(a, a), "{a}");
         let _ = flavour_of(a);
         assert!(names[at..].iter().all(|b| by_version(a, b).is_le() && by_version(b, a).is_ge()), "{a}");
+    }
+}
+
+/// Parses the input as each kind of request.
+pub fn request(bytes: &[u8]) {
+    round_trip::<Request>(bytes);
+    round_trip::<Guest>(bytes);
+    round_trip::<GuestConfig>(bytes);
+}
+
+/// Parses each line of the input as an agent's line.
+pub fn agent_lines(bytes: &[u8]) {
+    for line in process_output::lines(Cursor::new(bytes.to_vec())) {
+        round_trip::<Line>(line.as_bytes());
+        // The message quotes a long line only in part, so that it may not be longer than for a line of 200 bytes.
+        let _ = Line::read(&line)
+            .map_err(|error| assert_sensible(&error, &line.as_bytes()[..line.len().min(200)]));
+    }
+}
+
+/// Checks that a parsed value has the same JSON after it was written and parsed again.
+fn round_trip<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    match serde_json::from_slice::<T>(bytes) {
+        Err(error) => assert_sensible(&error, bytes),
+        Ok(value) => {
+            let text = serde_json::to_string(&value).expect("it is JSON");
+            let again: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+            assert_eq!(serde_json::to_string(&again).expect("it is JSON"), text);
+        }
     }
 }

@@ -4,12 +4,8 @@
 //! A target has one line in [`TARGETS`], and a folder of its name in `corpus/` with small real inputs. It fails if the
 //! parser panics or takes too long, or if it accepts a value that a simple check refuses.
 
-mod agent;
-mod bundle;
-mod fio;
 mod formats;
 mod guest;
-mod import;
 mod plan;
 mod store;
 mod stored;
@@ -30,30 +26,30 @@ pub const TARGETS: &[Target] = &[
     ("plan", plan::plan),
     ("claim", plan::claim),
     ("options", plan::options),
-    ("import-csv", |bytes| import::samples(bytes, Some("csv"))),
-    ("import-dbench", |bytes| import::samples(bytes, Some("dbench"))),
-    ("import-fio", |bytes| import::samples(bytes, Some("fio"))),
-    ("import-gobench", |bytes| import::samples(bytes, Some("gobench"))),
-    ("import-hyperfine", |bytes| import::samples(bytes, Some("hyperfine"))),
-    ("import-ior", |bytes| import::samples(bytes, Some("ior"))),
-    ("import-mdtest", |bytes| import::samples(bytes, Some("mdtest"))),
-    ("import-sysbench", |bytes| import::samples(bytes, Some("sysbench"))),
-    ("import-any", |bytes| import::samples(bytes, None)),
-    ("curves", import::curves),
+    ("import-csv", |bytes| formats::samples(bytes, Some("csv"))),
+    ("import-dbench", |bytes| formats::samples(bytes, Some("dbench"))),
+    ("import-fio", |bytes| formats::samples(bytes, Some("fio"))),
+    ("import-gobench", |bytes| formats::samples(bytes, Some("gobench"))),
+    ("import-hyperfine", |bytes| formats::samples(bytes, Some("hyperfine"))),
+    ("import-ior", |bytes| formats::samples(bytes, Some("ior"))),
+    ("import-mdtest", |bytes| formats::samples(bytes, Some("mdtest"))),
+    ("import-sysbench", |bytes| formats::samples(bytes, Some("sysbench"))),
+    ("import-any", |bytes| formats::samples(bytes, None)),
+    ("curves", formats::curves),
     ("published", formats::published),
-    ("fio-job-file", fio::job_file),
+    ("fio-job-file", formats::job_file),
     ("loadfile", formats::loadfile),
     ("tools", formats::tools),
     ("events", store::events),
     ("store", store::database),
-    ("bundle", bundle::bundle),
+    ("bundle", store::bundle),
     ("stored-plan", stored::plan),
     ("stored-values", stored::values),
     ("serve", web::serve),
     ("counters", web::counters),
     ("squid", web::squid),
-    ("agent-request", agent::request),
-    ("agent-lines", agent::lines),
+    ("agent-request", guest::request),
+    ("agent-lines", guest::agent_lines),
     ("console", guest::console),
     ("kernel", guest::kernel),
     ("modules", guest::modules),

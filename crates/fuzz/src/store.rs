@@ -1,11 +1,15 @@
-//! Targets for stored runs: the database and the log of events.
+//! Targets for stored runs: the database, the log of events, and bundles that come from elsewhere.
 
 use crate::support::{self, assert_sensible};
 use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use fsarena_report::live::{Intervals, RunView};
 use fsarena_report::report::{self, ReportOptions};
+use fsarena_store::Error;
+use fsarena_store::archive::{Limits, extract, files_below};
 use fsarena_store::{Events, RunDir};
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::sync::OnceLock;
+use std::{fs, path::Path};
 
 /// The plan of the run.
 const PLAN: &str = include_str!("../plan.toml");
@@ -31,7 +35,7 @@ fn run() -> &'static RunDir {
 pub fn events(bytes: &[u8]) {
     std::fs::write(run().event_log(), bytes).expect("a file");
     let plan: Plan = toml::from_str(PLAN).expect("a plan");
-    let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), Intervals::of("elapsed"));
+    let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), Intervals::new("elapsed"));
     let mut log = Events::of(run());
     loop {
         let events = log.next(BATCH).expect("a log");
@@ -46,7 +50,7 @@ pub fn events(bytes: &[u8]) {
             serde_json::from_str::<fsarena_store::TimedEvent>(&again).expect("an event as it is written");
         }
     }
-    serde_json::to_string(&RunView::of(&state, &intervals)).expect("a view is JSON");
+    serde_json::to_string(&RunView::new(&state, &intervals)).expect("a view is JSON");
 }
 
 /// Reads a damaged database, and makes a report of what could be read.
@@ -61,4 +65,61 @@ pub fn database(bytes: &[u8]) {
         }
         Ok(_) => {}
     }
+}
+
+/// Limits that small inputs can reach.
+const LIMITS: Limits = Limits { members: 16, bytes: 1 << 20, ratio: 20, free_bytes: 64 << 10 };
+
+/// Extracts an archive, and checks that nothing but regular files below one directory was written, and not too much. An input
+/// that begins with `z` is an archive behind that; any other is a tar file behind its first byte, which the target compresses.
+pub fn bundle(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let archive = match first {
+        b'z' => rest.to_vec(),
+        _ => compress_to_vec(rest, CompressionLevel::Fastest),
+    };
+    let dir = support::path("bundle");
+    let (file, into) = (dir.join("a.tar.zst"), dir.join("into"));
+    fs::create_dir_all(&into).and_then(|()| fs::write(&file, &archive)).expect("a place");
+    let extracted = extract(&file, &into, LIMITS);
+    assert_eq!(entries(&dir), ["a.tar.zst", "into"], "nothing is written elsewhere");
+    let (files, size) = check_regular(&into);
+    assert!(files <= LIMITS.members && size <= LIMITS.bytes, "{files} files of {size} bytes");
+    match extracted {
+        Ok(names) => {
+            let mut names = names;
+            names.sort_unstable();
+            assert_eq!(files_below(&into).expect("a directory"), names);
+        }
+        Err(error) => {
+            assert!(!matches!(error, Error::Unfit(..)), "{error}");
+            assert_sensible(&error, bytes);
+        }
+    }
+    fs::remove_dir_all(&dir).expect("a directory");
+}
+
+/// The sorted names in a directory.
+fn entries(dir: &Path) -> Vec<String> {
+    let names = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+    let mut names: Vec<String> = names.map(|name| name.into_string().expect("a name")).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Checks that a directory has only regular files and directories. Returns the number of files and their size in bytes.
+fn check_regular(dir: &Path) -> (usize, u64) {
+    let (mut files, mut size) = (0, 0);
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let meta = path.symlink_metadata().expect("a file");
+        assert!(meta.is_dir() || meta.is_file(), "{}", path.display());
+        if meta.is_dir() {
+            let below = check_regular(&path);
+            (files, size) = (files + below.0, size + below.1);
+        } else {
+            (files, size) = (files + 1, size + meta.len());
+        }
+    }
+    (files, size)
 }

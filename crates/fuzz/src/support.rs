@@ -19,8 +19,8 @@ pub fn file(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Asserts that an error message is not empty, and not much longer than the input: at most 8 bytes for each byte of input, which a
-/// message may quote with escapes like `\u{fffd}`, and 8,000 bytes for the rest of the message.
+/// Asserts that an error message is not empty, and not much longer than the input: at most 8 bytes for each byte of input, which
+/// a message may quote with escapes like `\u{fffd}`, and 8,000 bytes for the rest of the message.
 pub fn assert_sensible(message: &impl std::fmt::Display, bytes: &[u8]) {
     let text = message.to_string();
     assert!(!text.trim().is_empty() && text.len() <= 8 * bytes.len() + 8_000, "{} bytes: {text}", text.len());

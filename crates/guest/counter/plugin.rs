@@ -6,8 +6,8 @@
 //! writes one line to the file of the argument `out=`: user and kernel instructions until the work returned, the same
 //! until its data was synced, and system calls until then.
 //!
-//! With the argument `hold=` it counts nothing. A mark then holds the guest until the file of that name exists, so that QEMU saves
-//! the machine at the same instruction each time.
+//! With the argument `hold=` it counts nothing. A mark then holds the guest until the file of that name exists and QEMU waits for
+//! the guest to stop, so that the guest stops at the same instruction each time.
 //!
 //! This is the interface of QEMU 6 to 8 (`qemu-plugin.h`, version 1).
 
@@ -30,6 +30,8 @@ const HOLD: u8 = 4;
 /// The pause between two looks for the file that ends a hold, and how often to look: QEMU ends within that time, or never.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 const POLLS: usize = 60_000;
+/// The number of the system call `futex` on this kind of machine.
+const FUTEX: &str = if cfg!(target_arch = "x86_64") { "202" } else { "98" };
 /// The extension of the file that reports a hold.
 const HELD: &str = "held";
 /// The instruction `syscall`.
@@ -134,6 +136,13 @@ extern "C" fn translated(_: u64, block: *mut Block) {
     }
 }
 
+/// Whether the main thread of QEMU waits for another thread, and not for commands: for the guest, once it was told to stop it.
+fn waits_for_guest() -> bool {
+    let call = std::fs::read_to_string(format!("/proc/self/task/{}/syscall", std::process::id()));
+    // Without this file the guest stops some instructions later.
+    call.map_or(true, |call| call.split(' ').next() == Some(FUTEX))
+}
+
 extern "C" fn marked(_: c_uint, mark: *mut c_void) {
     let now = [COUNTS[0].load(Relaxed), COUNTS[1].load(Relaxed)];
     match mark as usize as u8 {
@@ -148,7 +157,8 @@ extern "C" fn marked(_: c_uint, mark: *mut c_void) {
         HOLD => {
             if let Some(path) = END_OF_HOLD.get() {
                 let _ = File::create(path.with_extension(HELD));
-                (0..POLLS).take_while(|_| !path.exists()).for_each(|_| std::thread::sleep(POLL_INTERVAL));
+                let goes_on = || path.exists() && waits_for_guest();
+                (0..POLLS).take_while(|_| !goes_on()).for_each(|_| std::thread::sleep(POLL_INTERVAL));
             }
         }
         _ => {}

@@ -240,15 +240,15 @@ impl Tree {
     }
 }
 
-/// The pause between two looks at the progress.
+/// The pause between two checks of the progress.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A command that leaves the CPU to others.
+/// A command that runs with low priority.
 fn low_priority(program: &Path) -> Argv {
     Argv::new("nice").args(["-n", "10"]).arg(program).env("LC_ALL", "C")
 }
 
-/// The error of a failed build, with the way out where there is one.
+/// The error of a failed build, with the remedy if there is one.
 fn explain(error: argv::Error) -> Error {
     match error {
         argv::Error::Failed { .. } if cancel::requested().is_none() => Error::Missing(format!(

@@ -31,8 +31,8 @@ pub struct GuestConfig {
     pub trial: bool,
     /// Whether the guest gets the rest of its config later, once its machine has been saved.
     pub later: bool,
-    /// The files of the host that a guest copies into its memory before its machine is saved, where its programs are to run
-    /// without the host.
+    /// The files of the host that a guest copies into its memory before its machine is saved, so that its programs run without
+    /// the host; None for other guests.
     pub host_tree: Option<HostTree>,
     /// The time of the host since 1970, for a guest that resumes from a saved machine, whose clock is old.
     pub now: Option<Duration>,
@@ -42,13 +42,13 @@ pub struct GuestConfig {
     pub events: EventChannel,
     /// How the guest identifies its disks.
     pub disks: Disks,
-    /// What lies between the disks and the filesystem under test.
+    /// The devices between the disks and the filesystem under test.
     pub stack: Stack,
     /// The request to the agent, unparsed. The guest's boot does not read it.
     pub request: serde_json::Value,
 }
 
-/// What lies between the disks and the filesystem under test.
+/// The devices between the disks and the filesystem under test.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Stack {
     /// The number of disks besides the first.
@@ -59,13 +59,13 @@ pub struct Stack {
     pub array: Option<Array>,
     /// The faults of the device under test, if any.
     pub faults: Option<Faults>,
-    /// The names of the links over it, that next to the disks first ([`fsarena_sys::links`]).
+    /// The names of the links over that device, from the disks up ([`fsarena_sys::links`]).
     #[serde(default)]
     pub links: Vec<String>,
     /// The size in bytes of the device above the links.
     #[serde(default)]
     pub bytes: u64,
-    /// The command that makes the filesystem on that device, whose path follows; empty if the disks hold it already.
+    /// The command that makes the filesystem, without the path of the device; empty if the disks have the filesystem already.
     #[serde(default)]
     pub mkfs: Vec<String>,
 }
@@ -111,7 +111,7 @@ impl Stack {
         self.links.iter().filter_map(find).collect()
     }
 
-    /// The modules that make this stack faster where the kernel has them.
+    /// The modules that make this stack faster, if the kernel has them.
     pub fn faster_modules(&self) -> impl Iterator<Item = &'static str> {
         self.links().into_iter().flat_map(|link| link.faster.iter().copied())
     }
@@ -165,3 +165,5 @@ pub fn member_disk(number: usize) -> String {
 pub const JOURNAL_DISK: &str = "journal";
 /// The disk that tasks copy from and to.
 pub const SOURCE_DISK: &str = "other";
+/// The virtio serial port of the terminal of a shell.
+pub const TERMINAL_PORT: &str = "fsarena.terminal";

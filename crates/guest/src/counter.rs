@@ -21,7 +21,7 @@ pub const COUNTS: &str = "counts";
 /// A moment of a step that the plugin counts up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
-    /// The readings before the work begin.
+    /// The readings before the work are about to begin.
     Ahead,
     /// The work begins.
     Begin,
@@ -50,10 +50,10 @@ pub fn mark(mark: Mark) {
     let _ = mark;
 }
 
-/// Tasks begin a multiple of so many seconds apart: the longest of the usual periods of a kernel's timers (a second for statistics,
-/// 5 s for journals and writeback, 10 s for huge pages), so that what they do for one task is done before the next.
+/// Tasks begin at multiples of this number of seconds: the longest of the usual periods of a kernel's timers (1 s for statistics,
+/// 5 s for journals and writeback, 10 s for huge pages), so that the timers finish the work of one task before the next.
 const PERIOD_S: i64 = 10;
-/// How long after that a task begins: by then the kernel has done what it does at full seconds.
+/// The delay of a task after such a moment, in which the kernel does its periodic work.
 const DELAY: Duration = Duration::from_millis(50);
 
 /// Marks a moment as [`mark`] does. Ahead of the work it waits for the same moment of a period, so that clock ticks and timers

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// The prefix of the names of kernel packages.
 const PACKAGE: &str = "linux-image-";
 /// Suffixes of packages to skip: debug symbols, and unsigned copies of kernels.
-const NOT_THESE: [&str; 2] = ["-dbg", "-unsigned"];
+const SKIPPED_SUFFIXES: [&str; 2] = ["-dbg", "-unsigned"];
 /// Flavours that only an explicit version selects: `cloud` lacks many filesystems, `rt` is a real-time kernel.
 const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
@@ -63,7 +63,7 @@ pub fn list_kernels(suites: &Suites, log: Log) -> Result<Vec<DebianKernel>> {
     Ok(kernels)
 }
 
-/// The newest kernel whose version begins so; for an empty version the newest of the stable suite, if there is one.
+/// The newest kernel whose version begins with `version`; for an empty version the newest of the stable suite, if it has one.
 fn newest<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) -> Option<&'a DebianKernel> {
     let mut wanted = kernels.iter().filter(|kernel| is_version(&kernel.release, version));
     let is_default =
@@ -77,7 +77,7 @@ fn release(package: &str) -> Option<&str> {
     let release = package.strip_prefix(PACKAGE)?;
     let (number, _) = release.split_once(['-', '+'])?;
     let numbered = number.split('.').count() > 2 && number.starts_with(|first: char| first.is_ascii_digit());
-    let kernel = release.ends_with("-amd64") && !NOT_THESE.iter().any(|not| release.contains(not));
+    let kernel = release.ends_with("-amd64") && !SKIPPED_SUFFIXES.iter().any(|not| release.contains(not));
     Some(release).filter(|_| numbered && kernel)
 }
 

@@ -5,8 +5,10 @@
 //! instructions each time. So disks of exact machines are memory (NVDIMM), and their events go to an I/O port, which takes a
 //! byte while the guest's own instruction waits.
 
-use crate::config::{CONFIG_FILE, Disks, EventChannel, JOURNAL_DISK, SOURCE_DISK, TEST_DISK, member_disk};
-use crate::{kernel::GuestKernel, launch::Launch, modules::Modules, terminal};
+use crate::config::{
+    CONFIG_FILE, Disks, EventChannel, JOURNAL_DISK, SOURCE_DISK, TERMINAL_PORT, TEST_DISK, member_disk,
+};
+use crate::{kernel::GuestKernel, launch::Launch, modules::Modules};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, process::Stdio};
@@ -15,7 +17,7 @@ use std::{ffi::OsString, process::Stdio};
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The virtio serial port that events come over.
 const PORT: &str = "fsarena.events";
-/// The devices of that port. Not `stdio`: at the end of an empty standard input that hangs up on the guest.
+/// The devices of that port. `stdio` would close the connection to the guest at the end of an empty standard input.
 const EVENTS: &str = "-device virtio-serial-pci -chardev file,id=events,path=/dev/stdout \
                       -device virtserialport,chardev=events,name=fsarena.events";
 
@@ -44,11 +46,11 @@ pub struct Machine<'a> {
     pub host_files: bool,
     /// Whether its standard input is the connection to a terminal.
     pub terminal: bool,
-    /// The file of its memory, where its machine is saved or begins with a saved state.
+    /// The file of its memory, for a machine that is saved or begins with a saved state.
     pub memory: Option<MemoryFile<'a>>,
     /// Whether its images keep what it writes even if it counts instructions.
     pub keeps_disks: bool,
-    /// The time that its clock begins with, as `2020-01-01T00:00:00`, of a machine that counts instructions.
+    /// The first time of its clock, such as `2020-01-01T00:00:00`, for a machine that counts instructions.
     pub clock: &'a str,
     /// Its memory in mebibytes.
     pub memory_mib: u64,
@@ -61,11 +63,11 @@ pub struct Machine<'a> {
 pub struct MemoryFile<'a> {
     /// Its path.
     pub path: &'a Path,
-    /// Whether what the guest writes stays in this file and in the images of its disks.
+    /// Whether the writes of the guest stay in this file and in the images of its disks.
     pub is_written: bool,
 }
 
-/// The day on which guests that count instructions live, where nothing depends on it.
+/// The first time of the clock of a guest that counts instructions.
 pub const CLOCK: &str = "2020-01-01T00:00:00";
 
 /// Kernel parameters for every guest: among others, no self-tests of ciphers and none of the 256 legacy ptys.
@@ -161,7 +163,7 @@ impl Machine<'_> {
             all.extend(words(EVENTS));
         }
         if self.terminal {
-            let port = format!("virtserialport,chardev=terminal,name={}", terminal::PORT);
+            let port = format!("virtserialport,chardev=terminal,name={TERMINAL_PORT}");
             all.extend(words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]));
         }
         if self.host_files {
@@ -199,7 +201,7 @@ fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString;
 /// The files of the host, which QEMU reads as the user who started it and never writes. Inode numbers of several
 /// filesystems stay distinct.
 const HOST_FILES: &str = "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap";
-/// The device of QEMU that a guest reads the files of the host by.
+/// The device of QEMU through which a guest reads the files of the host.
 pub const HOST_FILES_DEVICE: &str = "virtio-9p-pci";
 
 /// The drivers of disks in memory.
@@ -222,9 +224,9 @@ fn memory_arguments(mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     let disks: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
     // QEMU may align each disk to a gibibyte.
-    let most = mib + (disks >> 20) + 1024 * images.len() as u64;
+    let largest = mib + (disks >> 20) + 1024 * images.len() as u64;
     let mut words: Vec<OsString> =
-        vec!["-m".into(), format!("{mib}M,slots={},maxmem={most}M", images.len()).into()];
+        vec!["-m".into(), format!("{mib}M,slots={},maxmem={largest}M", images.len()).into()];
     for (name, path) in images {
         let (share, size) = (on_off(is_written), size(path));
         let head = format!("memory-backend-file,id=memory-{name},share={share},size={size},mem-path=");

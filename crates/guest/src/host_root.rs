@@ -1,8 +1,8 @@
 //! The guest's own side of programs of the host: a root filesystem that shows the files of the host and takes writes.
 //!
-//! Below is the host's `/`, read-only, over 9p: the host decides what the user who started fsarena may read. Above it an
-//! overlay keeps what the guest writes in memory, so that it vanishes with the guest. What describes a running system
-//! (`/proc`, `/sys`, `/dev`, `/run`, `/tmp`) is the guest's own.
+//! The lower layer is the host's `/`, read-only, over 9p: the host decides what the user who started fsarena may read. An overlay
+//! keeps the writes of the guest in memory, so that they vanish with the guest. The guest has its own `/proc`, `/sys`, `/dev`,
+//! `/run` and `/tmp`, which describe a running system.
 
 use fsarena_core::plan::GuestPlan;
 use fsarena_sys::mount::mount_by_syscall;
@@ -13,17 +13,17 @@ use std::io::{Error, Result};
 use std::os::unix::fs::{lchown, symlink};
 use std::path::{Path, PathBuf};
 
-/// The modules that it takes.
+/// The kernel modules that such a root requires.
 pub const MODULES: [&str; 3] = ["9p", "9pnet_virtio", "overlay"];
 /// Directories of the host that a guest does not show, because it has its own.
 const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
-/// Where the guest mounts the files of the host.
+/// The mount point of the files of the host in the guest.
 pub(crate) const HOST: &str = "/host";
-/// Where it keeps what is written over them.
+/// The mount point of the memory with the guest's writes over them.
 const WRITTEN: &str = "/written";
-/// Where both are one tree, which becomes the root.
+/// The mount point of both as one tree, which becomes the root.
 pub(crate) const ROOT: &str = "/root";
-/// What is mounted in that tree: type, place, options.
+/// The mounts in that tree: type, mount point, options.
 const MOUNTS: [(&str, &str, &str); 7] = [
     ("proc", "proc", "nosuid,nodev,noexec"),
     ("sysfs", "sys", "nosuid,nodev,noexec"),
@@ -41,8 +41,8 @@ const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/2", "/dev/stderr"),
 ];
 
-/// Makes the files of the host the root of this process. Its child processes see what it mounts and unmounts later, even
-/// from their own namespaces.
+/// Makes the files of the host the root of this process. Its child processes see its later mounts and unmounts, even from their
+/// own namespaces.
 ///
 /// # Errors
 /// Where the kernel lacks 9p or overlays, or QEMU does not export the files.
@@ -91,19 +91,19 @@ pub(crate) fn mount(kind: &str, source: &str, target: &Path, options: &str) -> R
     std::fs::create_dir_all(target)?;
     mount_by_syscall(Path::new(source), target, kind, options, &mut |_| ()).map_err(|error| {
         let why = match error.raw_os_error() {
-            Some(libc::ENODEV) => format!("this kernel has no {kind}, which programs of the host take"),
+            Some(libc::ENODEV) => format!("this kernel has no {kind}, which programs of the host require"),
             _ => format!("mounting {kind} for programs of the host: {error}"),
         };
         Error::other(why)
     })
 }
 
-/// Whether a guest has a directory of its own where this path is on the host.
+/// Whether a path of the host lies below a directory that each guest has for itself.
 pub fn is_own(path: &Path) -> bool {
     OWN.iter().any(|own| path.starts_with(own))
 }
 
-/// Enables the loopback interface: servers listen on it. There is no other.
+/// Enables the loopback interface, on which servers listen. A guest has no other interface.
 fn enable_loopback() -> Result<()> {
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     // SAFETY: an all-zero request is valid, and the name fits.
@@ -112,7 +112,7 @@ fn enable_loopback() -> Result<()> {
         *to = *from as libc::c_char;
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
-    // SAFETY: the socket is open and the request lives on.
+    // SAFETY: the socket is open, and the request outlives the call.
     match unsafe {
         libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&socket), libc::SIOCSIFFLAGS, &raw const request)
     } {
@@ -121,8 +121,8 @@ fn enable_loopback() -> Result<()> {
     }
 }
 
-/// Shows a copy of a file or directory of the host at its own path, read-only: reading the host's file would take
-/// requests to it.
+/// Mounts a copy of a file or directory of the host at its path, read-only, because each read of the host's own file would be a
+/// request to the host.
 ///
 /// # Errors
 /// Where the copy is missing.
@@ -130,7 +130,7 @@ pub fn show_copy(copy: &Path, at: &Path) -> Result<()> {
     let failed = |error: Error| Error::other(format!("showing the copy of {}: {error}", at.display()));
     let show = || -> Result<()> {
         if !at.exists() {
-            // It lies in a directory that the guest has for itself.
+            // The path lies in a directory that the guest has for itself.
             std::fs::create_dir_all(at.parent().unwrap_or(Path::new("/")))?;
             match copy.metadata()?.is_dir() {
                 true => std::fs::create_dir(at)?,
@@ -144,8 +144,8 @@ pub fn show_copy(copy: &Path, at: &Path) -> Result<()> {
     show().map_err(failed)
 }
 
-/// Copies files of the host into the memory of the guest, so that programs find them there. Whatever is missing is left out:
-/// a program may choose other files each time.
+/// Copies files of the host into the memory of the guest, so that programs find them there. Skips missing files, because a
+/// program may choose other files each time.
 pub fn copy_up(files: &[PathBuf]) {
     for file in files {
         match file.is_dir() {
@@ -156,8 +156,8 @@ pub fn copy_up(files: &[PathBuf]) {
     }
 }
 
-/// Has the overlay keep the names in a directory for as long as the guest runs: it forgets them when nothing has the directory
-/// open, and keeps them only of directories that it has copied.
+/// Makes the overlay keep the names in a directory while the guest runs. The overlay keeps names only of directories that it has
+/// copied, and only while a process has the directory open.
 fn keep_listing(dir: &Path) {
     let listed = lchown(dir, None, None).and_then(|()| std::fs::read_dir(dir));
     if let Ok(mut listing) = listed {
@@ -176,22 +176,22 @@ pub fn look_up(names: &[PathBuf]) {
     }
 }
 
-/// Copies up the symbolic links on the way to a path, also those to which they lead. `seen` has the links so far.
+/// Copies up the symbolic links on the way to a path, and those on the way to their targets. `seen` has the links copied so far.
 fn copy_links(path: &Path, seen: &mut BTreeSet<PathBuf>) {
     let mut above: Vec<&Path> = path.ancestors().collect();
     above.reverse();
     for link in above {
         let Ok(target) = std::fs::read_link(link) else { continue };
         if seen.insert(link.into()) {
-            // The overlay copies a link when its owner is set, here to what it was.
+            // The overlay copies a link when its owner is set, even to the same owner.
             drop(lchown(link, None, None));
             copy_links(&link.parent().unwrap_or(link).join(target), seen);
         }
     }
 }
 
-/// The attempts so far to reach another machine, by the counters of the kernel: packets and connections without a
-/// route, and datagrams that nobody received.
+/// The number of attempts so far to reach another machine, by the counters of the kernel: packets and connections without a
+/// route, and datagrams without a receiver.
 pub fn network_attempts() -> u64 {
     let text = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
     let (of_ip4, of_ip6) = (text("/proc/net/snmp"), text("/proc/net/snmp6"));
@@ -203,7 +203,7 @@ pub fn network_attempts() -> u64 {
     ip4.iter().chain(&ip6).sum()
 }
 
-/// A counter in the form of `/proc/net/snmp`: a line with names, then one with values, both with the group first.
+/// A counter in the format of `/proc/net/snmp`: a line with names, then a line with values, both beginning with the group.
 fn snmp(text: &str, group: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());

@@ -1,7 +1,7 @@
-//! Files of the host in the memory of a guest that is saved: once the tree is complete, the guest needs the host no more.
+//! Copies of host files in the memory of a guest that is saved. Once they are complete, the guest no longer needs the host.
 //!
-//! The tree has the files that programs opened and the names that they looked up, with all symbolic links on the way, and
-//! what lies in the directories that they listed.
+//! The tree has the files that programs opened, the names that they looked up, all symbolic links on the way, and the entries
+//! of the directories that they listed.
 
 use crate::host_root::{self, HOST, ROOT};
 use rustix::fs::{AtFlags, CWD, Gid, Timespec, Timestamps, Uid, chownat, utimensat};
@@ -12,20 +12,20 @@ use std::io::{Error, Result};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
-/// The most symbolic links on the way to a file, as for the kernel.
-const MOST_LINKS: usize = 40;
+/// The largest number of symbolic links on the way to a file, which is also the limit of the kernel.
+const MAX_LINKS: usize = 40;
 
-/// What a tree has.
+/// The paths of the host that a tree has.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostTree {
-    /// Files, and directories with what lies directly in them.
+    /// Files, and directories with their entries.
     pub files: Vec<PathBuf>,
-    /// Further paths, which may name nothing.
+    /// Further paths, which may not exist.
     pub names: Vec<PathBuf>,
 }
 
 impl HostTree {
-    /// Copies everything from the host, and gives the export of its files up.
+    /// Copies the tree from the host, then unmounts the files of the host.
     ///
     /// # Errors
     /// Where the kernel lacks 9p, or the memory of the guest is too small.
@@ -34,11 +34,11 @@ impl HostTree {
         host_root::mount("tmpfs", "tmpfs", Path::new(ROOT), "mode=755,size=75%")?;
         let mut packer = Packer { done: BTreeSet::new(), dirs: vec![] };
         for path in self.files.iter().chain(&self.names) {
-            packer.add(path, MOST_LINKS)?;
+            packer.add(path, MAX_LINKS)?;
         }
         for dir in self.files.iter().filter(|path| below(HOST, path).is_dir()) {
             for entry in std::fs::read_dir(below(HOST, dir))?.flatten() {
-                packer.add(&dir.join(entry.file_name()), MOST_LINKS)?;
+                packer.add(&dir.join(entry.file_name()), MAX_LINKS)?;
             }
         }
         packer.finish()?;
@@ -46,19 +46,21 @@ impl HostTree {
     }
 }
 
-/// A path of the host below the place of a copy of its root.
+/// The path of a host path below another root.
 fn below(root: &str, path: &Path) -> PathBuf {
     Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
 }
 
+/// A copy in progress.
 struct Packer {
+    /// The paths that are copied.
     done: BTreeSet<PathBuf>,
-    /// Directories, whose times change when something is put into them.
+    /// The copied directories with their metadata, because their times change when entries are added.
     dirs: Vec<(PathBuf, Metadata)>,
 }
 
 impl Packer {
-    /// Copies what a path leads to, and everything on the way.
+    /// Copies the file that a path leads to, and everything on the way; follows at most `links` symbolic links.
     fn add(&mut self, path: &Path, links: usize) -> Result<()> {
         let mut at = PathBuf::from("/");
         let mut parts = path.components();
@@ -95,7 +97,7 @@ impl Packer {
         } else if kind.is_symlink() {
             symlink(std::fs::read_link(&from)?, &to)?;
         } else if kind.is_file() {
-            // What this user may not read stays away, as it does over 9p.
+            // A file that this user may not read is left out, because it could not be read over 9p either.
             let Ok(mut source) = std::fs::File::open(&from) else { return Ok(()) };
             std::io::copy(&mut source, &mut std::fs::File::create(&to)?)?;
         } else {

@@ -1,5 +1,5 @@
-//! The guest's own side: what `/init` does before and after the agent. No other program runs in a guest, so fsarena does
-//! everything by system calls.
+//! The work of `/init` in a guest before and after the agent. No other program runs in a guest, so fsarena does everything by
+//! system calls.
 //!
 //! A guest may boot before it has a config or disks: it boots as far as it can, reports that, and waits. QEMU then saves
 //! the whole machine, and each guest that resumes from the saved state reads its own config and disks.
@@ -80,8 +80,8 @@ pub fn boot() -> Result<BootedGuest> {
 }
 
 impl BootedGuest {
-    /// Assembles the array, the faulty device and the links that the config requires; `command` starts the programs that links
-    /// need. Returns the device to mount, and the links if there are any.
+    /// Assembles the array, the faulty device and the links that the config requires; `command` returns the command that starts a
+    /// program of a link. Returns the device to mount, and the links if there are any.
     ///
     /// # Errors
     /// Where the kernel refuses.

@@ -1,10 +1,9 @@
 //! Finding a kernel: a file that the user names, a kernel of a Debian package, or the newest available one.
 
-use crate::build_tree::{self, BuiltKernel};
 use crate::debian::{self, by_version, in_order, is_version};
-use crate::elf::{self, ElfKind, elf_kind};
-use crate::installed::{PackagedKernel, packages};
+use crate::kernel_dir::{self, BuiltKernel, PackagedKernel, packages};
 pub use crate::suites::Log;
+use crate::vmlinux::{ELF_MAGIC, ElfKind, elf_kind};
 use crate::{Error, Result, built, cache, kernel_config, modules::Modules, suites::Suites, vmlinux};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::input;
@@ -138,7 +137,7 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
     let (image, modules, config) = match package {
         Some(kernel) => (kernel.image.clone(), Some(places.modules_of(&kernel)?), kernel.config()),
         None if Path::new(level).is_dir() => {
-            let BuiltKernel { image, modules, config } = build_tree::open(Path::new(level))?;
+            let BuiltKernel { image, modules, config } = kernel_dir::open_built(Path::new(level))?;
             (image, modules.filter(|_| places.modules.is_none()), config)
         }
         None => (PathBuf::from(level), None, PathBuf::new()),
@@ -164,7 +163,7 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
         // QEMU boots it only inside its bzImage.
         Some(vmlinux) => (image, vmlinux.path),
-        None if bytes.starts_with(elf::MAGIC) => (check_bootable(&image, elf_kind(&bytes))?, image),
+        None if bytes.starts_with(ELF_MAGIC) => (check_bootable(&image, elf_kind(&bytes))?, image),
         None => (image.clone(), image),
     };
     let beside = given.with_file_name(format!("config-{}", inspected.release));

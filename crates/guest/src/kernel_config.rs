@@ -4,8 +4,8 @@
 use std::io::Read;
 use std::path::Path;
 
-/// Options that check the kernel at run time, each with its name in messages. Those that distributions set are not among them,
-/// such as KFENCE, DEBUG_LIST and PAGE_POISONING: they cost little or need a boot parameter.
+/// Options that check the kernel at run time, each with its name in messages. Options that distributions set, such as KFENCE,
+/// DEBUG_LIST and PAGE_POISONING, are not among them, because they cost little or need a boot parameter.
 const DEBUGGING: [(&str, &str); 24] = [
     ("KASAN", "KASAN"),
     ("KCSAN", "KCSAN"),
@@ -51,7 +51,7 @@ pub(crate) fn debugging(config: &str) -> Vec<&'static str> {
     names
 }
 
-/// The text of the configuration: of the first of these files that can be read, else that which the kernel has in itself
+/// The text of the configuration: the first of these files that can be read, else the configuration in the kernel itself
 /// (CONFIG_IKCONFIG). None if neither exists.
 pub(crate) fn read<'a>(
     files: impl IntoIterator<Item = &'a Path>,
@@ -61,16 +61,16 @@ pub(crate) fn read<'a>(
     written.or_else(|| embedded(&code()))
 }
 
-/// The marks around the compressed configuration in a kernel (kernel/configs.c).
+/// The mark before the compressed configuration in a kernel (kernel/configs.c).
 const BEGIN: &[u8] = b"IKCFG_ST";
-/// The longest configuration, in bytes.
-const LONGEST: u64 = 16 << 20;
+/// The largest configuration, in bytes.
+const MAX_CONFIG: u64 = 16 << 20;
 
 /// The configuration in the code of a kernel.
 fn embedded(code: &[u8]) -> Option<String> {
     let at = memchr::memmem::find(code, BEGIN)? + BEGIN.len();
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&code[at..]).take(LONGEST).read_to_string(&mut text).ok()?;
+    flate2::read::GzDecoder::new(&code[at..]).take(MAX_CONFIG).read_to_string(&mut text).ok()?;
     Some(text)
 }
 

@@ -99,8 +99,8 @@ impl Guest {
         GuestMessage::Silence
     }
 
-    /// Waits for the guest to end by itself, then kills its process group. Returns its exit status, if it ended by itself,
-    /// and the end of its console.
+    /// Waits until the guest ends by itself or the timeout, then kills its process group. Returns its exit status if it ended by
+    /// itself, and the end of its console.
     pub fn end(mut self, timeout: Duration) -> (Option<ExitStatus>, LastWords) {
         if self.status.is_none() {
             let ended =
@@ -181,7 +181,7 @@ extern "C" fn kill_own_group(_: c_int) {
     let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
 }
 
-/// Begins a session and forks. The child returns and becomes the guest; this process supervises it and exits as it does.
+/// Begins a session and forks. The child returns and becomes the guest; this process supervises it and exits with its status.
 /// `parent` is the process that the guest must not outlive. Runs between fork and exec, so it allocates nothing.
 ///
 /// # Errors

@@ -1,5 +1,5 @@
-//! A layout placebo: memory that a guest takes before its work and keeps, so that the work finds other pages and other places
-//! in slabs, and clock ticks reach it elsewhere, while it stays the same work.
+//! Random memory layouts of guests. A guest takes some memory before its work and keeps it, so that the same work gets other pages
+//! and other places in slabs, and clock ticks interrupt it at other places.
 
 use fsarena_core::schedule::mix;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use std::fs::File;
 use std::io::{Result, Write};
 use std::path::Path;
 
-/// The directory of a guest for what it keeps. It lies in memory.
+/// The directory of a guest for the files that it keeps. It lies in memory.
 pub const KEPT: &str = "/fsarena-layout";
 
-/// How much a guest keeps. Each number has three digits, so that a guest reads as many bytes whatever was drawn.
+/// The memory that a guest keeps. Each number has three digits, so that every guest reads the same number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryLayout {
     /// Pages of memory.
@@ -20,7 +20,7 @@ pub struct MemoryLayout {
 }
 
 impl MemoryLayout {
-    /// The layout of every guest in a run that fixes it.
+    /// The layout of every guest in a run with a fixed layout.
     pub const FIXED: MemoryLayout = MemoryLayout { pages: 100, files: 100 };
 
     /// Draws the layout of a cell from its id.

@@ -3,21 +3,19 @@
 //! A guest needs no root and uses only image files as disks. It runs fsarena itself as `/init`, so that the same agent
 //! measures in a guest and on the host.
 
-mod build_tree;
 pub mod built;
 pub mod cache;
 pub mod config;
 pub mod counter;
 pub mod debian;
-pub mod elf;
 pub mod emulator;
 mod error;
 pub mod host_root;
 pub mod host_tree;
 pub mod inside;
-mod installed;
 pub mod kernel;
 mod kernel_config;
+mod kernel_dir;
 pub mod launch;
 pub mod layout;
 pub mod modules;
@@ -27,7 +25,6 @@ pub mod snapshot;
 pub mod stripes;
 pub mod suites;
 pub mod terminal;
-pub mod tools;
 pub mod trial;
 pub mod vmlinux;
 pub mod writes;

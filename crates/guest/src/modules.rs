@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::{io::Read, sync::OnceLock};
 use walkdir::WalkDir;
 
-/// The largest module that is decompressed, in bytes. The largest real modules have some 10 MB.
-const LARGEST: u64 = 256 << 20;
+/// The largest size of a decompressed module, in bytes. The largest real modules have some 10 MB.
+const MAX_MODULE: u64 = 256 << 20;
 
 /// The modules of one kernel.
 #[derive(Debug, Clone, Default)]
@@ -66,7 +66,7 @@ impl Modules {
         Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
     }
 
-    /// Adds the modules below a further directory, before which those that are here already go.
+    /// Adds the modules below another directory, except those whose names are known already.
     ///
     /// # Errors
     /// Where the directory cannot be read.
@@ -109,7 +109,7 @@ impl Modules {
     /// # Errors
     /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
     pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
-        let mut found = Closure { of: self, crc32c, seen: BTreeSet::new(), order: vec![] };
+        let mut found = Closure { modules: self, crc32c, seen: BTreeSet::new(), order: vec![] };
         for name in wanted {
             found.add(&canonical(name), true)?;
         }
@@ -118,7 +118,7 @@ impl Modules {
 }
 
 struct Closure<'a> {
-    of: &'a Modules,
+    modules: &'a Modules,
     crc32c: &'a str,
     seen: BTreeSet<String>,
     order: Vec<Module>,
@@ -127,12 +127,12 @@ struct Closure<'a> {
 impl Closure<'_> {
     fn add(&mut self, name: &str, needed: bool) -> Result<()> {
         let name = if name == "crc32c" { canonical(self.crc32c) } else { name.to_string() };
-        if self.of.built_in.contains(&name) || !self.seen.insert(name.clone()) {
+        if self.modules.built_in.contains(&name) || !self.seen.insert(name.clone()) {
             return Ok(());
         }
-        let Some(path) = self.of.files.get(&name) else {
+        let Some(path) = self.modules.files.get(&name) else {
             let why = format!("this kernel has no module {name}");
-            return if needed { Err(Error::unfit(&self.of.dir, why)) } else { Ok(()) };
+            return if needed { Err(Error::unfit(&self.modules.dir, why)) } else { Ok(()) };
         };
         let elf = read(path)?;
         let dependencies = dependencies_of(&modinfo(path, &elf)?);
@@ -172,15 +172,18 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     let Some(mut reader) = vmlinux::unpacking(&bytes).map_err(Error::io("decompressing", path))? else {
         return Ok(bytes);
     };
-    read_limited(path, &mut reader, LARGEST)
+    read_limited(path, &mut reader, MAX_MODULE)
 }
 
 /// Reads everything up to a limit, because a small file can unpack to more than fits in memory.
-fn read_limited(path: &Path, reader: &mut dyn Read, most: u64) -> Result<Vec<u8>> {
+fn read_limited(path: &Path, reader: &mut dyn Read, limit: u64) -> Result<Vec<u8>> {
     let mut elf = Vec::new();
-    let read = reader.take(most + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
-    if read as u64 > most {
-        return Err(Error::unfit(path, format!("not a kernel module: it unpacks to more than {most} bytes")));
+    let read = reader.take(limit + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
+    if read as u64 > limit {
+        return Err(Error::unfit(
+            path,
+            format!("not a kernel module: it unpacks to more than {limit} bytes"),
+        ));
     }
     Ok(elf)
 }

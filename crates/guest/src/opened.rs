@@ -1,5 +1,5 @@
-//! Records which files the programs of a guest open (fanotify), and which names they look up (tracefs), to have them at
-//! hand in the guests that follow.
+//! Records which files the programs of a guest open (fanotify), and which names they look up (tracefs), so that later guests can
+//! have these files in memory.
 
 use fsarena_sys::mount::mount_by_syscall;
 use serde::{Deserialize, Serialize};
@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often a recorder reads when nothing happened.
+/// The pause between two reads of a recorder when no event is pending.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Bytes that are read at once.
+/// The number of bytes of one read.
 const PIECE: usize = 1 << 16;
 /// Where the guest mounts tracefs.
 const TRACEFS: &str = "/sys/kernel/tracing";
@@ -31,12 +31,12 @@ const NAME_EVENTS: [&str; 3] = [
 /// The file that enables them.
 const ENABLE: &str = "events/fsarena/enable";
 
-/// What the programs of a guest opened and looked up.
+/// The files that the programs of a guest opened, and the names that they looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Opened {
     /// The files and directories that they opened.
     pub files: Vec<OpenedFile>,
-    /// The absolute paths that they named, also of files that do not exist.
+    /// The absolute paths that they looked up, including those of missing files.
     pub names: Vec<PathBuf>,
 }
 
@@ -45,20 +45,20 @@ pub struct Opened {
 pub struct OpenedFile {
     /// Its path, without symbolic links.
     pub path: PathBuf,
-    /// Its size in bytes; 0 of a directory.
+    /// Its size in bytes; 0 for a directory.
     pub bytes: u64,
 }
 
-/// Records what is opened and looked up, in two threads.
+/// A recorder of opened files and looked-up names, which runs in two threads.
 pub struct Recorder {
     stop: Arc<AtomicBool>,
     files: JoinHandle<BTreeMap<PathBuf, u64>>,
-    /// None where the kernel cannot record names.
+    /// None if the kernel cannot record names.
     names: Option<JoinHandle<BTreeSet<PathBuf>>>,
 }
 
 impl Recorder {
-    /// Begins to record the filesystem of the root, in whichever namespace a file of it is opened.
+    /// Begins to record the filesystem of the root, in all mount namespaces.
     ///
     /// # Errors
     /// Where the kernel lacks fanotify (CONFIG_FANOTIFY), or a thread cannot be started.
@@ -72,7 +72,7 @@ impl Recorder {
         Ok(Recorder { stop, files, names })
     }
 
-    /// Stops, and returns what was recorded, in the order of the paths.
+    /// Stops, and returns the recorded files and names, sorted by path.
     pub fn finish(self) -> Opened {
         self.stop.store(true, Ordering::Release);
         let files = self.files.join().unwrap_or_default();
@@ -82,7 +82,7 @@ impl Recorder {
     }
 }
 
-/// Opens a queue of an event for each file that is opened on the filesystem of the root.
+/// Opens a queue of events, one for each file that is opened on the filesystem of the root.
 fn open_fanotify() -> Result<File> {
     let flags = libc::FAN_CLASS_NOTIF | libc::FAN_CLOEXEC | libc::FAN_NONBLOCK | libc::FAN_UNLIMITED_QUEUE;
     let events = (libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC) as u32;
@@ -110,7 +110,7 @@ fn open_trace() -> Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(dir.join("trace_pipe"))
 }
 
-/// Calls `take` with each piece of a stream that does not block, until it is told to stop and nothing is left.
+/// Calls `take` with each piece of a stream that does not block, until `stop` is set and the stream is empty.
 fn read_until(stop: &AtomicBool, mut from: File, mut take: impl FnMut(&[u8])) {
     let mut piece = vec![0; PIECE];
     loop {

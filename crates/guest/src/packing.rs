@@ -197,7 +197,7 @@ impl<W: Write> Archive<W> {
         self.pad(bytes.len(), 0)
     }
 
-    /// Writes `least` zero bytes, and then as many as align `length`, which includes the `least` bytes.
+    /// Writes `least` zero bytes, then further zero bytes that align `length`, which includes the first ones.
     fn pad(&mut self, length: usize, least: usize) -> io::Result<()> {
         let zeros = least + length.next_multiple_of(ALIGN) - length;
         self.out.write_all(&[0; 2 * ALIGN][..zeros])

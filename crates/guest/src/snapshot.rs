@@ -113,7 +113,7 @@ impl Draft {
     pub fn keep(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = QmpMonitor::connect(self.monitor)?;
         let temporary = self.dir.join(STATE);
-        let name = cache::digest_name(STATE, &save(&mut monitor, &temporary, None)?);
+        let name = cache::digest_name(STATE, &save(&mut monitor, &temporary)?);
         std::fs::rename(&temporary, self.dir.join(&name))?;
         // If QEMU ignores this, the caller kills it.
         let _ = monitor.execute("quit", json!({}));
@@ -130,29 +130,17 @@ impl Draft {
     }
 }
 
-/// Makes QEMU write its machine's state to a file. A guest that is held continues once `hold` exists: that file is made when QEMU
-/// has asked the guest to stop, so the guest stops at the same instruction each time. Returns the digest of the state.
-fn save(monitor: &mut QmpMonitor, to: &Path, hold: Option<&Path>) -> Result<String> {
+/// Makes QEMU write its machine's state to a file. Returns its digest.
+fn save(monitor: &mut QmpMonitor, to: &Path) -> Result<String> {
     let file = File::create(to)?;
     let (ours, theirs) = UnixStream::pair()?;
     monitor.pass_file("state", theirs.as_fd())?;
     drop(theirs);
-    // QEMU's default limit suits a network. The machine keeps running: a stopped one would also start stopped.
+    // QEMU's default limit suits a network. A machine that runs keeps running, because a stopped one would also start stopped.
     monitor.execute("migrate-set-parameters", json!({ "max-bandwidth": 1u64 << 40 }))?;
     monitor.execute("migrate", json!({ "uri": "fd:state" }))?;
     let deadline = Instant::now() + SAVE_TIMEOUT;
-    let digest = std::thread::scope(|scope| {
-        let copying = scope.spawn(|| copy_state(ours, &file, deadline));
-        if let Some(hold) = hold {
-            let mut stopping = || -> Result<Option<()>> {
-                let status = monitor.execute("query-status", json!({}))?;
-                Ok((status["running"] == false || copying.is_finished()).then_some(()))
-            };
-            wait_until(deadline, Cancel::BySignal, || stopping().transpose()).map_err(save_error)??;
-            File::create(hold)?;
-        }
-        copying.join().map_err(|_| Error::other("the thread that writes the state panicked"))?
-    })?;
+    let digest = copy_state(ours, &file, deadline)?;
     let mut query = || -> Result<Option<()>> {
         let state = monitor.execute("query-migrate", json!({}))?;
         match state["status"].as_str() {
@@ -236,17 +224,22 @@ impl Snapshot {
 pub fn save_devices(monitor: UnixStream, to: &Path, hold: Option<&Path>) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.ignore_shared()?;
-    if let Some(held) = hold.map(|hold| hold.with_extension(HELD)) {
+    if let Some(hold) = hold {
+        let held = hold.with_extension(HELD);
         let is_held = || held.exists().then_some(());
         wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held).map_err(save_error)?;
+        // QEMU stops the guest, and the guest goes on to where it stops, once the file exists.
+        monitor.send("stop", json!({}))?;
+        File::create(hold)?;
+        monitor.read_return()?;
     }
-    save(&mut monitor, to, hold)?;
+    save(&mut monitor, to)?;
     // If QEMU ignores this, the caller kills it.
     let _ = monitor.execute("quit", json!({}));
     Ok(())
 }
 
-/// Has the machine behind a monitor, which QEMU was told to expect ([`RESTORED`]), continue from a saved state.
+/// Makes a machine continue from a saved state; QEMU was started with [`RESTORED`].
 ///
 /// # Errors
 /// QEMU refuses or fails.
@@ -255,6 +248,13 @@ pub fn restore_devices(monitor: UnixStream, from: &Path) -> Result<()> {
     monitor.ignore_shared()?;
     monitor.pass_file("state", File::open(from)?.as_fd())?;
     monitor.execute("migrate-incoming", json!({ "uri": "fd:state" }))?;
+    // A command to continue that comes before the state is complete has no effect on a machine that was saved while it was stopped.
+    let mut is_read = || -> Result<Option<()>> {
+        let status = monitor.execute("query-status", json!({}))?;
+        Ok((status["status"] != "inmigrate").then_some(()))
+    };
+    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, || is_read().transpose())
+        .map_err(save_error)??;
     monitor.execute("cont", json!({})).map(drop)
 }
 
@@ -283,7 +283,7 @@ impl QmpMonitor {
         Ok(monitor)
     }
 
-    /// Leaves out of states what lies in files that other processes can map.
+    /// Makes QEMU leave memory that lies in shared files out of saved states.
     fn ignore_shared(&mut self) -> Result<()> {
         let capability = json!({ "capability": "x-ignore-shared", "state": true });
         self.execute("migrate-set-capabilities", json!({ "capabilities": [capability] })).map(drop)
@@ -294,9 +294,14 @@ impl QmpMonitor {
     /// # Errors
     /// Where QEMU refuses the command.
     fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
-        let words = json!({ "execute": command, "arguments": arguments });
-        self.0.get_mut().write_all(format!("{words}\n").as_bytes())?;
+        self.send(command, arguments)?;
         self.read_return()
+    }
+
+    /// Sends a command, whose result is not read yet.
+    fn send(&mut self, command: &str, arguments: Value) -> Result<()> {
+        let words = json!({ "execute": command, "arguments": arguments });
+        self.0.get_mut().write_all(format!("{words}\n").as_bytes())
     }
 
     /// Passes a file descriptor to QEMU under a name that later commands use.

@@ -3,7 +3,7 @@
 
 use crate::{Error, Result, cache::write_digest_list};
 use fsarena_core::event::CommandRecord;
-use fsarena_sys::argv::Argv;
+use fsarena_sys::{argv::Argv, program::FETCHED_DIR};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -242,6 +242,20 @@ impl Suites {
             Err(_) if place.is_dir() => Ok(()),
             moved => moved.map_err(Error::io("moving a package to", place)),
         }
+    }
+
+    /// Fetches a package and the libraries that its programs need, from the stable suite if that has it, and unpacks them below
+    /// the cache, where `fsarena_sys::program` finds the programs. Nothing is installed.
+    ///
+    /// # Errors
+    /// No suite has the package, apt cannot fetch it, or the cache cannot be written.
+    pub fn fetch_program(&self, package: &str, cache: &Path, log: Log) -> Result<()> {
+        let refreshed = self.refresh(log);
+        let names = match self.with_libraries(package, log) {
+            Ok(names) => names,
+            Err(error) => return Err(refreshed.err().unwrap_or(error)),
+        };
+        self.unpack(&names, &cache.join(FETCHED_DIR).join(package), log)
     }
 
     /// An apt program that prefers the stable suite for packages named without a version.

@@ -1,9 +1,9 @@
-//! The terminal of a shell in a guest: what the host and the guest send each other over a virtio port, and the guest's end.
+//! The terminal of a shell in a guest: the protocol between host and guest over a virtio port, and the guest's end of it.
 //!
 //! The host sends frames: a byte for the kind, two for the length, and the content. The guest sends the output of the shell as
 //! it is.
 
-use crate::inside::open_port;
+use crate::{config::TERMINAL_PORT, inside::open_port};
 use fsarena_sys::user::User;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -11,16 +11,14 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-/// The name of the virtio port.
-pub const PORT: &str = "fsarena.terminal";
-/// Where the guest keeps what the shell reads and writes, where that is no terminal.
+/// The directory in the guest with the pipes of a shell without a terminal.
 const PIPES: &str = "/run/fsarena/shell";
-/// Bytes that are copied at once.
+/// The number of bytes of one copy.
 const PIECE: usize = 4096;
 /// The character that ends the input of a terminal (Ctrl-D).
 const END_OF_INPUT: u8 = 4;
 
-/// What the host sends.
+/// A frame that the host sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// Input, at most 65,535 bytes.
@@ -37,7 +35,7 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Writes it.
+    /// Writes the frame.
     ///
     /// # Errors
     /// Those of the writer.
@@ -54,7 +52,7 @@ impl Frame {
         to.write_all(&frame)
     }
 
-    /// Reads the next one; None at the end of the stream.
+    /// Reads the next frame; None at the end of the stream.
     ///
     /// # Errors
     /// Those of the reader, and a frame of an unknown kind.
@@ -81,20 +79,20 @@ impl Frame {
 
 /// The guest's end of a terminal.
 pub struct GuestTerminal {
-    /// What the shell reads.
+    /// The path of the standard input of the shell.
     pub input: PathBuf,
-    /// What the shell writes.
+    /// The path of the standard output of the shell.
     pub output: PathBuf,
     sender: JoinHandle<()>,
 }
 
 impl GuestTerminal {
-    /// Connects the port with a new pseudo-terminal that belongs to this user, or with pipes where the host has none.
+    /// Connects the port with a new pseudo-terminal that belongs to this user, or with pipes if the host has no terminal.
     ///
     /// # Errors
     /// Where the port is missing, or the kernel refuses.
     pub fn open(is_terminal: bool, user: &User) -> Result<GuestTerminal> {
-        let port = open_port(PORT)?;
+        let port = open_port(TERMINAL_PORT)?;
         if is_terminal {
             GuestTerminal::pseudo_terminal(port, user)
         } else {
@@ -115,7 +113,7 @@ impl GuestTerminal {
                 }
             }
         });
-        let sender = std::thread::spawn(move || send(master, port));
+        let sender = std::thread::spawn(move || copy_output(master, port));
         Ok(GuestTerminal { input: path.clone(), output: path, sender })
     }
 
@@ -139,21 +137,21 @@ impl GuestTerminal {
         let from = output.clone();
         let sender = std::thread::spawn(move || {
             if let Ok(from) = File::open(from) {
-                send(from, port);
+                copy_output(from, port);
             }
         });
         Ok(GuestTerminal { input, output, sender })
     }
 
-    /// Waits until all that the shell wrote has been sent. The shell must have been started, and have ended.
+    /// Waits until all output of the shell is sent. Call it when the shell has ended.
     pub fn finish(self) {
-        // A thread that panicked has printed that.
+        // A thread that panicked has printed its message.
         let _ = self.sender.join();
     }
 }
 
-/// Copies until the end; a pseudo-terminal that nothing has open any more ends with an error.
-fn send(mut from: File, mut to: File) {
+/// Copies until the end of input, or until an error: reading a pseudo-terminal fails when no process has it open.
+fn copy_output(mut from: File, mut to: File) {
     let mut piece = [0; PIECE];
     while let Ok(count @ 1..) = from.read(&mut piece) {
         if to.write_all(&piece[..count]).is_err() {
@@ -162,7 +160,7 @@ fn send(mut from: File, mut to: File) {
     }
 }
 
-/// A new pseudo-terminal: the side of the keyboard, and the path of the side of the shell.
+/// Makes a pseudo-terminal. Returns its master, and the path of its slave for the shell.
 fn pseudo_terminal() -> Result<(File, PathBuf)> {
     let mut name = [0; 64];
     // SAFETY: plain calls; the descriptor is new, and the buffer has the size that is named.
@@ -184,7 +182,7 @@ fn pseudo_terminal() -> Result<(File, PathBuf)> {
 
 fn set_size(terminal: &File, rows: u16, columns: u16) {
     let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the size lives on. A terminal that refuses it keeps the old one.
+    // SAFETY: the size outlives the call. A terminal that refuses it keeps its size.
     unsafe { libc::ioctl(terminal.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
 }
 

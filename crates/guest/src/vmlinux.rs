@@ -1,10 +1,12 @@
-//! Decompresses the kernel inside a bzImage. An emulated CPU spends seconds on this at each boot; the host needs one
-//! second, once.
+//! The files of kernels: decompresses the kernel inside a bzImage, and determines how QEMU can boot an ELF file.
 //!
-//! The layout of a bzImage is that of the kernel's documentation, "The Linux/x86 Boot Protocol".
+//! An emulated CPU spends seconds on the decompression at each boot; the host needs one second, once. The layout of a bzImage is
+//! that of the kernel's documentation, "The Linux/x86 Boot Protocol".
 
-use crate::elf::{self, ElfKind, elf_kind};
 use crate::{Error, Result, cache};
+use object::Endianness;
+use object::elf::{FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
 use std::path::{Path, PathBuf};
 use std::{io::Read, time::Duration};
 
@@ -42,7 +44,7 @@ pub struct Inspected {
 /// # Errors
 /// Where it is neither a bzImage nor an ELF file, or ends too early.
 pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
-    if bytes.starts_with(elf::MAGIC) {
+    if bytes.starts_with(ELF_MAGIC) {
         return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
     }
     if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
@@ -63,7 +65,7 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
 
 /// Whether these are the bytes of a bzImage, whose kernel is compressed.
 pub fn is_compressed(bytes: &[u8]) -> bool {
-    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(elf::MAGIC)
+    bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) == Some(MAGIC) && !bytes.starts_with(ELF_MAGIC)
 }
 
 /// An uncompressed kernel in the cache.
@@ -97,7 +99,7 @@ pub fn unpacked(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -
     }
     let mut vmlinux = Vec::new();
     reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
-    if !vmlinux.starts_with(elf::MAGIC) {
+    if !vmlinux.starts_with(ELF_MAGIC) {
         return Err(Error::unfit(path, "holds something else than a kernel"));
     }
     let place = keep(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
@@ -157,6 +159,52 @@ pub(crate) fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn R
         }
         _ => None,
     })
+}
+
+/// The first bytes of every ELF file.
+pub(crate) const ELF_MAGIC: &[u8] = b"\x7fELF";
+/// The owner and the type of the note with the address at which QEMU enters a kernel: `XEN_ELFNOTE_PHYS32_ENTRY`.
+const ENTRY_NOTE_OWNER: &[u8] = b"Xen";
+const PHYS32_ENTRY: u32 = 0x12;
+/// Kernels for x86 lie above this address, programs below it.
+const KERNEL_BASE: u64 = 0xC000_0000;
+
+/// How QEMU can use an ELF file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElfKind {
+    /// A kernel that QEMU boots (`CONFIG_PVH`).
+    Bootable,
+    /// A kernel that QEMU boots only inside its bzImage.
+    WithoutEntry,
+    /// Anything else.
+    Program,
+}
+
+/// Reads the headers and notes of an ELF file.
+pub fn elf_kind(bytes: &[u8]) -> ElfKind {
+    let kind = match bytes.get(4) {
+        Some(1) => read_elf_kind::<FileHeader32<Endianness>>(bytes),
+        _ => read_elf_kind::<FileHeader64<Endianness>>(bytes),
+    };
+    kind.unwrap_or(ElfKind::Program)
+}
+
+fn read_elf_kind<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> object::Result<ElfKind> {
+    let header = H::parse(bytes)?;
+    let endian = header.endian()?;
+    let mut kind = ElfKind::Program;
+    for segment in header.program_headers(endian, bytes)? {
+        if segment.p_vaddr(endian).into() >= KERNEL_BASE {
+            kind = ElfKind::WithoutEntry;
+        }
+        let Some(mut notes) = segment.notes(endian, bytes)? else { continue };
+        while let Some(note) = notes.next()? {
+            if note.name() == ENTRY_NOTE_OWNER && note.n_type(endian) == PHYS32_ENTRY {
+                return Ok(ElfKind::Bootable);
+            }
+        }
+    }
+    Ok(kind)
 }
 
 #[cfg(test)]
@@ -239,5 +287,40 @@ mod tests {
         let bytes = bzimage(b"lz4");
         let seen = inspect(Path::new("k"), &bytes).unwrap();
         assert_eq!(unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap(), None);
+    }
+
+    /// A file of 64 bits with one segment of notes at this address, which has one note.
+    fn elf_file(address: u64, owner: &[u8; 4], kind: u32) -> Vec<u8> {
+        let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+        file.extend([2u16, 62].map(u16::to_le_bytes).concat());
+        file.extend(1u32.to_le_bytes());
+        file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
+        file.extend(0u32.to_le_bytes());
+        file.extend([64u16, 56, 1, 64, 0, 0].map(u16::to_le_bytes).concat());
+        file.extend([4u32, 4].map(u32::to_le_bytes).concat());
+        file.extend([120, address, address, 20, 20, 4].map(u64::to_le_bytes).concat());
+        file.extend([4, 4, kind].map(u32::to_le_bytes).concat());
+        file.extend(owner);
+        file.extend(0x100_0000u32.to_le_bytes());
+        file
+    }
+
+    #[test]
+    fn the_note_of_xen_makes_a_kernel_bootable() {
+        const HIGH: u64 = 0xFFFF_FFFF_8100_0000;
+        assert_eq!(elf_kind(&elf_file(HIGH, b"Xen\0", 0x12)), ElfKind::Bootable);
+        assert_eq!(elf_kind(&elf_file(0x10_0000, b"Xen\0", 0x12)), ElfKind::Bootable);
+        assert_eq!(elf_kind(&elf_file(HIGH, b"Xen\0", 0x11)), ElfKind::WithoutEntry);
+        assert_eq!(elf_kind(&elf_file(HIGH, b"GNU\0", 0x12)), ElfKind::WithoutEntry);
+        assert_eq!(elf_kind(&elf_file(0x6000_0000, b"GNU\0", 3)), ElfKind::Program);
+    }
+
+    #[test]
+    fn damaged_headers_are_no_kernel() {
+        let whole = elf_file(0x10_0000, b"Xen\0", 0x12);
+        for end in 0..whole.len() {
+            assert_eq!(elf_kind(&whole[..end]), ElfKind::Program, "{end}");
+        }
+        assert_eq!(elf_kind(&std::fs::read("/proc/self/exe").unwrap()), ElfKind::Program);
     }
 }

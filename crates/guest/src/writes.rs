@@ -11,7 +11,7 @@ use std::{fs::File, os::unix::fs::FileExt, path::Path};
 
 const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;
-/// Bytes of the superblock and of a header that are used.
+/// The number of bytes in use of the superblock and of a header.
 const HEADER: usize = 32;
 /// The possible sizes of a sector in bytes.
 const SECTORS: [u64; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
@@ -20,7 +20,7 @@ const FLUSH: u64 = 1;
 const FUA: u64 = 2;
 const DISCARD: u64 = 4;
 const KNOWN: u64 = 31;
-/// Bytes that are copied at a time.
+/// The number of bytes of one copy.
 const CHUNK: usize = 1 << 20;
 
 /// The writes after the last flush that a power cut leaves on the disk.
@@ -50,7 +50,7 @@ struct Entry {
     flags: u64,
 }
 
-/// Makes an empty recording for QEMU to fill, which itself writes the superblock only when the disk is flushed.
+/// Makes an empty recording. QEMU, which fills it, writes the superblock only when the disk is flushed.
 ///
 /// # Errors
 /// Where the file cannot be written.

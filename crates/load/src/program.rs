@@ -2,7 +2,7 @@
 //! because some guests have no programs.
 //!
 //! The calls and their order follow strace of coreutils 9.1, findutils 4.9 and tar 1.34;
-//! docs/reference/workloads.md compares the numbers of calls.
+//! docs/reference/coreutils.md compares the numbers of calls.
 
 mod archives;
 mod coreutils;

@@ -149,7 +149,7 @@ impl Source {
                     twins => format!(", {}% of them twice", *twins as f64 / 100.0),
                 };
                 format!(
-                    "the tree is generated, another one in each round: {files} files shaped like the kernel's{twins}, {compressible}% of each compressible text, the rest incompressible"
+                    "the tree is generated anew in each round: {files} files with the sizes and directories of the kernel's tree{twins}; {compressible}% of each file is compressible text"
                 )
             }
         };

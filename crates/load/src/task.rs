@@ -77,6 +77,12 @@ pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str
     TaskInfo { id, title: title.into(), number: None, in_totals: true }
 }
 
+/// Returns the first free name of `name`, `name-2`, `name-3`, …
+pub fn free_name(name: &str, is_free: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.to_string()).chain(numbered).find(|name| is_free(name)).unwrap_or_default()
+}
+
 impl Task {
     /// Makes a task of one action that starts warm and needs no untimed work first.
     pub fn new(info: TaskInfo, work: Action) -> Task {

@@ -164,7 +164,7 @@ pub const FAILED: &str = "failed_count";
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
     ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
-    ReadingDef::neutral(REPLACED, Unit::Count).help("objects thrown out of the cache to make room"),
+    ReadingDef::neutral(REPLACED, Unit::Count).help("objects that the cache evicted to make room"),
     ReadingDef::neutral(MEAN_FILE, Unit::Bytes)
         .tasks(Fold::None)
         .clients(Fold::Mean)
@@ -216,19 +216,19 @@ fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The output of a service that runs as threads of this process. Each operation counts as `each` requests.
+/// The output of a service that runs as threads of this process. Each operation counts as `requests_each` requests.
 ///
 /// # Errors
 /// If the filesystem of the service cannot be synced.
 pub fn serving_output(
     outcome: &LoadOutcome,
-    each: u64,
+    requests_each: u64,
     account: CostAccount,
     root: &Path,
 ) -> Result<TaskOutput> {
     let mut found = outcome.task_output();
     let readings = &mut found.readings;
-    readings.set(reading::REQUESTS, (outcome.operations() * each) as f64);
+    readings.set(reading::REQUESTS, (outcome.operations() * requests_each) as f64);
     readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
     readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
     account.end(root, readings)?;
@@ -287,10 +287,11 @@ impl CacheShape {
         count_to_fill(self.seed, popular_objects(self.bytes), self.bytes)
     }
 
-    /// The space that the cache requires if its files have a mean size of `MEAN_BYTES` divided by `small`. It includes
-    /// the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it commits.
-    pub fn room(&self, small: u64, other_bytes: u64) -> Room {
-        let inodes = small * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
+    /// The space that the cache requires if it holds up to `file_factor` times the files of a cache whose objects have the mean
+    /// size. It includes the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it
+    /// commits.
+    pub fn room(&self, file_factor: u64, other_bytes: u64) -> Room {
+        let inodes = file_factor * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
         Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, other_bytes }
     }
 }

@@ -166,7 +166,7 @@ impl CoordinatorCell<'_> {
     fn handle_messages(&mut self) {
         while let Some((from, message)) = wire::receive_from_worker(&*self.ranks.wire) {
             match message {
-                FromRank::Ready(ask) => self.states[from as usize] = RankState::Ready(ask),
+                FromRank::Ready(request) => self.states[from as usize] = RankState::Ready(request),
                 FromRank::Idle(note) => {
                     self.states[from as usize] = RankState::Idle;
                     if let Some(note) = note {

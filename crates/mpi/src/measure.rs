@@ -9,7 +9,6 @@ use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
 use fsarena_run::registry;
 use fsarena_sys::{cpu::Cpu, kernel::SysRoot};
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// The numbers of readings, points and different latencies in a typical sample of the load engine.
@@ -90,27 +89,15 @@ fn round_trips(wire: &dyn Wire) -> Result<String, String> {
     Ok(format!("request and answer of all ranks: {ms:.2} ms, {each_us:.1} us a rank"))
 }
 
-/// Receives one answer of every other rank and passes it to `take`. Ignores further messages of a rank.
+/// Receives one answer of every other rank and passes it to `take`.
 ///
 /// # Errors
 /// If a rank does not answer in time.
 fn receive_answers(wire: &dyn Wire, timeout: Duration, mut take: impl FnMut(FromRank)) -> Result<(), String> {
-    let mut missing: BTreeSet<u32> = (1..wire.size()).collect();
-    wire::poll_until(timeout, || {
-        while let Some((rank, message)) = wire::receive_from_worker(wire) {
-            if missing.remove(&rank) {
-                take(message);
-            }
-        }
-        missing.is_empty().then_some(())
-    });
-    match missing.first() {
-        None => Ok(()),
-        Some(first) => {
-            let (count, others) = (missing.len(), wire.size() - 1);
-            Err(format!("{count} of {others} ranks sent no answer within {timeout:?}, such as rank {first}"))
-        }
-    }
+    let silent = wire::receive_from_each(wire, timeout, |_, message| take(message));
+    let Some(first) = silent.first() else { return Ok(()) };
+    let (count, others) = (silent.len(), wire.size() - 1);
+    Err(format!("{count} of {others} ranks sent no answer within {timeout:?}, such as rank {first}"))
 }
 
 /// Measures the CPU time and memory of a rank that waits in the barrier for rank 0.

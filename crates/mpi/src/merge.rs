@@ -253,7 +253,7 @@ fn fold_values(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f
             Some(amounts.sum::<f64>() / around.length())
         }
         (Fold::None, [(value, _)]) => Some(*value),
-        _ => by.of(values.into_iter().map(|(value, _)| value)),
+        _ => by.combine(values.into_iter().map(|(value, _)| value)),
     }
 }
 
@@ -470,7 +470,7 @@ pub mod tests {
                 MetricSpec { over, of, ..MetricSpec::new(id.into(), unit, Direction::Lower, String::new()) },
             )
         };
-        let by = |unit| Over::by(unit);
+        let by = |unit| Over::of_unit(unit);
         let all: Specs = [
             spec("device_ops_count", Unit::Count, by(Unit::Count), None),
             spec("cost_per_op_s", Unit::Seconds, by(Unit::Seconds), Some(["spent_s", "device_ops_count"])),

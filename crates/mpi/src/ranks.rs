@@ -5,11 +5,11 @@
 
 use crate::guard;
 use crate::merge::{ClientObservations, Specs, specs};
-use crate::wire::{self, ClockOffset, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
+use crate::wire::{self, ClockOffset, FromRank, LEAVE_TIMEOUT, Machine, ToRank, Wire};
 use fsarena_load::workload::Client;
 use fsarena_run::{RunError, protocol::Request};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{process::ChildStdin, rc::Rc};
 
 /// Longest time limit for the answer of a rank that does no work at that moment.
@@ -45,20 +45,15 @@ impl Ranks {
     /// # Errors
     /// If a rank does not answer.
     pub fn connect(wire: Rc<dyn Wire>, timeout: Duration) -> Result<Ranks, RunError> {
-        let mut machines = vec![None; wire.size() as usize];
-        machines[0] = Some(Machine::here());
-        let all = wire::poll_until(ANSWER_TIMEOUT, || {
-            while let Some((from, message)) = wire::receive_from_worker(&*wire) {
-                if let FromRank::Hello(machine) = message {
-                    machines[from as usize] = Some(machine);
-                }
+        let mut machines = vec![Machine::here(); wire.size() as usize];
+        let silent = wire::receive_from_each(&*wire, ANSWER_TIMEOUT, |from, message| {
+            if let FromRank::Hello(machine) = message {
+                machines[from as usize] = machine;
             }
-            machines.iter().cloned().collect::<Option<Vec<Machine>>>()
         });
-        let Some(machines) = all else {
-            let silent = machines.iter().position(Option::is_none).unwrap_or(0);
-            return Err(RunError::Missing(format!("rank {silent} did not answer within {ANSWER_TIMEOUT:?}")));
-        };
+        if let Some(rank) = silent.first() {
+            return Err(RunError::Missing(format!("rank {rank} did not answer within {ANSWER_TIMEOUT:?}")));
+        }
         let ranks = Ranks {
             wire,
             timeout,
@@ -109,21 +104,16 @@ impl Ranks {
         &self,
         mut take: impl FnMut(u32, FromRank) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
-        let mut missing: Vec<u32> = self.others().collect();
-        let begun = Instant::now();
-        while !missing.is_empty() {
-            match wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_worker(&*self.wire)) {
-                Some((from, message)) => {
-                    missing.retain(|rank| *rank != from);
-                    take(from, message)?;
-                }
-                None if begun.elapsed() > self.answer_timeout() => {
-                    return Err(self.silent_rank_error(missing[0], self.answer_timeout()));
-                }
-                None => {}
+        let (timeout, mut taken) = (self.answer_timeout(), Ok(()));
+        let silent = wire::receive_from_each(&*self.wire, timeout, |from, message| {
+            if taken.is_ok() {
+                taken = take(from, message);
             }
+        });
+        match silent.first() {
+            Some(rank) if taken.is_ok() => Err(self.silent_rank_error(*rank, timeout)),
+            _ => taken,
         }
-        Ok(())
     }
 
     /// Time limit for the answer of a rank that does no work at that moment.

@@ -74,6 +74,26 @@ pub fn receive_from_coordinator(wire: &dyn Wire) -> Option<ToRank> {
     wire.receive().map(|(_, text)| decode(&text))
 }
 
+/// Receives one message of every rank except rank 0 and passes it to `take`, with the rank. Ignores further messages of a rank.
+/// Returns the ranks that sent none in time.
+pub fn receive_from_each(
+    wire: &dyn Wire,
+    timeout: Duration,
+    mut take: impl FnMut(u32, FromRank),
+) -> Vec<u32> {
+    let mut silent: Vec<u32> = (1..wire.size()).collect();
+    poll_until(timeout, || {
+        while let Some((from, message)) = receive_from_worker(wire) {
+            if let Some(at) = silent.iter().position(|rank| *rank == from) {
+                silent.remove(at);
+                take(from, message);
+            }
+        }
+        silent.is_empty().then_some(())
+    });
+    silent
+}
+
 fn decode<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
     serde_json::from_slice(text).expect("all ranks are of the same build")
 }

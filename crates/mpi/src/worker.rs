@@ -23,29 +23,32 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
         else {
             continue;
         };
-        match message {
-            ToRank::Guard => _guard = Some(guard::start()?),
-            ToRank::Look(paths) => wire::send_to_coordinator(wire, &FromRank::Looked(first_missing(&paths))),
-            ToRank::Clock(trips) => wire::answer_clock(wire, trips),
-            ToRank::Cell(request, timeout) => {
-                let agent = Agent::new(&request, timeout);
-                let outcome =
-                    child::run(&journal, &request, &Confine::default(), &mut WorkerCell { wire, agent });
-                wire::send_to_coordinator(
-                    wire,
-                    &FromRank::Ended(outcome.unwrap_or_else(|fatal| CellError::from(fatal).into())),
-                );
+        let answer = match message {
+            ToRank::Guard => {
+                _guard = Some(guard::start()?);
+                continue;
             }
-            ToRank::Echo(bytes) => wire::send_to_coordinator(wire, &FromRank::Echo(bytes)),
-            ToRank::Barrier(asleep) => wire::send_to_coordinator(wire, &measure::barrier(wire, asleep)),
+            ToRank::Clock(trips) => {
+                wire::answer_clock(wire, trips);
+                continue;
+            }
             ToRank::End => {
                 // All ranks must leave MPI together.
                 let _ = wire.barrier(LEAVE_TIMEOUT);
                 return Ok(());
             }
             // These messages belong to a cell that this rank has already ended.
-            ToRank::Met | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => {}
-        }
+            ToRank::Met | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => continue,
+            ToRank::Look(paths) => FromRank::Looked(first_missing(&paths)),
+            ToRank::Cell(request, timeout) => {
+                let mut cell = WorkerCell { wire, agent: Agent::new(&request, timeout) };
+                let outcome = child::run(&journal, &request, &Confine::default(), &mut cell);
+                FromRank::Ended(outcome.unwrap_or_else(|fatal| CellError::from(fatal).into()))
+            }
+            ToRank::Echo(bytes) => FromRank::Echo(bytes),
+            ToRank::Barrier(asleep) => measure::barrier(wire, asleep),
+        };
+        wire::send_to_coordinator(wire, &answer);
     }
     Ok(())
 }
@@ -63,18 +66,14 @@ struct WorkerCell<'a> {
 
 impl Parent for WorkerCell<'_> {
     fn receive(&mut self, event: CellEvent) {
-        match event {
-            CellEvent::Sample(sample) => {
-                wire::send_to_coordinator(
-                    self.wire,
-                    &FromRank::Sample(Box::new(self.agent.finish_task(sample))),
-                );
-            }
-            CellEvent::Reading(metric) => wire::send_to_coordinator(self.wire, &FromRank::Reading(metric)),
-            CellEvent::Note(note) => wire::send_to_coordinator(self.wire, &FromRank::Note(note)),
+        let message = match event {
+            CellEvent::Sample(sample) => FromRank::Sample(Box::new(self.agent.finish_task(sample))),
+            CellEvent::Reading(metric) => FromRank::Reading(metric),
+            CellEvent::Note(note) => FromRank::Note(note),
             // All ranks run the same commands, so the log of rank 0 suffices.
-            _ => {}
-        }
+            _ => return,
+        };
+        wire::send_to_coordinator(self.wire, &message);
     }
 
     fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {

@@ -12,8 +12,6 @@ pub const MERGE: &str = "fsarena merge RUN…";
 pub const MEASURE_RESOLUTION: &str = "fsarena selftest --here";
 /// Checks a bundle of runs.
 pub const VERIFY_BUNDLE: &str = "fsarena verify FILE.tar.zst";
-/// Names the device to erase.
-pub const ERASE: &str = "--erase";
 
 /// The command that prints the report of a run.
 pub fn report(run: &str) -> String {

@@ -1,9 +1,10 @@
-//! What a bundle of runs says about itself: `bundle.json` for programs and `README.md` for people.
+//! The description of a bundle of runs: `bundle.json` for programs and `README.md` for people.
 
-use crate::document::{Document, Part, Table, row, write_markdown};
+use crate::document::{Document, Part, Table, markdown, row};
 use crate::{advice, error::Error, report::Report, sections::decision::Decision};
 use fsarena_core::plan::Backing;
 use fsarena_core::record::RunRecord;
+use fsarena_core::setting_text::setting;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 pub const MANIFEST: &str = "bundle.json";
 /// The name of the file for people.
 pub const README: &str = "README.md";
-/// The version of the layout of a bundle. A change that an earlier program cannot read takes a new one.
+/// The version of the layout of a bundle. A change that earlier programs cannot read requires a new version.
 pub const FORMAT: u32 = 1;
 
 /// The contents of a bundle, and the program that made it.
@@ -55,7 +56,7 @@ pub fn directory(id: &str) -> String {
 
 impl Manifest {
     /// The manifest of a bundle that a program of this version and build makes of these reports.
-    pub fn of(reports: &[Report], version: &str, build: &str) -> Manifest {
+    pub fn new(reports: &[Report], version: &str, build: &str) -> Manifest {
         let runs: Vec<BundledRun> = reports.iter().map(|report| bundled_run(&report.record)).collect();
         let directories: Vec<&str> = runs.iter().map(|run| run.directory.as_str()).collect();
         let repeat = advice::repeat_runs(&directories);
@@ -104,7 +105,7 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
          under Versions. A plan names no device to erase: add {} with yours.",
         seeds.join(", "),
         manifest.fsarena,
-        advice::ERASE
+        setting("erase", "")
     ));
     document.heading(2, "Check it");
     document.parts.push(Part::Code("", advice::VERIFY_BUNDLE.into()));
@@ -126,7 +127,7 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
     document
         .text(format!("fsarena {} (build {}) made this bundle.", manifest.fsarena, manifest.fsarena_build));
     let mut text = vec![];
-    write_markdown(&document, None, &mut text)?;
+    markdown::write(&document, None, &mut text)?;
     Ok(text)
 }
 
@@ -184,7 +185,7 @@ mod tests {
     #[test]
     fn the_readme_names_the_command_the_seed_and_the_versions() {
         let reports = [report("20260101-000000-mail-2222", 7)];
-        let manifest = Manifest::of(&reports, "0.2.0", "0123456789abcdef");
+        let manifest = Manifest::new(&reports, "0.2.0", "0123456789abcdef");
         let text = String::from_utf8(readme(&manifest, &reports).unwrap()).unwrap();
         for words in [
             "# mail: \\<b\\>Mail",
@@ -200,7 +201,7 @@ mod tests {
     #[test]
     fn one_command_repeats_several_runs() {
         let reports = [report("a", 1), report("b", 2)];
-        let manifest = Manifest::of(&reports, "0.2.0", "0");
+        let manifest = Manifest::new(&reports, "0.2.0", "0");
         assert!(manifest.repeat.starts_with("for plan in runs/*/plan.toml"));
         let text = String::from_utf8(readme(&manifest, &reports).unwrap()).unwrap();
         assert!(text.starts_with("# 2 runs of fsarena\n") && text.contains("same seed (1, 2)"), "{text}");

@@ -1,9 +1,10 @@
 //! The data of a report that charts use, and marks that several charts share.
 
-use crate::drawing::{Axis, Colour, Dash, Key, Look, Mark, Panel, Shape, Sign};
+use crate::drawing::{Axis, Colour, Dash, Key, Look, Mark, Panel, SeriesPoint, Shape, Sign};
 use crate::number::{plural, with_unit};
 use crate::{report::Report, words::not_drawn};
 use fsarena_core::{record::RunRecord, sample::Unit, schedule::mix};
+use fsarena_stats::ratio::Ratio;
 
 /// Charts show the tasks one by one up to this number; of more tasks, they show only all tasks together.
 pub const MAX_TASKS: usize = 40;
@@ -124,6 +125,11 @@ pub fn stacked_bar(row: usize, parts: impl IntoIterator<Item = (f64, Colour)>) -
         from += length;
     }
     (marks, from)
+}
+
+/// A point of a series at a value with the interval of a ratio or of a typical value.
+pub fn ratio_point(x: f64, y: f64, ratio: Option<Ratio>) -> SeriesPoint {
+    SeriesPoint { x, y, interval: ratio.map(|ratio| (ratio.low, ratio.high)) }
 }
 
 /// Widens a range until it contains all values.

@@ -1,4 +1,4 @@
-//! The commands of a run for the pages of a report: by cell, with each text stored once, and up to a limit of bytes.
+//! Collects the logged commands of a run for the page of its report: by cell, each text stored once, up to a limit of bytes.
 
 use fsarena_core::record::{LogLine, RunRecord};
 use fsarena_core::{event::CommandRecord, metric::reading, safe};
@@ -17,7 +17,7 @@ pub struct Commands {
     pub(crate) texts: Vec<String>,
     /// The index of each text.
     indexes: HashMap<String, usize>,
-    cells: BTreeMap<String, Vec<Entry>>,
+    cells: BTreeMap<String, Vec<LoggedCommand>>,
     bytes: usize,
     /// The number of commands that did not fit.
     pub(crate) left_out: u64,
@@ -25,7 +25,7 @@ pub struct Commands {
 
 /// One logged command.
 #[derive(Debug, Clone)]
-struct Entry {
+struct LoggedCommand {
     /// The index of the text of the command.
     argv: usize,
     /// The index of the text that states how the command ended.
@@ -49,7 +49,12 @@ impl Commands {
         let ended_at = line.at.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond() as f64 / 1e3);
         let began = ended_at.map(|at| at - line.command.ms as f64 / 1e3);
         self.bytes += ENTRY_BYTES;
-        self.cells.entry(cell.clone()).or_default().push(Entry { argv, ended, ms: line.command.ms, began });
+        self.cells.entry(cell.clone()).or_default().push(LoggedCommand {
+            argv,
+            ended,
+            ms: line.command.ms,
+            began,
+        });
     }
 
     /// The index of a text, which is added if it is new.
@@ -67,12 +72,12 @@ impl Commands {
     /// texts, its milliseconds, and the index of its task or null.
     pub(crate) fn by_cell(&self, record: &RunRecord) -> BTreeMap<usize, Vec<Value>> {
         let cells = record.cells.iter().enumerate();
-        let logged: BTreeMap<usize, &Vec<Entry>> =
+        let logged: BTreeMap<usize, &Vec<LoggedCommand>> =
             cells.filter_map(|(at, cell)| Some((at, self.cells.get(&cell.id)?))).collect();
         let times = task_times(record, logged.keys().copied());
         let mut commands = BTreeMap::new();
         for (at, entries) in logged {
-            let command = |entry: &Entry| {
+            let command = |entry: &LoggedCommand| {
                 let task = entry.began.and_then(|began| task_at(&times[&at], began));
                 json!([entry.argv, entry.ended, entry.ms, task])
             };

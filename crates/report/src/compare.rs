@@ -2,7 +2,6 @@
 //! services by the cost of a request.
 
 mod answer;
-mod comparison_report;
 mod cost;
 mod order;
 mod published;
@@ -13,9 +12,9 @@ mod runs;
 mod samples;
 
 use crate::error::Error;
+use crate::page::ComparisonReport;
 use fsarena_core::record::RunRecord;
 
-pub use comparison_report::ComparisonReport;
 pub use published::{compare_published, compare_sets};
 pub use published_samples::compare_published_samples;
 pub use samples::compare_samples;

@@ -1,11 +1,10 @@
-//! The document model of reports (headings, tables, charts …), which every format for people renders, and the Markdown
-//! renderer.
+//! The document model of reports (headings, tables, charts …), which every format for people renders.
 
+pub mod markdown;
 pub mod terminal;
 
-use crate::{drawing::Chart, safe};
+use crate::drawing::Chart;
 use fsarena_core::names::distinct;
-use std::io::{self, Write};
 use std::ops::Range;
 
 /// Makes a table row of values that convert into cells.
@@ -134,7 +133,7 @@ pub struct Source {
 
 impl Source {
     /// The source of a figure of these variants, without duplicates; `None` without a variant.
-    pub fn of(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
+    pub fn new(task: Option<usize>, variants: impl IntoIterator<Item = usize>) -> Option<Source> {
         let variants = distinct(variants);
         (!variants.is_empty()).then_some(Source { task, variants })
     }
@@ -315,65 +314,6 @@ fn label_and_columns<T: Clone>(row: &[T], columns: Range<usize>) -> Vec<T> {
     row.iter().take(1).chain(row.iter().skip(1 + columns.start).take(columns.len())).cloned().collect()
 }
 
-/// Writes the document as Markdown, with links to the SVG files of its charts in the folder `charts`; `None` leaves the
-/// charts out.
-///
-/// # Errors
-/// If writing to `out` fails.
-pub fn write_markdown(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
-    let document = if charts.is_some() { document } else { &document.without_charts() };
-    for (at, part) in document.parts.iter().enumerate() {
-        if at > 0 {
-            writeln!(out)?;
-        }
-        match part {
-            Part::Heading(level, text) => {
-                writeln!(out, "{} {}", "#".repeat(usize::from(*level)), safe::markdown(text))?
-            }
-            Part::Chapter(chapter) => writeln!(out, "## {}", chapter.title())?,
-            Part::Text(text) | Part::Samples(text) => writeln!(out, "{}", safe::markdown(text))?,
-            Part::Warning(text) => writeln!(out, "**{}**", safe::markdown(text))?,
-            Part::List(items) | Part::Facts(items) => {
-                items.iter().try_for_each(|item| writeln!(out, "- {}", safe::markdown(item)))?
-            }
-            Part::Table(table) => write_table(table, out)?,
-            Part::Chart(chart) => {
-                let (title, folder) = (safe::markdown(&chart.title), charts.unwrap_or_default());
-                writeln!(out, "![{title}]({folder}/{}.svg)\n\n{}", chart.id, safe::markdown(&chart.about))?
-            }
-            Part::Code(language, text) => write_code(language, text, out)?,
-        }
-    }
-    Ok(())
-}
-
-fn write_table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
-    let header = table.header.iter().map(|name| safe::markdown(name)).collect::<Vec<_>>();
-    writeln!(out, "| {} |", header.join(" | "))?;
-    writeln!(out, "|---{}|", (if table.words { "|---" } else { "|---:" }).repeat(header.len() - 1))?;
-    for row in &table.rows {
-        writeln!(out, "| {} |", row.iter().map(markdown_cell).collect::<Vec<_>>().join(" | "))?;
-    }
-    Ok(())
-}
-
-fn markdown_cell(cell: &Cell) -> String {
-    let mut lines: Vec<String> = cell.lines.iter().map(|line| safe::markdown(line)).collect();
-    if let Some(first) = lines.first_mut().filter(|_| cell.strong) {
-        *first = format!("**{first}**");
-    }
-    lines.join("<br>")
-}
-
-/// Writes a fenced code block. The fence is longer than any sequence of backticks in the text.
-fn write_code(language: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    writeln!(out, "{fence}{language}")?;
-    safe::lines(text).try_for_each(|line| writeln!(out, "{line}"))?;
-    writeln!(out, "{fence}")
-}
-
 /// The no-break space: neither the terminal's layout nor a browser breaks a line there.
 const NO_BREAK_SPACE: char = '\u{a0}';
 /// The word joiner, which has no width: a browser breaks no line beside it.
@@ -459,15 +399,15 @@ mod tests {
 
     #[test]
     fn a_source_lists_each_variant_once() {
-        assert_eq!(Source::of(None, [2, 0, 2]).unwrap().variants_attribute(), "2 0");
-        assert_eq!(Source::of(Some(1), []), None);
+        assert_eq!(Source::new(None, [2, 0, 2]).unwrap().variants_attribute(), "2 0");
+        assert_eq!(Source::new(Some(1), []), None);
     }
 
     #[test]
     fn the_label_of_a_row_has_no_source() {
-        let row = row_with_source(Source::of(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
+        let row = row_with_source(Source::new(Some(3), [1]), vec!["untar".into(), "1.00".into()]);
         assert_eq!(row[0].source, None);
-        assert_eq!(row[1].source, Source::of(Some(3), [1]));
+        assert_eq!(row[1].source, Source::new(Some(3), [1]));
     }
 
     #[test]

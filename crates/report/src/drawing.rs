@@ -5,6 +5,7 @@
 
 pub mod axis;
 pub mod colour;
+mod pen;
 pub mod svg;
 
 pub use axis::Axis;
@@ -260,6 +261,27 @@ pub struct Look {
     pub dash: Dash,
 }
 
+/// A point of a series, with the interval of its vertical coordinate, if it has one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SeriesPoint {
+    /// The horizontal coordinate.
+    pub x: f64,
+    /// The vertical coordinate.
+    pub y: f64,
+    /// The lower and the upper end of the interval.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl SeriesPoint {
+    /// The smallest and the largest vertical coordinate of points and intervals; `range` if there are none.
+    pub fn vertical_range(points: &[SeriesPoint], range: (f64, f64)) -> (f64, f64) {
+        points.iter().fold(range, |(low, high), point| {
+            let (from, to) = point.interval.unwrap_or((point.y, point.y));
+            (low.min(from).min(point.y), high.max(to).max(point.y))
+        })
+    }
+}
+
 impl Look {
     /// The look of each variant: the colour of its filesystem, and another shade and dash pattern for each further variant of
     /// the same filesystem.
@@ -276,6 +298,18 @@ impl Look {
     /// A line through points, `width` CSS pixels wide.
     pub fn line(self, points: &[(f64, f64)], width: f64) -> Mark {
         Mark::Line { points: points.to_vec(), colour: self.colour, width, dash: self.dash }
+    }
+
+    /// The marks of a series: a line through its points, `width` CSS pixels wide, and the points with their intervals.
+    pub fn series(self, points: &[SeriesPoint], width: f64) -> Vec<Mark> {
+        let centres: Vec<(f64, f64)> = points.iter().map(|point| (point.x, point.y)).collect();
+        [self.line(&centres, width)].into_iter().chain(self.points(points)).collect()
+    }
+
+    /// The marks of points with their intervals.
+    pub fn points(self, points: &[SeriesPoint]) -> Vec<Mark> {
+        let intervals = points.iter().filter_map(|point| Some(self.interval(point.x, point.interval?)));
+        intervals.chain(self.dots(points.iter().map(|point| (point.x, point.y)))).collect()
     }
 
     /// A mark for each point.
@@ -372,7 +406,7 @@ impl Chart {
 }
 
 /// Turns an id into a file name of at most 80 lower-case letters, digits and single `-`.
-fn file_name(id: &str) -> String {
+pub(crate) fn file_name(id: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let mut name: String = id.chars().map(plain).collect();
     while name.contains("--") {

@@ -31,7 +31,7 @@ pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
 /// A cell with the typical value of each variant, whose source is this task. `values` are by variant and round.
 pub fn typical_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
     let figures = values.iter().enumerate();
-    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).with_source(Source::of(task, [variant])))
+    figures.map(move |(variant, rounds)| typical_cell(rounds, unit).with_source(Source::new(task, [variant])))
 }
 
 /// Formats a value with its unit; `–` for `None`.
@@ -105,7 +105,7 @@ pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell
             None if best == Some(variant) => Cell::two_lines("1.00", value_or_dash(Some(own), unit)).strong(),
             None => value_or_dash(Some(own).filter(|own| !own.is_nan()), unit).into(),
         };
-        cell.with_source(Source::of(None, std::iter::once(variant).chain(best)))
+        cell.with_source(Source::new(None, std::iter::once(variant).chain(best)))
     };
     labelled_row(title, all.values.iter().enumerate().map(cell))
 }

@@ -1,18 +1,14 @@
 //! The report on anomalies of a matrix of block sizes and threads, as text and as JSON: the searched cells, the findings,
 //! their evidence, and the figures.
 
-mod words;
-
 use crate::document::{Cell, Document, Table, labelled_row};
-use crate::findings::words::MatrixWriter;
+use crate::finding_sentences::MatrixWriter;
 use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
 use crate::number::{percent, plural};
 use crate::page::Page;
-use fsarena_stats::matrix::ALPHA;
-use fsarena_stats::matrix::Analysis;
 use fsarena_stats::matrix::cells::{At, Matrix};
-use fsarena_stats::matrix::finding::Flag;
-use fsarena_stats::matrix::finding::{Finding, Part, Standing};
+use fsarena_stats::matrix::finding::{Finding, Flag, Part, Standing};
+use fsarena_stats::matrix::{ALPHA, Analysis};
 use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -48,7 +44,7 @@ fn page_json(source: &str, matrix: &Matrix, analysis: &Analysis) -> Value {
         "rounds": analysis.rounds,
         "comparisons": analysis.trials,
         "selected_by_e_bh": analysis.selected,
-        "findings": analysis.findings.iter().map(|f| finding_json(&writer, f)).collect::<Vec<_>>(),
+        "findings": analysis.findings.iter().map(|finding| finding_json(&writer, finding)).collect::<Vec<_>>(),
         "client_bound": matrix.all_client_bound().iter().map(|at| cell_json(matrix, *at)).collect::<Vec<_>>(),
         "block_size_bytes": matrix.sizes,
         "threads": matrix.threads,
@@ -67,7 +63,7 @@ fn finding_json(writer: &MatrixWriter, finding: &Finding) -> Value {
         "selected_by_e_bh": finding.selected,
         "weight": finding.weight(),
         "cells": finding.cells().len(),
-        "parts": finding.parts.iter().map(|p| part_json(matrix, p)).collect::<Vec<_>>(),
+        "parts": finding.parts.iter().map(|part| part_json(matrix, part)).collect::<Vec<_>>(),
     })
 }
 
@@ -75,7 +71,7 @@ fn part_json(matrix: &Matrix, part: &Part) -> Value {
     json!({
         "rule": part.rule,
         "worst": flag_json(matrix, part.worst()),
-        "cells": part.flags.iter().map(|f| flag_json(matrix, f)).collect::<Vec<_>>(),
+        "cells": part.flags.iter().map(|flag| flag_json(matrix, flag)).collect::<Vec<_>>(),
     })
 }
 
@@ -162,15 +158,17 @@ pub fn summary(matrix: &Matrix, analysis: &Analysis) -> String {
 /// Explains the evidence for the findings, which depends on the number of rounds.
 pub fn grounds(analysis: &Analysis) -> String {
     match analysis.rounds {
-        0 | 1 => "There is one value a cell, so nothing is known of chance: values are held against fixed \
-                  tolerances, and a break that no neighbouring cell shares is left out unless it is over 20%."
-            .into(),
+        0 | 1 => {
+            "Each cell has one value, so chance is unknown: values are compared with fixed tolerances, and a \
+                  deviation that no neighbouring cell shares is left out unless it is over 20%."
+                .into()
+        }
         rounds if rounds < FIRST_LOOK => format!(
-            "Up to {rounds} rounds a cell. Every flag is a range of the rounds' extremes that lies beyond its tolerance: \
-             under {FIRST_LOOK} rounds none is an interval, and nothing is decided."
+            "Up to {rounds} rounds a cell. A cell is flagged if the range of its rounds lies beyond the tolerance: with \
+             fewer than {FIRST_LOOK} rounds this range is no confidence interval, and nothing is decided."
         ),
         rounds => format!(
-            "Up to {rounds} rounds a cell. Every flag is a 95% interval within rounds that lies beyond its \
+            "Up to {rounds} rounds a cell. A cell is flagged if its 95% interval within rounds lies beyond the \
              tolerance, not corrected for the {} comparisons made; e-BH at {} selects {} of them. A finding \
              is unconfirmed until fresh rounds show it again.",
             analysis.trials,

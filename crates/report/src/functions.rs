@@ -190,42 +190,34 @@ fn millions(instructions: f64) -> String {
     format!("{:.2}", instructions / 1e6)
 }
 
-/// Draws the flame graph of one variant as SVG: every call chain, in thousands of instructions.
-///
-/// # Errors
-/// If there are no samples.
-fn flame_graph(title: &str, variant: &VariantStacks) -> Result<Vec<u8>, Error> {
-    let lines = variant.stacks.iter().map(|(frames, samples)| {
-        format!("{} {}", frames.join(";"), thousand_instructions(variant, *samples))
-    });
-    draw_flame_graph(title, lines.collect())
-}
-
-/// Draws the differential flame graph of two variants as SVG. The widths show the second variant; red functions take more
-/// instructions than in the first, blue ones fewer.
-///
-/// # Errors
-/// If there are no samples.
-fn differential_flame_graph(title: &str, [first, second]: [&VariantStacks; 2]) -> Result<Vec<u8>, Error> {
-    let mut chains: BTreeMap<String, [u64; 2]> = BTreeMap::new();
-    for (at, variant) in [first, second].into_iter().enumerate() {
+/// The call chains of one variant, each with its thousands of instructions, as the flame graph reads them; for two variants,
+/// each chain with the thousands of both.
+fn chain_lines(variants: &[&VariantStacks]) -> Vec<String> {
+    let mut chains: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for (at, variant) in variants.iter().enumerate() {
         for (frames, samples) in &variant.stacks {
-            chains.entry(frames.join(";")).or_default()[at] += thousand_instructions(variant, *samples);
+            let thousands = (*samples as f64 * variant.instructions_per_sample() / 1e3).round() as u64;
+            chains.entry(frames.join(";")).or_insert_with(|| vec![0; variants.len()])[at] += thousands;
         }
     }
-    draw_flame_graph(title, chains.into_iter().map(|(chain, [a, b])| format!("{chain} {a} {b}")).collect())
+    let line = |(chain, counts): (String, Vec<u64>)| {
+        counts.iter().fold(chain, |line, count| format!("{line} {count}"))
+    };
+    chains.into_iter().map(line).collect()
 }
 
-fn thousand_instructions(variant: &VariantStacks, samples: u64) -> u64 {
-    (samples as f64 * variant.instructions_per_sample() / 1e3).round() as u64
-}
-
-fn draw_flame_graph(title: &str, lines: Vec<String>) -> Result<Vec<u8>, Error> {
+/// Draws a flame graph as SVG, of one variant or of the differences of two. In a graph of differences, the widths show the
+/// second variant; red functions take more instructions than in the first, blue ones fewer.
+///
+/// # Errors
+/// If there are no samples.
+fn flame_graph(title: &str, variants: &[&VariantStacks]) -> Result<Vec<u8>, Error> {
     let mut options = Options::default();
     options.title = title.into();
     options.count_name = "thousand instructions".into();
     // Colours depend on the names of functions, so that the same samples always give the same file.
     options.hash = true;
+    let lines = chain_lines(variants);
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
         .map_err(|error| Error::Flame(error.to_string()))?;
@@ -242,17 +234,18 @@ pub fn write_flame_graphs(
     variants: &[VariantStacks],
 ) -> Result<Vec<(String, String)>, Error> {
     std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
-    let mut pictures = vec![];
+    let mut graphs = vec![];
     for (at, variant) in variants.iter().enumerate() {
-        let title = format!("{} {task}", variant.variant);
-        let path = dir.join(format!("{}-{at}.svg", file_name(task)));
-        std::fs::write(&path, flame_graph(&title, variant)?).map_err(Error::file(&path))?;
-        pictures.push((title, path.display().to_string()));
+        graphs.push((format!("{} {task}", variant.variant), at.to_string(), vec![variant]));
     }
     if let [a, b] = variants {
         let title = format!("{task}: {} against {}", b.variant, a.variant);
-        let path = dir.join(format!("{}-difference.svg", file_name(task)));
-        std::fs::write(&path, differential_flame_graph(&title, [a, b])?).map_err(Error::file(&path))?;
+        graphs.push((title, "difference".into(), vec![a, b]));
+    }
+    let mut pictures = vec![];
+    for (title, suffix, variants) in graphs {
+        let path = dir.join(format!("{}-{suffix}.svg", file_name(task)));
+        std::fs::write(&path, flame_graph(&title, &variants)?).map_err(Error::file(&path))?;
         pictures.push((title, path.display().to_string()));
     }
     Ok(pictures)
@@ -321,11 +314,11 @@ mod tests {
     fn flame_graphs_name_functions_and_are_reproducible() {
         let a = variant("a", 1e6, &[(&["vfs_write", "ext4_write"], 5), (&["vfs_write"], 5)]);
         let b = variant("b", 2e6, &[(&["vfs_write", "ext4_write"], 15), (&["vfs_write"], 5)]);
-        let one = String::from_utf8(flame_graph("cp", &a).unwrap()).unwrap();
+        let one = String::from_utf8(flame_graph("cp", &[&a]).unwrap()).unwrap();
         assert!(one.contains("<svg") && one.contains("ext4_write (500 thousand instructions"), "{one}");
-        assert_eq!(flame_graph("cp", &a).unwrap(), one.as_bytes());
-        let two = String::from_utf8(differential_flame_graph("cp", [&a, &b]).unwrap()).unwrap();
+        assert_eq!(flame_graph("cp", &[&a]).unwrap(), one.as_bytes());
+        let two = String::from_utf8(flame_graph("cp", &[&a, &b]).unwrap()).unwrap();
         assert!(two.contains("ext4_write (1,500 thousand instructions") && two.contains("+"), "{two}");
-        assert!(flame_graph("cp", &variant("a", 1.0, &[])).is_err());
+        assert!(flame_graph("cp", &[&variant("a", 1.0, &[])]).is_err());
     }
 }

@@ -10,7 +10,7 @@ use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Look, Mark, Panel, Sign};
 use crate::number::{self, plural, three, with_unit};
 use crate::page::Page;
 use crate::words::{format_start, machines};
-use crate::{chart_context::widen_range, difference::ratio_cell, drawing::colour::theme, error::Error};
+use crate::{chart_context::widen_range, drawing::colour::theme, error::Error, ratio_verdict::ratio_cell};
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::Direction;

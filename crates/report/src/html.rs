@@ -4,8 +4,6 @@
 //! JSON (`data`), which the only script of the page reads as data. A Content-Security-Policy allows only this script and
 //! the style sheet, by their hashes.
 
-pub mod report;
-
 use crate::document::{Chapter, Document, Part, Table};
 use crate::drawing::{Chart, NARROW, ValueScale, svg};
 use crate::{document::join_figures, error::Error, safe};
@@ -63,17 +61,17 @@ pub fn page_of_document(document: &Document) -> Result<String, Error> {
 }
 
 /// The parts of a page besides its document.
-struct Extras {
+pub(crate) struct Extras {
     /// The name and version of the program that made the page.
-    from: String,
+    pub from: String,
     /// The plan that a reader can save, in base64.
-    plan: Option<String>,
+    pub plan: Option<String>,
     /// The JSON that the script reads.
-    data: Cow<'static, str>,
+    pub data: Cow<'static, str>,
 }
 
 /// Renders a page. `samples` is the caption of its table of samples.
-fn render(document: &Document, extras: Extras, samples: &str) -> Result<String, Error> {
+pub(crate) fn render(document: &Document, extras: Extras, samples: &str) -> Result<String, Error> {
     let (title, lead, sections) = split_into_sections(document);
     let lead = Body { sections: vec![lead], samples }.render()?;
     let titles = sections.iter().filter(|section| !section.id.is_empty());

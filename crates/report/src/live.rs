@@ -55,8 +55,8 @@ pub struct RunView<'a> {
 
 impl<'a> RunView<'a> {
     /// The view of a run, from its state and the intervals of its variants.
-    pub fn of(state: &'a RunState, intervals: &'a Intervals) -> RunView<'a> {
-        let words = Notices::of(state);
+    pub fn new(state: &'a RunState, intervals: &'a Intervals) -> RunView<'a> {
+        let words = Notices::new(state);
         let cell = state.cell.as_ref().filter(|_| state.ended.is_none());
         RunView {
             planned: (state.rounds > 0 && !state.open_ended()).then_some(state.rounds),
@@ -74,7 +74,7 @@ impl<'a> RunView<'a> {
             // Before the first round is done, `left` is the whole budget.
             at_most: state.open_ended() || state.rounds_done == 0,
             variants: intervals.rows(),
-            claims: state.claims.iter().map(ClaimView::of).collect(),
+            claims: state.claims.iter().map(ClaimView::new).collect(),
             timeouts: words.timeouts,
             words,
             ended: state.ended.as_ref(),
@@ -96,7 +96,7 @@ pub struct ClaimView<'a> {
 
 impl ClaimView<'_> {
     /// The view of a claim, from its state.
-    pub fn of(claim: &ClaimState) -> ClaimView<'_> {
+    pub fn new(claim: &ClaimState) -> ClaimView<'_> {
         let known = match claim.status.effect {
             None => "nothing known yet".to_string(),
             Some((effect, low, high)) => {
@@ -148,7 +148,7 @@ pub struct VariantRow {
 
 impl Intervals {
     /// Intervals of this metric, before any round. They stay empty if the run does not have the metric.
-    pub fn of(metric: &str) -> Intervals {
+    pub fn new(metric: &str) -> Intervals {
         Intervals { metric: metric.into(), ..Intervals::default() }
     }
 
@@ -240,7 +240,7 @@ pub struct Notices {
 
 impl Notices {
     /// The notices of a run so far.
-    pub fn of(state: &RunState) -> Notices {
+    pub fn new(state: &RunState) -> Notices {
         let mut notices = Notices { forecast: state.forecast.clone(), ..Notices::default() };
         let mut fairness: Vec<(&str, Vec<&str>)> = vec![];
         for note @ Note { kind, variant, text, .. } in state.notes() {
@@ -253,7 +253,7 @@ impl Notices {
                 NoteKind::Fairness | NoteKind::DebugKernel | NoteKind::Dropped | NoteKind::NotCompared => {
                     add_note(&mut fairness, note)
                 }
-                NoteKind::Remark if note.asks_the_user() => add_note(&mut fairness, note),
+                NoteKind::Remark if note.is_advice() => add_note(&mut fairness, note),
                 NoteKind::Options | NoteKind::Weaker | NoteKind::Unavailable | NoteKind::Remark => {}
             }
         }

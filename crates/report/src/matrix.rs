@@ -5,6 +5,7 @@
 use crate::document::{Cell, Document, Source, Table, labelled_row};
 use crate::error::Error;
 use crate::number::{percent, plural, signed, three, with_unit};
+use crate::words::grouped_digits;
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
 use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, Published};
@@ -93,7 +94,7 @@ fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit,
         Unit::PerSecond => iops_words(own.value),
         unit => with_unit(own.value, unit),
     };
-    let source = own.task.and_then(|task| Source::of(Some(task), [variant]));
+    let source = own.task.and_then(|task| Source::new(Some(task), [variant]));
     let cell = Cell { source, ..Cell::from(shown).mark(&own.mark) };
     let rivals = || here().filter(|other| other.variant != variant && !other.bare);
     let best = rivals().next().is_some() && !rivals().any(|other| is_better(other.value, own.value));
@@ -107,7 +108,7 @@ pub fn is_matrix(analysis: &Analysis) -> bool {
 
 /// Adds the tables of an analysis with the median of each task, and explains the marks after the figures.
 pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
-    let medians = SignMedians::of(record);
+    let medians = SignMedians::new(record);
     let mut figures = vec![];
     for task in analysis.tasks() {
         let Some(at) = matrix_place(&task.task.id) else { continue };
@@ -179,7 +180,7 @@ struct SignMedians {
 }
 
 impl SignMedians {
-    fn of(record: &RunRecord) -> SignMedians {
+    fn new(record: &RunRecord) -> SignMedians {
         let medians_of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
         SignMedians {
             device_share: medians_of("device_share"),
@@ -296,7 +297,7 @@ pub fn published_rows(published: &Published) -> Result<Vec<Row>, Error> {
 /// The error for a run or published figures without block sizes and threads.
 fn no_matrix(source: String) -> Error {
     Error::Usage(format!(
-        "{source} holds no matrix of block sizes and threads; a run of study engel does, or of any plan with the \
+        "{source} has no matrix of block sizes and threads; runs of the study engel have one, and runs of plans with the \
          workload fileio, sysbench or fio"
     ))
 }
@@ -320,14 +321,7 @@ pub fn iops_words(value: f64) -> String {
     if value < 100.0 {
         return three(value);
     }
-    let digits = format!("{value:.0}");
-    let first = (digits.len() + 2) % 3 + 1;
-    let mut grouped = digits[..first].to_string();
-    for at in (first..digits.len()).step_by(3) {
-        grouped.push(',');
-        grouped.push_str(&digits[at..at + 3]);
-    }
-    grouped
+    grouped_digits(&format!("{value:.0}"))
 }
 
 /// A bandwidth in bytes per second as MB/s: `118 MB/s`.

@@ -1,10 +1,10 @@
 //! Pages: results other than the report of one run, such as comparisons, published figures, findings and histories.
 
 use crate::document::terminal::{self, Screen};
-use crate::document::{Document, write_markdown};
-use crate::{error::Error, exporter::write_json, html};
+use crate::document::{Chapter, Document, Part, markdown};
+use crate::{drawing::Chart, error::Error, exporter::write_json, html};
 use fsarena_core::names::unknown;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::Write;
 
 /// A result as a document for people and as JSON for programs.
@@ -27,11 +27,64 @@ impl Page {
     pub fn write(&self, format: &str, screen: Screen, out: &mut dyn Write) -> Result<(), Error> {
         match format {
             "term" => terminal::write(&self.document, screen, out)?,
-            "md" => write_markdown(&self.document, None, out)?,
+            "md" => markdown::write(&self.document, None, out)?,
             "html" => out.write_all(html::page_of_document(&self.document)?.as_bytes())?,
             "json" => write_json(&self.json, out)?,
             other => return Err(unknown("format", other, FORMATS).into()),
         }
         Ok(())
+    }
+}
+
+/// The report on a comparison, as text and as JSON.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ComparisonReport {
+    /// The title, which names both sides.
+    pub title: String,
+    /// The facts below the title.
+    pub facts: Vec<String>,
+    /// The result in words.
+    pub answer: Document,
+    /// The chart of the ratios with their intervals, if there are any.
+    pub chart: Option<Chart>,
+    /// The tables.
+    pub data: Document,
+    /// How the sides were compared, and the circumstances of each.
+    pub method: Document,
+    /// The comparison as JSON, with units in names.
+    pub json: Value,
+}
+
+impl ComparisonReport {
+    /// The comparison as a page.
+    pub fn page(&self) -> Page {
+        let mut document = Document::default();
+        document.heading(1, &*self.title);
+        if !self.facts.is_empty() {
+            document.parts.push(Part::Facts(self.facts.clone()));
+        }
+        let mut charts = Document::default();
+        charts.charts(self.chart.clone());
+        let chapters = [
+            (Chapter::Answer, &self.answer.parts),
+            (Chapter::Charts, &charts.parts),
+            (Chapter::Data, &self.data.parts),
+            (Chapter::Method, &self.method.parts),
+        ];
+        for (chapter, parts) in chapters {
+            if !parts.is_empty() {
+                document.chapter(chapter);
+                document.parts.extend(parts.iter().cloned());
+            }
+        }
+        Page { document, json: self.json.clone() }
+    }
+
+    /// Adds these sentences to the answer, as a list, and to the JSON.
+    pub fn set_answer(&mut self, words: Vec<String>) {
+        if let Some(object) = self.json.as_object_mut() {
+            object.insert("answer".into(), json!(words));
+        }
+        self.answer.list(words);
     }
 }

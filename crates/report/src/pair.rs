@@ -1,7 +1,7 @@
 //! The comparison of two variants, B against A: the difference in each metric, for all tasks together and, if there are only a
 //! few, for each task.
 
-use crate::{difference::RatioVerdict, number::plural};
+use crate::{number::plural, ratio_verdict::RatioVerdict};
 use fsarena_core::names::distinct;
 use fsarena_core::observations::Grid;
 use fsarena_core::record::{MetricSpec, RunRecord};
@@ -30,7 +30,7 @@ pub struct PairRow {
     /// The mean of B divided by the mean of A; `None` if the tasks have no total.
     pub mean_ratio: Option<MeanRatio>,
     /// The conclusion from the ratio and the margin.
-    pub finding: RatioVerdict,
+    pub verdict: RatioVerdict,
     /// The standard deviation of the log ratio of a round. `None` for less than three rounds, or if B and A are equal in most
     /// rounds.
     pub sigma: Option<f64>,
@@ -136,8 +136,8 @@ pub fn pair_row(
     let median_difference = median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>());
     let sigma = if median_difference == Some(0.0) { None } else { spread(&d) };
     let ratio = Ratio::of(d)?;
-    let finding = RatioVerdict::of(Some(ratio), Some(narrow), margin);
+    let verdict = RatioVerdict::of_rounds(Some(ratio), Some(narrow), margin);
     let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));
     let metric = metric.clone();
-    Some(PairRow { task, metric, ratio, mean_ratio: None, finding, sigma, rounds, excluded, whole })
+    Some(PairRow { task, metric, ratio, mean_ratio: None, verdict, sigma, rounds, excluded, whole })
 }

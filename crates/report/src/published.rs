@@ -259,16 +259,13 @@ pub fn add_consistency(document: &mut Document, recomputed: &Recomputed) {
     if recomputed.figures == 0 {
         return;
     }
-    document.heading(2, "Does it follow from its own columns?");
+    document.heading(2, "Do the computed figures follow from their columns?");
     let figures = plural(recomputed.figures, "figure");
-    let rounding = "whatever was rounded off before printing";
-    document.text(match recomputed.misfits.len() {
-        0 => format!("{figures} were worked out from other columns, and all of them follow, {rounding}."),
-        misfits => format!(
-            "{figures} were worked out from other columns. {} of them do not follow, {rounding}:",
-            if misfits == 1 { "One".to_string() } else { misfits.to_string() }
-        ),
-    });
+    let follow = match recomputed.misfits.len() {
+        0 => "all of them follow from these columns, within the rounding of the columns.".to_string(),
+        misfits => format!("{misfits} of them cannot follow from these columns, even with their rounding:"),
+    };
+    document.text(format!("The author computed {figures} from other columns; {follow}"));
     document.list(recomputed.misfits.iter().map(misfit_sentence).collect());
 }
 

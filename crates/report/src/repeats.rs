@@ -70,11 +70,12 @@ impl Row for FilesystemSpread {
         &["filesystem", "tasks", "median: MEDIAN SPREAD", "worst", "worst_task"];
 }
 
-/// By how much restored cells may differ from booted ones, in percent of kernel instructions (median over the tasks). Their
-/// kernels have put things in other places; a cell that read the images of the saved machine would do other work.
-pub const MOST_RESTORED_PERCENT: f64 = 2.0;
+/// The largest difference between restored and booted cells, in per cent of kernel instructions: the median over the tasks. Their
+/// kernels have another memory layout, so small differences are normal; a cell that reads the images of the saved machine would
+/// differ by more.
+pub const MAX_RESTORED_PERCENT: f64 = 2.0;
 
-/// The differences between cells that began with a saved machine and cells that booted, in percent of kernel instructions,
+/// The differences between cells that started from a saved machine and cells that booted, in per cent of kernel instructions,
 /// for each task that both have.
 pub fn restored_differences(restored: &[Spread], booted: &[Spread]) -> Vec<f64> {
     let mut differences = vec![];
@@ -113,7 +114,7 @@ pub fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
     let end = if all <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
     format!(
         "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {end} (at most {PROMISED_SPREAD_PERCENT}%); \
-         {same} tasks took the very same number each time.\n",
+         {same} tasks took exactly the same number each time.\n",
         number::percent(all / 100.0),
         spreads.len(),
     )
@@ -122,14 +123,10 @@ pub fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
 /// A sentence for people on the differences between restored and booted cells, whose median is `median_percent`.
 pub fn restored_words(differences: &[f64], median_percent: f64) -> String {
     let most = differences.iter().copied().fold(0.0, f64::max);
-    let end = if median_percent <= MOST_RESTORED_PERCENT {
-        "the same work"
-    } else {
-        "which is MORE than the same work does"
-    };
+    let end = if median_percent <= MAX_RESTORED_PERCENT { "within" } else { "which is MORE than" };
     format!(
-        "Cells that began with a saved machine, which had other images, differ from cells that booted by {} (median over {} tasks, \
-         at most {}): {end} (at most {MOST_RESTORED_PERCENT}%).\n",
+        "Cells that started from a saved machine differ from cells that booted by {} (median over {} tasks, at most {}), {end} \
+         the limit of {MAX_RESTORED_PERCENT}%.\n",
         number::percent(median_percent / 100.0),
         differences.len(),
         number::percent(most / 100.0),

@@ -7,6 +7,7 @@ use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
 use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, orders, reading_series};
 use fsarena_core::plan::compared_variants;
+use fsarena_core::sample::Direction;
 use fsarena_core::setting_text::setting;
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, record::RunRecord, study};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -109,13 +110,13 @@ pub struct Current {
 }
 
 /// The storage that held the images of a run, if known.
-pub fn images(record: &RunRecord) -> Option<Storage> {
+pub fn image_storage(record: &RunRecord) -> Option<Storage> {
     record.hosts.iter().find_map(|host| Storage::read(&host.facts, host::IMAGES))
 }
 
 /// Guesses the variant in use today: the filesystem that held the images, with the default options of mkfs and mount.
 fn guess_current(record: &RunRecord) -> Option<Current> {
-    let fs = images(record)?.filesystem?;
+    let fs = image_storage(record)?.filesystem?;
     let plain = |variant: &Variant| {
         let differs = variant.levels.iter().any(|(id, level)| id != FS && level != default_level(id));
         variant.level(FS) == fs && !differs
@@ -189,6 +190,11 @@ pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<
 }
 
 impl Report {
+    /// The analysis by the first metric, if more or less of that metric is better.
+    pub fn ranked_analysis(&self) -> Option<&Analysis> {
+        self.analyses.first().filter(|analysis| analysis.metric.direction != Direction::Neutral)
+    }
+
     /// The ranking of the variants by the first metric; `None` if the run cannot rank them.
     pub fn ranking(&self) -> Option<&Ranking> {
         let rank = || {

@@ -5,8 +5,7 @@ use crate::advice::MEASURE_RESOLUTION;
 use fsarena_core::observations::Grid;
 use fsarena_core::setting_text::setting;
 use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
-use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts};
-use fsarena_stats::power::{resolvable, rounds_for, spread};
+use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts, resolvable, rounds_for, spread};
 use fsarena_stats::ratio::log_ratios;
 use fsarena_stats::sequential::{Centre, found_at};
 use fsarena_stats::table::FIRST_LOOK;
@@ -133,14 +132,16 @@ impl Resolution {
                 measured.insert((grid.tasks[task].id.to_string(), metric), grid.values[task].clone());
             }
         }
-        let d = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
-        let identical: Vec<Vec<f64>> = measured.values().map(|variants| d(variants, 1)).collect();
+        let to_base = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
+        let identical: Vec<Vec<f64>> = measured.values().map(|variants| to_base(variants, 1)).collect();
         let (verdicts, false_verdicts) = identical_verdicts(&identical, rounds);
         let (mut noise, mut power) = (vec![], vec![]);
         for ((task, metric), variants) in &measured {
-            noise.extend(noise_of(task, metric, &d(variants, 1)));
+            noise.extend(noise_of(task, metric, &to_base(variants, 1)));
             let more = more.iter().enumerate().take(variants.len()).skip(2);
-            power.extend(more.filter_map(|(at, percent)| power_of(task, metric, *percent, &d(variants, at))));
+            power.extend(
+                more.filter_map(|(at, percent)| power_of(task, metric, *percent, &to_base(variants, at))),
+            );
         }
         let host = record.hosts.first();
         Resolution {
@@ -178,14 +179,14 @@ impl Resolution {
             );
         }
         let judged = if self.chance < SUSPICIOUS_CHANCE {
-            "MORE than chance explains: something tells the two apart, so do not trust verdicts here"
+            "MORE than chance explains: this machine treats them differently, so do not trust its verdicts"
         } else {
             "no more than chance explains"
         };
         format!(
-            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {judged} (as \
-             many or more in {:.0}% of all ways to swap the two in the same rounds). σ is the spread of the log \
-             ratio of identical variants within rounds. Stored, and quoted by reports of this machine.",
+            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {judged} ({:.0}% \
+             of all ways to swap the two within rounds give as many or more). σ is the spread of the log ratio of \
+             identical variants within rounds. fsarena stores this result, and the reports of this machine quote it.",
             self.verdicts,
             self.false_verdicts,
             100.0 * self.chance
@@ -232,8 +233,8 @@ impl Resolution {
 }
 
 /// The noise of a metric, from the log ratios of identical variants; `None` with too few rounds.
-fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
-    let sigma = spread(d)?;
+fn noise_of(task: &str, metric: &str, log_ratios: &[f64]) -> Option<Noise> {
+    let sigma = spread(log_ratios)?;
     Some(Noise {
         task: task.into(),
         metric: metric.into(),
@@ -244,17 +245,17 @@ fn noise_of(task: &str, metric: &str, d: &[f64]) -> Option<Noise> {
 }
 
 /// The difference of a variant with more files, from its log ratios to the base; `None` with too few rounds.
-fn power_of(task: &str, metric: &str, more: u64, d: &[f64]) -> Option<Power> {
-    let centre = Centre::of(d)?;
+fn power_of(task: &str, metric: &str, more_percent: u64, log_ratios: &[f64]) -> Option<Power> {
+    let centre = Centre::of(log_ratios)?;
     let per_cent = |theta: f64| 100.0 * theta.exp_m1();
     Some(Power {
-        more_percent: more,
+        more_percent,
         task: task.into(),
         metric: metric.into(),
         effect_percent: per_cent(centre.estimate),
         low_percent: per_cent(centre.wide.0),
         high_percent: per_cent(centre.wide.1),
-        found_at_rounds: found_at(d),
+        found_at_rounds: found_at(log_ratios),
     })
 }
 

@@ -21,7 +21,8 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Scaling in {source}"));
     document.text(method_paragraph(all.iter()));
-    let too_few_rounds = |one: &Scaling| one.series.rounds() > 1 && one.series.fewest() < FIRST_LOOK;
+    let too_few_rounds =
+        |scaling: &Scaling| scaling.series.rounds() > 1 && scaling.series.fewest() < FIRST_LOOK;
     if all.iter().any(too_few_rounds) {
         document.warning(format!(
             "PROVISIONAL: fewer than {FIRST_LOOK} rounds, or values per point, give no exact interval."
@@ -30,61 +31,61 @@ pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
     if all.len() > 1 {
         document.table(overview(all.iter()));
     }
-    for one in all {
-        document.heading(2, one.series.name.clone());
-        document.list(sentences(one));
+    for scaling in all {
+        document.heading(2, scaling.series.name.clone());
+        document.list(sentences(scaling));
     }
     if tables {
         document.heading(2, "Figures");
-        for one in all {
-            document.table(figure_table(one));
+        for scaling in all {
+            document.table(figure_table(scaling));
         }
     }
     Page { document, json: page_json(source, all) }
 }
 
 /// The mean throughput of a curve for each number of clients.
-fn figure_table(one: &Scaling) -> Table {
-    let rows = one.series.n.iter().zip(one.series.means());
+fn figure_table(scaling: &Scaling) -> Table {
+    let rows = scaling.series.n.iter().zip(scaling.series.means());
     let rows = rows.map(|(n, mean)| row![n.to_string(), three(mean.exp())]);
-    Table::figures(["clients", &one.series.name]).with(rows)
+    Table::figures(["clients", &scaling.series.name]).with(rows)
 }
 
 fn page_json(source: &str, all: &[Scaling]) -> Value {
     json!({ "format": 1, "source": source, "series": all.iter().map(series_json).collect::<Vec<_>>() })
 }
 
-fn series_json(one: &Scaling) -> Value {
-    let saturation = one.saturation.as_ref().map(|saturation| {
-        let doubling = |d: &Doubling| json!({ "clients": d.n, "gain_of_double": d.gain });
+fn series_json(scaling: &Scaling) -> Value {
+    let saturation = scaling.saturation.as_ref().map(|saturation| {
+        let doubling = |one: &Doubling| json!({ "clients": one.n, "gain_of_double": one.gain });
         let doublings: Vec<Value> = saturation.doublings.iter().map(doubling).collect();
         json!({ "clients": saturation.at, "from_clients": saturation.from, "doublings": doublings })
     });
     let peak = json!({
-        "clients": one.peak.at,
-        "interval": one.peak.interval.map(|(low, high)| [low, high]),
-        "throughput": one.peak.throughput,
-        "share_at_end": one.peak.at_end,
-        "modelled": one.modelled_peak.map(|p| json!({
-            "clients": p.value, "low": finite(&p.low), "high": finite(&p.high),
+        "clients": scaling.peak.at,
+        "interval": scaling.peak.interval.map(|(low, high)| [low, high]),
+        "throughput": scaling.peak.throughput,
+        "share_at_end": scaling.peak.at_end,
+        "modelled": scaling.modelled_peak.map(|peak| json!({
+            "clients": peak.value, "low": finite(&peak.low), "high": finite(&peak.high),
         })),
     });
-    let point = |(n, x): (&f64, &Vec<f64>)| json!({ "clients": n, "throughput": x.iter().map(finite).collect::<Vec<_>>() });
+    let point = |(clients, values): (&f64, &Vec<f64>)| json!({ "clients": clients, "throughput": values.iter().map(finite).collect::<Vec<_>>() });
     json!({
-        "name": one.series.name,
-        "paired": one.series.paired,
-        "sentences": sentences(one),
-        "winner": one.choice.as_ref().and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
-        "fits": one.choice.iter().flat_map(|choice| choice.fits.iter().map(fit_json)).collect::<Vec<_>>(),
+        "name": scaling.series.name,
+        "paired": scaling.series.paired,
+        "sentences": sentences(scaling),
+        "winner": scaling.choice.as_ref().and_then(|choice| choice.winner()).map(|fit| fit.law.name()),
+        "fits": scaling.choice.iter().flat_map(|choice| choice.fits.iter().map(fit_json)).collect::<Vec<_>>(),
         "saturation": saturation,
         "peak": peak,
-        "points": one.series.n.iter().zip(&one.series.x).map(point).collect::<Vec<_>>(),
+        "points": scaling.series.n.iter().zip(&scaling.series.x).map(point).collect::<Vec<_>>(),
     })
 }
 
 /// A value for JSON; None if it is not finite.
-fn finite(x: &f64) -> Option<f64> {
-    x.is_finite().then_some(*x)
+fn finite(value: &f64) -> Option<f64> {
+    value.is_finite().then_some(*value)
 }
 
 fn fit_json(fit: &Fit) -> Value {
@@ -111,9 +112,9 @@ fn fit_json(fit: &Fit) -> Value {
 pub fn method_paragraph<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
     // The largest number of rounds of a paired curve, and of values of an unpaired one.
     let (mut rounds, mut values) = (0, 0);
-    for one in all {
-        let most = if one.series.paired { &mut rounds } else { &mut values };
-        *most = one.series.rounds().max(*most);
+    for scaling in all {
+        let most = if scaling.series.paired { &mut rounds } else { &mut values };
+        *most = scaling.series.rounds().max(*most);
     }
     if rounds.max(values) < 2 {
         return "There is only one value per point, so intervals are unknown.".into();
@@ -141,30 +142,30 @@ pub fn method_paragraph<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
 /// A table with a row for each curve: its law, its saturation, its peak, and the share of the peak left at the last number of
 /// clients.
 pub fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
-    let row = |one: &Scaling| {
+    let row = |scaling: &Scaling| {
         row![
-            one.series.name.as_str(),
-            law_words(one),
-            saturation_range(one),
-            peak_range(one),
-            left_at_end(one)
+            scaling.series.name.as_str(),
+            law_words(scaling),
+            saturation_range(scaling),
+            peak_range(scaling),
+            left_at_end(scaling)
         ]
     };
     Table::words(["series", "law", "saturates at", "peaks at", "left at the end"]).with(all.map(row))
 }
 
 /// All sentences about one curve.
-pub fn sentences(one: &Scaling) -> Vec<String> {
-    let mut sentences = vec![law_sentence(one)];
-    sentences.extend(misfit_sentence(one));
-    sentences.push(saturation_sentence(one));
-    sentences.push(peak_sentence(one));
+pub fn sentences(scaling: &Scaling) -> Vec<String> {
+    let mut sentences = vec![law_sentence(scaling)];
+    sentences.extend(misfit_sentence(scaling));
+    sentences.push(saturation_sentence(scaling));
+    sentences.push(peak_sentence(scaling));
     sentences
 }
 
 /// The formula of the law that fits significantly better than the others; if no law does, the names of the candidates.
-pub fn law_words(one: &Scaling) -> String {
-    let Some(choice) = &one.choice else { return "–".into() };
+pub fn law_words(scaling: &Scaling) -> String {
+    let Some(choice) = &scaling.choice else { return "–".into() };
     match choice.winner() {
         Some(fit) => formula_over_clients(&fit.law),
         None => format!("inconclusive: {}", contender_names(choice)),
@@ -172,15 +173,15 @@ pub fn law_words(one: &Scaling) -> String {
 }
 
 /// The name of the law that fits best, with `inconclusive` if another law fits almost as well.
-pub fn law_name(one: &Scaling) -> String {
-    let Some(choice) = &one.choice else { return "too few numbers for a law".into() };
+pub fn law_name(scaling: &Scaling) -> String {
+    let Some(choice) = &scaling.choice else { return "too few numbers for a law".into() };
     let sure = if choice.winner().is_some() { "" } else { ", inconclusive" };
     format!("{}{sure}", choice.fits[0].law.name())
 }
 
-fn law_sentence(one: &Scaling) -> String {
-    let Some(choice) = &one.choice else {
-        return format!("{} numbers of clients are too few to tell laws apart.", one.series.n.len());
+fn law_sentence(scaling: &Scaling) -> String {
+    let Some(choice) = &scaling.choice else {
+        return format!("{} numbers of clients are too few to distinguish laws.", scaling.series.n.len());
     };
     let Some(fit) = choice.winner() else {
         return format!(
@@ -210,8 +211,8 @@ fn name_with_article(law: &Law) -> String {
 }
 
 /// A warning that no law describes the curve; `None` if the best law fits.
-pub fn misfit_sentence(one: &Scaling) -> Option<String> {
-    let best: &Fit = one.choice.as_ref()?.fits.first()?;
+pub fn misfit_sentence(scaling: &Scaling) -> Option<String> {
+    let best: &Fit = scaling.choice.as_ref()?.fits.first()?;
     let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
     let p = if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three(lack.p)) };
     Some(format!(
@@ -222,8 +223,8 @@ pub fn misfit_sentence(one: &Scaling) -> Option<String> {
 }
 
 /// The number of clients at which throughput saturates, or its range: `4`, `2–4`, `not up to 8`.
-pub fn saturation_range(one: &Scaling) -> String {
-    let Some(saturation) = &one.saturation else { return "–".into() };
+pub fn saturation_range(scaling: &Scaling) -> String {
+    let Some(saturation) = &scaling.saturation else { return "–".into() };
     let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
     match (saturation.from, saturation.at) {
         (Some(from), Some(at)) if from < at => format!("{from}–{at}"),
@@ -233,8 +234,8 @@ pub fn saturation_range(one: &Scaling) -> String {
     }
 }
 
-fn saturation_sentence(one: &Scaling) -> String {
-    let Some(saturation) = &one.saturation else {
+fn saturation_sentence(scaling: &Scaling) -> String {
+    let Some(saturation) = &scaling.saturation else {
         return "Saturation is unknown: no number of clients was measured together with its double.".into();
     };
     let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
@@ -253,34 +254,38 @@ fn saturation_sentence(one: &Scaling) -> String {
 }
 
 /// The number of clients at the peak, with its interval: `8`, `8 (6–12)`.
-pub fn peak_range(one: &Scaling) -> String {
-    match one.peak.interval {
-        Some((low, high)) if low < high => format!("{} ({low}–{high})", one.peak.at),
-        _ => one.peak.at.to_string(),
+pub fn peak_range(scaling: &Scaling) -> String {
+    match scaling.peak.interval {
+        Some((low, high)) if low < high => format!("{} ({low}–{high})", scaling.peak.at),
+        _ => scaling.peak.at.to_string(),
     }
 }
 
 /// The share of the peak that is left at the last number of clients: `33%`, `33% (30%–36%)`.
-pub fn left_at_end(one: &Scaling) -> String {
-    match &one.peak.at_end {
+pub fn left_at_end(scaling: &Scaling) -> String {
+    match &scaling.peak.at_end {
         None => "all: the peak is at the end".into(),
         Some(left) if left.rounds < 2 => percent(left.value),
         Some(left) => format!("{} ({}–{})", percent(left.value), percent(left.low), percent(left.high)),
     }
 }
 
-fn peak_sentence(one: &Scaling) -> String {
-    let last = one.series.n.last().copied().unwrap_or(f64::NAN);
-    let modelled = one.modelled_peak.map_or(String::new(), |peak| {
+fn peak_sentence(scaling: &Scaling) -> String {
+    let last = scaling.series.n.last().copied().unwrap_or(f64::NAN);
+    let modelled = scaling.modelled_peak.map_or(String::new(), |peak| {
         let high = if peak.high.is_finite() { three(peak.high) } else { "beyond what was measured".into() };
         let low = Some(peak.low).filter(|low| low.is_finite());
         let range = low.map_or(String::new(), |low| format!(" ({}–{high})", three(low)));
         format!(", by the law at {}{range}", three(peak.value))
     });
-    let at = format!("It peaks at {} clients with {}{modelled}", peak_range(one), three(one.peak.throughput));
-    match &one.peak.at_end {
+    let at = format!(
+        "It peaks at {} clients with {}{modelled}",
+        peak_range(scaling),
+        three(scaling.peak.throughput)
+    );
+    match &scaling.peak.at_end {
         None => format!("{at}: that is the most that was measured."),
-        Some(_) => format!("{at}; at {last} clients {} of that is left.", left_at_end(one)),
+        Some(_) => format!("{at}; at {last} clients {} of that is left.", left_at_end(scaling)),
     }
 }
 
@@ -299,7 +304,7 @@ mod tests {
         assert_eq!(
             sentences_about(&[(3.0, 100.0), (10.0, 33.0)]),
             [
-                "2 numbers of clients are too few to tell laws apart.",
+                "2 numbers of clients are too few to distinguish laws.",
                 "Saturation is unknown: no number of clients was measured together with its double.",
                 "It peaks at 3 clients with 100; at 10 clients 33% of that is left."
             ]

@@ -5,6 +5,7 @@ pub mod answer;
 pub mod baseline;
 pub mod claims;
 pub mod costs;
+pub mod data_path;
 pub mod decision;
 pub mod gate;
 mod growth;
@@ -14,7 +15,6 @@ pub mod layout;
 mod own_work;
 pub mod pair;
 pub mod ranking;
-pub mod reached;
 mod scaling;
 pub mod schedulers;
 pub mod slow_rounds;
@@ -79,7 +79,7 @@ const SECTIONS: &[Section] = &[
     full(Chapter::Data, tasks::add_samples),
     full(Chapter::Conclusions, claims::add_conclusions),
     full(Chapter::Method, ranking::add_rounds_needed),
-    full(Chapter::Method, reached::add_data_path),
+    full(Chapter::Method, data_path::add_data_path),
     full(Chapter::Method, warnings::add_remarks),
     full(Chapter::Method, head::add_circumstances),
 ];

@@ -34,7 +34,7 @@ pub fn left_out_note(series: &SeriesTable) -> Option<String> {
     let all = shown + series.left_out;
     let every = (all as f64 / shown.max(1) as f64).round() as u64;
     Some(format!(
-        "shown are {shown} of {all} stretches: those of every {} round, the same rounds for every variant; the others are in \
+        "{shown} of {all} stretches are shown, those of every {} round, the same rounds for every variant; the others are in \
          run.db",
         number::ordinal(every)
     ))

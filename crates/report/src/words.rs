@@ -4,10 +4,10 @@ use crate::number::{self, plural};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, host::Host, metric::reading};
-use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LOOKS};
+use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LAST_LOOK};
 
 /// The name of a task in tables: number, title and parameters, `009 Untar the kernel tree`.
-pub fn label(task: &TaskInfo) -> String {
+pub fn task_label(task: &TaskInfo) -> String {
     let number = task.number.as_ref().map_or(String::new(), |number| format!("{number} "));
     // Leave out parameters whose value is a word of the title.
     let in_title = |value: &str| task.title.split(|c: char| !c.is_alphanumeric()).any(|word| word == value);
@@ -30,6 +30,18 @@ pub fn either(names: &[String]) -> String {
         [one] => one.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
+}
+
+/// A whole number with commas between groups of three digits: `98,400`.
+pub fn grouped_digits(digits: &str) -> String {
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// The start of a run to the minute, `2026-11-22 10:00`, from a time in RFC 3339.
@@ -68,12 +80,12 @@ pub fn listed_up_to(what: &[String], most: usize) -> String {
 }
 
 /// Shortens a list to six entries; the last of them is then `and 5 more`.
-pub fn few(all: Vec<String>) -> Vec<String> {
-    few_of(all, 6)
+pub fn shorten_list(all: Vec<String>) -> Vec<String> {
+    shorten_list_to(all, 6)
 }
 
 /// Shortens a list to `most` entries; the last of them is then `and 5 more`.
-pub fn few_of(mut all: Vec<String>, most: usize) -> Vec<String> {
+pub fn shorten_list_to(mut all: Vec<String>, most: usize) -> Vec<String> {
     if all.len() > most {
         let rest = all.len() - (most - 1);
         all.truncate(most - 1);
@@ -125,7 +137,7 @@ fn split_list(list: &str) -> Vec<&str> {
 }
 
 /// A ratio with its interval: `1.12 [1.10–1.14]`; without an interval if there is only one round.
-pub fn interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
+pub fn ratio_with_interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
     if rounds < 2 { number::beside(value, &[1.0]) } else { number::ratio(value, low, high) }
 }
 
@@ -133,7 +145,7 @@ pub fn interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
 pub fn rounds_needed(rounds: Option<usize>) -> String {
     match rounds {
         Some(rounds) => rounds.to_string(),
-        None => format!("over {}", LOOKS[LOOKS.len() - 1].n),
+        None => format!("over {}", LAST_LOOK),
     }
 }
 
@@ -151,7 +163,7 @@ pub fn is_synced_time(metric: &MetricSpec) -> bool {
 }
 
 /// The name of the figure over all tasks: `total elapsed`, `geometric mean of iops`, or only the metric for a single task.
-pub fn over_all(analysis: &Analysis) -> String {
+pub fn overall_name(analysis: &Analysis) -> String {
     let metric = &analysis.metric.id;
     match &analysis.overall {
         Some(overall) if overall.tasks == 1 => metric.clone(),

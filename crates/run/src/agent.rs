@@ -29,7 +29,7 @@ pub fn run() -> ! {
 /// timed task: before its readings, when its work begins and returns, and when its data is synced.
 ///
 /// # Errors
-/// If the request cannot be read, or the parent closed the pipe.
+/// The request cannot be read, or the parent closed the pipe.
 pub fn serve(input: impl BufRead, mut output: impl Write, mark: fn(Mark)) -> Result<()> {
     let outcome = run_request(input, &mut output, mark)?;
     protocol::write(&mut output, &Line::End(outcome))

@@ -1,7 +1,7 @@
 //! The axes of the machine: factors whose levels change the machine around the filesystem, such as the I/O scheduler or the
 //! memory limit. The levels of a variant are set up before each of its cells and undone after it.
 //!
-//! A new axis is one constant, in a file of its own here or beside similar ones, and a line in [`AXES`]. It defines the levels
+//! A new axis needs one constant, in a separate file here or beside similar ones, and a line in [`AXES`]. It defines the levels
 //! of its factor, checks whether this machine has them, and sets them up. It must write a change into the undo journal before
 //! it makes it.
 
@@ -14,7 +14,7 @@ pub(crate) mod load;
 mod scheduler;
 mod storage;
 
-pub use axis::{Axis, CellSetup, Conditions, Confine, LevelCheck, lacking};
+pub use axis::{Axis, CellSetup, Conditions, Confine, LevelCheck};
 
 use crate::error::{Result, RunError, require};
 use fsarena_core::cell::Variant;
@@ -59,7 +59,8 @@ pub fn set_up(
 ) -> Result<Conditions, fsarena_sys::Error> {
     let mut done = Conditions::default();
     for axis in AXES.iter().filter(|axis| !variant.level(axis.def.id).is_empty()) {
-        (axis.set_up)(&mut CellSetup { kernel, journal, variant, devices, done: &mut done })?;
+        let factor = axis.def.id;
+        (axis.set_up)(&mut CellSetup { kernel, journal, variant, factor, devices, done: &mut done })?;
     }
     Ok(done)
 }
@@ -83,7 +84,7 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
             // The preflight of guests checks the axes that depend on the guest kernel. The number of clients does not.
             let guest = matches!(plan.device.backing, Backing::Guest(_));
             if !guest || id == factor::CLIENTS {
-                (axis.check)(&LevelCheck { kernel, plan, variant })?;
+                (axis.check)(&LevelCheck { kernel, plan, variant, factor: id })?;
             }
         }
     }

@@ -41,7 +41,7 @@ impl BackingDevices {
     /// Makes the devices and the inputs of all cells.
     ///
     /// # Errors
-    /// If there is not enough space, the safety guard refuses a device, or a command fails.
+    /// There is not enough space, the safety guard refuses a device, or a command fails.
     pub fn make(run: &RunContext, emit: RunSink) -> Result<BackingDevices> {
         let places = ImageDirs(run);
         let mounts = run.dir.join("mnt");
@@ -68,7 +68,7 @@ impl BackingDevices {
     /// The devices of a variant.
     ///
     /// # Errors
-    /// If the run did not make one of them.
+    /// The run did not make one of them.
     pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>> {
         let members = layout.members.iter().map(|spec| self.device(spec)).collect::<Result<_>>()?;
         let journal = layout.journal.as_ref().map(|spec| self.device(spec)).transpose()?;
@@ -89,7 +89,7 @@ impl BackingDevices {
     /// Unmounts, detaches and removes everything.
     ///
     /// # Errors
-    /// If something is still in use; it stays in the undo journal.
+    /// A device or directory is still in use; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
         // If something fails, Rust drops the rest in the same order as the steps below, which is the reverse of the order
         // of these variables.
@@ -252,7 +252,7 @@ impl SourceDisk {
     /// Makes the image, the filesystem, and the inputs of every workload.
     ///
     /// # Errors
-    /// If there is not enough space, or a command fails.
+    /// There is not enough space, or a command fails.
     pub fn make(run: &RunContext, images: &Path, target: &Path, emit: RunSink) -> Result<SourceDisk> {
         let RunContext { kernel, plan, check, journal, .. } = run;
         let device = match &plan.device.other_device {
@@ -298,7 +298,7 @@ impl SourceDisk {
     /// Unmounts it, detaches it and removes its image.
     ///
     /// # Errors
-    /// If it is still in use; it stays in the undo journal.
+    /// The source disk is still in use; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
         logged(emit, |log| self.mounted.unmount(log))??;
         remove(self.dir, emit)?;

@@ -29,7 +29,7 @@ pub fn readings() -> impl Iterator<Item = ReadingDef> {
     TIMER.iter().copied().chain(probes::readings()).chain(fixed.copied())
 }
 
-/// A task that every filesystem has, whatever the workload: mkfs, mount, unmount.
+/// A task that every filesystem has, whatever the workload: mkfs, mount or unmount.
 pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
     TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_totals: false }
 }
@@ -247,7 +247,7 @@ impl<'a> Bench<'a> {
         match synced {
             Ok(()) => readings.set(reading::SYNCED, until_synced.as_nanos() as f64),
             Err(error) => {
-                let text = format!("the data may not be on the device: syncfs said {error}");
+                let text = format!("the data may not be on the device: syncfs failed: {error}");
                 self.note(Note::new(NoteKind::Unavailable, text).task(info.id.to_string()));
             }
         }

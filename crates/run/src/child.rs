@@ -11,7 +11,7 @@ use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_sys::cgroup::{self, Group};
-use fsarena_sys::process_output::{lines, or_printed_nothing, tail};
+use fsarena_sys::process_output::{lines, memory_file, or_printed_nothing, tail};
 use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The interval at which fsarena checks whether a silent agent is stopped.
 const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// The fault of an agent that sends [`Line::Ask`] to a parent that cannot answer it.
+/// The message about an agent that sends [`Line::Ask`] to a parent which cannot answer it.
 pub const UNEXPECTED_REQUEST: &str =
     "it sent a privileged request, which only an agent that is one of several clients may send";
 /// The number of bytes at the end of an agent's standard error that an error message quotes.
@@ -72,14 +72,14 @@ impl<F: FnMut(CellEvent)> Parent for F {
 /// `parent`.
 ///
 /// # Errors
-/// If the agent cannot be started or breaks the protocol.
+/// The agent cannot be started or breaks the protocol.
 pub fn run(
     journal: &undo::Journal,
     request: &Request,
     confine: &Confine,
     parent: &mut dyn Parent,
 ) -> Result<Outcome> {
-    let mut errors = argv::memory_file("stderr").map_err(agent_error)?;
+    let mut errors = memory_file("stderr").map_err(agent_error)?;
     // The agent gets a separate process group, so that Ctrl-C reaches only this process, which then kills the group.
     let mut command = command(errors.try_clone().map_err(agent_error)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
@@ -130,7 +130,7 @@ fn agent_error(error: std::io::Error) -> RunError {
 /// fsarena finds the processes by the mark in their environment.
 ///
 /// # Errors
-/// If the journal cannot be written.
+/// The journal cannot be written.
 fn track(
     journal: &undo::Journal,
     request: &Request,
@@ -162,7 +162,7 @@ impl StoppedLimit {
         process::stopped(&SysRoot::host(), self.pgid).ok()??;
         let seconds = limit.as_secs_f64();
         let why = format!(
-            "the measuring process was stopped (SIGSTOP) and did not go on within {seconds} s ({}): a command of the work \
+            "the measuring process was stopped (SIGSTOP) and did not continue within {seconds} s ({}): a command of the work \
              stopped it, or a user",
             setting("timeout", "")
         );

@@ -16,7 +16,7 @@ const MAX_TIMES_MEDIAN: f64 = 3.0;
 /// Names of variants.
 pub type Names = BTreeSet<String>;
 
-/// The forecast of the next round: whether it helps to answer the question of the run, and which variants it runs.
+/// The forecast of the next round: whether the round helps to answer the question of the run, and which variants it runs.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RoundForecast {
     /// Why no further round helps; None if one does.
@@ -51,7 +51,7 @@ pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Op
     let (mut open, mut stuck, mut failed) = (Vec::new(), 0, None);
     for judged in judge_all(claim_series(record, &record.plan.claims)) {
         if judged.is_of_gate() && judged.outcome() == Outcome::Refuted {
-            // Whatever the other claims of the gate would be, it fails.
+            // One refuted claim fails the gate, whatever the others are.
             failed.get_or_insert(format!("the gate fails: {} is refuted", judged.claim.text));
         }
         if !judged.open() {

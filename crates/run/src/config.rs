@@ -59,7 +59,7 @@ impl Config {
     /// Reads the file: `$XDG_CONFIG_HOME/fsarena/config.toml`, else `~/.config/fsarena/config.toml`.
     ///
     /// # Errors
-    /// If the file cannot be read, or has a mistake; the error has its line and column.
+    /// The file cannot be read, or has a mistake; the error has its line and column.
     pub fn load() -> Result<Config, PlanError> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));

@@ -30,7 +30,7 @@ impl Directories {
     /// Makes the inputs in a separate directory, and notes the filesystem and mount of each directory under test.
     ///
     /// # Errors
-    /// If a directory cannot be written.
+    /// A directory cannot be written.
     pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<Directories> {
         let parent = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
         let source_dir = parent.join(format!("fsarena-{}-other", run.id()));

@@ -97,7 +97,7 @@ impl<'a> Search<'a> {
         // rounds after the last look.
         let has_figures = |at: &usize| costs[*at].iter().any(|cost| *cost > 0.0);
         let measured = (0..costs.len()).filter(has_figures).collect();
-        let look = table::at(round as usize).map_or(0, |look| look.n as u32);
+        let look = table::at(round as usize).map_or(0, |look| look.rounds as u32);
         let end = record.plan.stop.warmup + look;
         // `costs` has one column for each kept round or aged image. Only those before the last look count for the bounds.
         let columns = grid.map_or(0, |grid| grid.rounds.partition_point(|round| *round < end));

@@ -24,7 +24,7 @@ impl Erased {
     /// device.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// The device cannot be written.
     pub fn begin(run: &RunContext, device: Option<&ScratchDevice>, emit: RunSink) -> Result<Option<Erased>> {
         let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
             return Ok(None);
@@ -55,7 +55,7 @@ impl Erased {
     /// Discards the erased device before mkfs, so that the writes of the variant before have no effect.
     ///
     /// # Errors
-    /// If blkdiscard(8) fails.
+    /// Blkdiscard(8) fails.
     pub fn before_mkfs(&self, devices: &Devices, log: Log) -> CellResult {
         let mut erased = devices.all().filter(|device| self.discards && !device.is_made());
         Ok(erased.try_for_each(|device| device.discard(log))?)
@@ -152,7 +152,7 @@ const THREADS: u32 = 4;
 /// before. Returns the note for the report.
 ///
 /// # Errors
-/// If the device cannot be written.
+/// The device cannot be written.
 fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
     device.begin()?;
     let files = Files::device(device.path()).map_err(fsarena_load::task::TaskError::from)?;

@@ -6,14 +6,14 @@ use crate::context::RunContext;
 use crate::digests::digests;
 use crate::dir::{Clients, Directories, SingleClient};
 use crate::error::{Result, RunError, require};
-use crate::executor::{Executor, RunSink};
+use crate::executor::{Executor, RunSink, ScratchDir};
 use crate::preflight::{self, Check, trial::Trying};
 use crate::privsep::{self, Agents};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, RunEnd};
 use crate::work::{self, main_metric, outline};
-use crate::{child, guest::Guests, local::Local, scratch::ScratchDir, shell::ShellSession};
+use crate::{child, guest::Guests, local::Local, shell::ShellSession};
 use fsarena_core::event::{CommandRecord, Event, Note};
 use fsarena_core::host::{BUILD, Host};
 use fsarena_core::plan::{Backing, Plan};
@@ -23,7 +23,7 @@ use fsarena_store::{RunDir, Writer};
 use fsarena_sys::undo::{self, Journal};
 use fsarena_sys::{Error, cancel, dirs, host, kernel::SysRoot, user::User};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, TryLockError};
 
 /// A plan to run, and where to store its samples.
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ impl Request {
     /// `other_signature` on the source disk.
     ///
     /// # Errors
-    /// If the plan of the run cannot be read, or a signature is given for a device that the run does not erase.
+    /// The plan of the run cannot be read, or a signature is given for a device that the run does not erase.
     pub fn resume(
         run: RunDir,
         erase_signature: Option<String>,
@@ -157,7 +157,7 @@ pub fn try_options(
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
     let (plan, runs) = (&request.plan, request.runs());
-    preflight::trial::options(plan, variants, check.size_bytes, &runs, trying, &mut log)?;
+    preflight::trial::try_options(plan, variants, check.size_bytes, &runs, trying, &mut log)?;
     Ok(commands)
 }
 
@@ -251,7 +251,15 @@ pub fn execute_by(
                    fsarena_run::run_as_agent_if_requested first in main";
         RunError::Plan(why.into())
     })?;
-    let _only_run = OnlyRun::begin()?;
+    let _only_run = match RUNNING.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            return Err(RunError::Plan(
+                "this process is executing another run: wait until it has ended".into(),
+            ));
+        }
+        Err(TryLockError::Poisoned(lock)) => lock.into_inner(),
+        Ok(lock) => lock,
+    };
     if let Keep::Resumed(run) = &request.keep {
         // A complete run needs this too: it may have been killed while it removed its devices.
         recover_stale_runs(&kernel, consumers)?;
@@ -287,29 +295,9 @@ pub fn execute_by(
     Ok(RunOutcome { run, record, interrupted: end == RunEnd::Interrupted, why })
 }
 
-/// Whether this process is executing a run.
-static IS_RUNNING: AtomicBool = AtomicBool::new(false);
-
-/// The only run of this process. Signals, the environment mark of processes to end, and the number in the names of scratch
-/// directories belong to the whole process, so two runs at a time would end each other's processes.
-struct OnlyRun;
-
-impl OnlyRun {
-    fn begin() -> Result<OnlyRun> {
-        if IS_RUNNING.swap(true, Ordering::AcqRel) {
-            return Err(RunError::Plan(
-                "this process is executing another run: wait until it has ended".into(),
-            ));
-        }
-        Ok(OnlyRun)
-    }
-}
-
-impl Drop for OnlyRun {
-    fn drop(&mut self) {
-        IS_RUNNING.store(false, Ordering::Release);
-    }
-}
+/// Locked while this process executes a run. Signals, the environment mark of processes to end, and the number in the names of
+/// scratch directories belong to the whole process, so two runs at a time would end each other's processes.
+static RUNNING: Mutex<()> = Mutex::new(());
 
 /// Removes the mounts, devices and files that killed runs left: they may conflict with this run, or take space that it
 /// needs.

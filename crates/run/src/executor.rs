@@ -1,10 +1,11 @@
-//! The interface between the runner and the executors, which run cells and emit their events.
+//! The interface between the runner and the executors, which run cells and emit their events; and the directories of a run.
 
-use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
-use fsarena_sys::undo::MadeDir;
-
-use crate::error::Result;
+use crate::error::{Result, RunError, require};
 use fsarena_core::cell::Cell;
+use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, NoteKind, Outcome};
+use fsarena_sys::undo::{self, Journal, MadeDir};
+use fsarena_sys::{Error, dirs};
+use std::path::Path;
 
 /// A function that receives the events of a run.
 pub type RunSink<'a> = &'a mut dyn FnMut(Event) -> Result<()>;
@@ -32,7 +33,7 @@ pub trait Executor {
     /// removes them too, but emits nothing.
     ///
     /// # Errors
-    /// If something is still in use; it stays in the undo journal.
+    /// A device or directory is still in use; it stays in the undo journal.
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()>;
 }
 
@@ -40,20 +41,58 @@ pub trait Executor {
 /// files.
 ///
 /// # Errors
-/// If it cannot be removed for another reason, or `emit` fails.
+/// The directory cannot be removed for another reason, or `emit` fails.
 pub fn remove(dir: MadeDir, emit: RunSink) -> Result<()> {
     let Some(text) = dir.remove()? else { return Ok(()) };
     let fix = "move the files elsewhere, then remove the directory";
     emit(Event::Note(Note::new(NoteKind::Remark, text).fix(fix)))
 }
 
-/// Calls `work` with a log for its commands, and emits the commands afterwards. Returns the result of `work`.
+/// Calls `work` with a log for its commands, emits these commands when `work` has returned, and returns its result.
 ///
 /// # Errors
-/// If `emit` fails.
+/// `emit` fails.
 pub fn logged<T>(emit: RunSink, work: impl FnOnce(Log) -> T) -> Result<T> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));
     commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;
     Ok(result)
+}
+
+/// A temporary directory, removed with everything in it when it is dropped; after a SIGKILL `fsarena recover` removes it.
+pub struct ScratchDir {
+    /// The undo journal of the directory and of everything made in it.
+    pub journal: Journal,
+    dir: MadeDir,
+}
+
+impl ScratchDir {
+    /// Makes a directory below `below`, named `name` and the id of this process.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or exists already.
+    pub fn make(below: &Path, name: &str) -> Result<ScratchDir> {
+        dirs::make_dirs(below).map_err(Error::io("making", below))?;
+        let below = below.canonicalize().map_err(Error::io("reading", below))?;
+        let dir = below.join(format!("{name}-{}", std::process::id()));
+        let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
+        let why =
+            || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
+        require(dir.symlink_metadata().is_err(), || RunError::Plan(why()))?;
+        Ok(ScratchDir { dir: MadeDir::make_tree(&journal, &dir)?, journal })
+    }
+
+    /// The path of the directory.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Removes the directory with everything in it.
+    ///
+    /// # Errors
+    /// Something in it is in use.
+    pub fn clear(self) -> Result<()> {
+        self.dir.remove()?;
+        Ok(())
+    }
 }

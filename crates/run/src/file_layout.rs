@@ -14,7 +14,8 @@ use fsarena_core::metric::layout::{
 use fsarena_core::plan::Plan;
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{factor, matrix, schedule};
-use fsarena_sys::extents::{ENCODED, Extent, INLINE, TAIL, UNPLACED, extents_of, free_extents};
+use fsarena_sys::extents::{ENCODED, Extent, INLINE, TAIL, UNPLACED, extents_of};
+use fsarena_sys::free_space::free_extents;
 use rustix::io::Errno;
 use std::fs::{DirEntry, File, read_dir};
 use std::os::unix::fs::MetadataExt;
@@ -87,8 +88,16 @@ fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> Ce
         );
         bench.note(note(text));
     }
-    if let Ok(free) = File::open(target).and_then(|dir| Ok(free_extents(&dir)?)) {
-        set_free(&free, &mut readings);
+    if tally.encoded > 0 {
+        let text = "the scores leave out files with compressed data: their extents do not show how long they are on the device";
+        bench.note(note(text.into()));
+    }
+    match File::open(target).and_then(|dir| Ok(free_extents(&dir)?)) {
+        Ok(free) => set_free(&free, &mut readings),
+        Err(_) => bench.note(note(format!(
+            "the pieces of free space are not offered by {} in this arrangement",
+            cell.variant.level(factor::FS)
+        ))),
     }
     bench.emit(CellEvent::Sample(Sample {
         task: info.clone(),
@@ -171,6 +180,8 @@ fn entries(directory: &Path) -> impl Iterator<Item = DirEntry> {
 struct LayoutTally {
     block_bytes: u64,
     files: u64,
+    /// Files that do not count, because some of their data is compressed.
+    encoded: u64,
     pieces: u64,
     /// Blocks that follow another one of the same file, and those of them that follow it on the device too.
     inner: (u64, u64),
@@ -209,6 +220,7 @@ impl LayoutTally {
 
     /// Adds a file. Files whose data has no place of its own, or whose place does not show the length, do not count.
     fn add(&mut self, extents: &[Extent]) {
+        self.encoded += u64::from(extents.iter().any(|extent| extent.flags & ENCODED != 0));
         let without_place = |extent: &Extent| extent.flags & (INLINE | TAIL | UNPLACED | ENCODED) != 0;
         if extents.is_empty() || extents.iter().any(without_place) {
             return;
@@ -276,7 +288,7 @@ mod tests {
         let mut readings = Readings::default();
         tally.set(&mut readings);
         let of = |id: &str| readings.get(id).unwrap();
-        assert_eq!((of(FILES), of(EXTENTS)), (3.0, 4.0 / 3.0));
+        assert_eq!((of(FILES), of(EXTENTS), tally.encoded), (3.0, 4.0 / 3.0, 1));
         assert_eq!((of(SCORE), of(DYNAMIC_SCORE)), (5.0 / 6.0, 6.0 / 8.0));
     }
 

@@ -23,7 +23,7 @@ pub struct MadeFilesystem {
 /// Formats a filesystem.
 ///
 /// # Errors
-/// If mkfs fails.
+/// Mkfs fails.
 pub fn format(devices: &Devices, def: &FsDef, options: &VariantOptions, log: Log) -> Result<MadeFilesystem> {
     let made = lifecycle::format(devices.clone(), def, options, log)?;
     let (argv, packed_bytes) = (made.argv.join(" "), made.packed_bytes);
@@ -68,7 +68,7 @@ impl FormatCache {
     /// random are pinned, so that the directories of all variants and runs have the same order.
     ///
     /// # Errors
-    /// If mkfs fails.
+    /// Mkfs fails.
     pub fn get(
         &mut self,
         def: &'static FsDef,
@@ -94,7 +94,7 @@ impl FormatCache {
     /// Removes the images.
     ///
     /// # Errors
-    /// If an image is still in use; it stays in the undo journal.
+    /// An image is still in use; it stays in the undo journal.
     pub fn release(self, log: Log) -> Result<()> {
         Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
     }

@@ -11,8 +11,10 @@ mod readings;
 mod saved_machines;
 mod session;
 mod snapshot_pool;
+mod start;
 
 pub use initramfs::guest_modules;
+pub use start::Guests;
 
 use crate::aged::AgedImages;
 use crate::axes;
@@ -20,128 +22,32 @@ use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::{CellSink, Executor, Log, RunSink, logged};
 use crate::format_cache::{self, FormatCache, MadeFilesystem};
-use crate::layers;
-use crate::layout::Layout;
-use crate::packed::WORK;
-use crate::packed_programs::{self, OTHER};
 use crate::power_cut::{self, PowerSupply};
-use crate::preflight::{Kernels, guests};
-use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
-use crate::shell::{HostTerminal, ShellSession};
-use ager::{Ageing, GuestAger};
-use boot::{GuestCell, GuestStarter};
+use crate::preflight::Kernels;
+use crate::shell::HostTerminal;
+use ager::GuestAger;
 use early::EarlyGuests;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, Phase};
 use fsarena_core::plan::{Accelerator, Backing, Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, metric::reading};
-use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
-use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
+use fsarena_fs::lifecycle::{self, Devices};
+use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_guest::cache;
-use fsarena_guest::config::{GuestConfig, Stack};
 use fsarena_guest::counter::{COUNTS, Counter, counts};
-use fsarena_guest::emulator::{self, Machine, QEMU};
+use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::GuestKernel;
-use fsarena_guest::layout::MemoryLayout;
-use fsarena_sys::{Error, argv::Argv, cancel, dirs, kernel::SysRoot};
+use fsarena_sys::{Error, argv::Argv, cancel, kernel::SysRoot};
 use host_programs::HostPrograms;
 use images::Images;
-use initramfs::{KernelDemands, Packer};
-use saved_machines::{RestoredGuest, SavedMachines};
-use session::{GuestExit, GuestOwner};
+use initramfs::Packer;
+use saved_machines::SavedMachines;
+use session::GuestExit;
 use snapshot_pool::SnapshotPool;
-use std::os::fd::OwnedFd;
+use start::{Formatted, GuestRun, Purpose, Started, make_dir};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::{collections::BTreeMap, time::Duration};
-
-/// With less free space than this many bytes, sparse images on the host can no longer grow.
-const SCARCE_BYTES: u64 = 1 << 20;
-/// Where the guest mounts the filesystem under test. Programs of this machine have no file below `/run`.
-const TARGET: &str = "/run/fsarena/test";
-
-/// A freshly made filesystem for a cell, with its facts and its image.
-struct Formatted {
-    facts: VariantFacts,
-    image: PathBuf,
-    /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
-    packed_bytes: Option<u64>,
-    /// Whether the image has the filesystem, so that the guest need not make it.
-    is_made: bool,
-}
-
-/// How a guest runs.
-struct GuestRun<'a> {
-    supply: &'a PowerSupply,
-    /// The connection to the terminal of a shell.
-    terminal: Option<OwnedFd>,
-    /// What it does instead of the tasks of its cell, to age a filesystem.
-    ageing: Option<&'a Ageing<'a>>,
-}
-
-impl GuestRun<'_> {
-    /// A guest for the tasks of its cell.
-    fn with(supply: &PowerSupply) -> GuestRun<'_> {
-        GuestRun { supply, terminal: None, ageing: None }
-    }
-}
-
-/// What a guest is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// To find out which files of this machine the programs of a cell open.
-    Rehearse,
-    /// To see whether the programs do the same without the files of this machine.
-    Verify,
-    /// To measure the cell.
-    Measure,
-}
-
-impl Purpose {
-    /// The end of the name of the guest's directory.
-    fn suffix(self) -> &'static str {
-        match self {
-            Purpose::Rehearse => "-rehearsal",
-            Purpose::Verify => "-without-host",
-            Purpose::Measure => "",
-        }
-    }
-}
-
-/// A guest that was started.
-enum Started {
-    /// It has ended.
-    Ended(GuestExit),
-    /// It can run on a thread of its own.
-    Restored(Box<RestoredGuest>),
-}
-
-/// The executor of guest kernels.
-pub struct Guests {
-    run: RunContext,
-    guest: GuestPlan,
-    facts: BTreeMap<String, VariantFacts>,
-    packer: Packer,
-    /// The snapshots of booted machines that guests start from; None if each guest boots.
-    snapshots: Option<SnapshotPool>,
-    /// The time from launch to the first timed operation, for each guest that got there.
-    boot_times: Vec<Duration>,
-    /// The plugin that counts the instructions of exact guests; None if this QEMU cannot load it.
-    counter: Option<Counter>,
-    /// The formatted filesystems of exact guests.
-    format_cache: FormatCache,
-    images: Images,
-    /// The aged filesystems, if the run has any.
-    aged: Option<AgedImages>,
-    /// The programs of this machine that the guests start, if any.
-    programs: Option<HostPrograms>,
-    /// The machines that guests begin with which count instructions.
-    machines: SavedMachines,
-    /// Why such guests boot instead, each by itself; empty if they do not.
-    why_booted: Option<String>,
-    /// The guests that began before the turns of their cells.
-    early: EarlyGuests,
-}
 
 impl Guests {
     /// Makes the images and the inputs that all cells share. The directory of the run gets the console output and the
@@ -335,15 +241,6 @@ impl Guests {
         self.boot(cell, formatted, &PowerSupply::on(), &mut hear)
     }
 
-    /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
-    fn mkfs_words(&self, def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, fsarena_fs::Error> {
-        let mut options = options.clone();
-        if self.guest.emulator == Emulator::Exact {
-            grammar::pin_random_values(def, &mut options.mkfs);
-        }
-        lifecycle::mkfs_words(def, &options)
-    }
-
     /// Runs the guest of a cell to its end, and passes its events on. Begins the guests of further cells if they can run beside.
     fn boot(
         &mut self,
@@ -406,15 +303,6 @@ impl Guests {
         }
     }
 
-    /// What the next guest of a cell is for.
-    fn purpose(&self, cell: &Cell) -> Purpose {
-        match &self.programs {
-            Some(programs) if self.run.shell.is_none() && programs.is_new(cell) => Purpose::Rehearse,
-            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => Purpose::Verify,
-            _ => Purpose::Measure,
-        }
-    }
-
     /// Begins guests of the cells that come next, as far as there are CPUs for them. A guest that cannot begin is left to the
     /// turn of its cell, which reports why.
     fn begin_further(&mut self) -> Result<()> {
@@ -468,202 +356,6 @@ impl Guests {
             shell.ended(code);
         }
         Ok(exit)
-    }
-
-    /// Starts a guest for a cell. A guest that boots, or begins with a snapshot, is run to its end at once.
-    fn start_guest(
-        &mut self,
-        cell: &Cell,
-        formatted: &Formatted,
-        GuestRun { supply, terminal, ageing }: GuestRun,
-        emit: CellSink,
-    ) -> Result<Started> {
-        let dir = match ageing {
-            Some(ageing) => self.run.dir.join(format!("guests/ageing-{:03}", ageing.number)),
-            None if supply.cut.is_some() => self.dir(cell, "-before"),
-            None => self.dir(cell, self.purpose(cell).suffix()),
-        };
-        make_dir(&dir)?;
-        let (image, record) = match &supply.recorded {
-            Some((image, record)) => (image, Some(record.as_path())),
-            None => (&formatted.image, None),
-        };
-        let level = cell.variant.level(factor::KERNEL);
-        let layout = self.run.layout(&cell.variant)?;
-        let options = &formatted.facts.options;
-        let stack = self.stack(cell, formatted, &layout)?;
-        let test = self.images.disks(image, &layout, &stack)?;
-        let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
-        let kernel = &self.run.check.kernels.by_level[level];
-        further.extend(stack.faster_modules().filter(|name| kernel.modules.has(name)).map(String::from));
-        let mut log = |record| emit(CellEvent::Command(record));
-        let other = match ageing {
-            Some(ageing) => ageing.stage.to_path_buf(),
-            None => self.images.source_disk(&self.run, cell, &mut log)?.to_path_buf(),
-        };
-        let machine = Machine {
-            emulator: self.guest.emulator,
-            accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
-            kernel,
-            initramfs: None,
-            config: None,
-            test: &test,
-            record,
-            journal: self.images.journal(&layout).map(ScratchDevice::path),
-            other: &other,
-            host_files: match ageing {
-                Some(ageing) => ageing.starts_programs(),
-                None => self.programs.is_some(),
-            },
-            terminal: terminal.is_some(),
-            memory: None,
-            keeps_disks: ageing.is_some(),
-            clock: emulator::CLOCK,
-            memory_mib: self.guest.memory.as_u64() >> 20,
-            dir: &dir,
-        };
-        let demands = KernelDemands {
-            level,
-            modules: &machine.kernel.modules,
-            def: formatted.facts.def,
-            further: &further,
-        };
-        let config = GuestConfig {
-            modules: self.packer.modules(demands)?.iter().map(|module| module.name.clone()).collect(),
-            events: machine.events(),
-            disks: machine.disks(),
-            stack,
-            request: self.request(cell, formatted, supply.power, ageing)?,
-            ..GuestConfig::default()
-        };
-        let guest_cell = GuestCell { machine: &machine, config: &config, demands };
-        let patience_s = match (&self.run.shell, ageing) {
-            (_, Some(ageing)) => self.guest.patience_s.max(ageing.patience_s()),
-            // Its user may be silent for as long as it likes.
-            (Some(_), None) => f64::INFINITY,
-            (None, None) => host_programs::patience(&self.guest, cell),
-        };
-        let patient = GuestPlan { patience_s, ..self.guest.clone() };
-        let tree = self.programs.as_ref().and_then(|programs| programs.tree(cell));
-        let begins_saved = match &self.programs {
-            // Where equal histories put files at equal places, nothing may depend on when the host saved a machine.
-            _ if ageing.is_some() => false,
-            Some(_) => tree.is_some(),
-            None => self.why_booted.is_none(),
-        };
-        let mut starter = GuestStarter {
-            owner: GuestOwner { journal: &self.run.journal, guest: &patient, is_needless: None },
-            packer: &mut self.packer,
-            counter: self.counter.as_ref().filter(|_| ageing.is_none()),
-            cut: supply.cut,
-            terminal,
-        };
-        if self.guest.emulator == Emulator::Exact && begins_saved {
-            let workload = tree.as_ref().map(|_| format!("{:?}", cell.workload)).unwrap_or_default();
-            let key = [level, &further.join(" "), &workload].join("\n");
-            match starter.prepare_restored(&mut self.machines, &key, tree.as_ref(), &guest_cell)? {
-                Ok(guest) => return Ok(Started::Restored(Box::new(guest))),
-                // Cells without programs of this machine can boot instead.
-                Err(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if tree.is_none() => {
-                    self.why_booted = Some(why);
-                }
-                Err(exit) => return Ok(Started::Ended(exit)),
-            }
-        }
-        let exit = match self.snapshots.as_mut().filter(|_| starter.terminal.is_none()) {
-            None => starter.boot(&guest_cell, emit)?,
-            Some(pool) => starter.start_from_snapshot(pool, &guest_cell, emit)?,
-        };
-        Ok(Started::Ended(exit))
-    }
-
-    /// What lies between the disks of the guest of a cell and its filesystem. Only the guest has the device for a filesystem
-    /// above links, so it gets the command that makes the filesystem.
-    fn stack(&self, cell: &Cell, formatted: &Formatted, layout: &Layout) -> Result<Stack> {
-        let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
-        let mut stack = guests::stack(&cell.variant, layout, options.raid)?;
-        if !stack.links.is_empty() {
-            stack.bytes = *size_bytes;
-        }
-        if !formatted.is_made && (!stack.links.is_empty() || def.pool.is_some()) {
-            stack.mkfs = self.mkfs_words(def, options)?;
-            stack.mkfs.splice(..1, packed_programs::command(Path::new(OTHER), def.mkfs).words());
-        }
-        Ok(stack)
-    }
-
-    /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
-    fn request(
-        &self,
-        cell: &Cell,
-        formatted: &Formatted,
-        power: Power,
-        ageing: Option<&Ageing>,
-    ) -> Result<serde_json::Value> {
-        let level = cell.variant.level(factor::LAYER);
-        let facts = &formatted.facts;
-        let all_programs = match ageing {
-            Some(ageing) => ageing.programs,
-            None => self.programs.as_ref(),
-        };
-        let owner = all_programs.filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
-        let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
-        let mount = MountRequest {
-            source: PathBuf::new(),
-            target: TARGET.into(),
-            fs_type: facts.def.id.into(),
-            options: options.into_iter().flatten().collect::<Vec<_>>().join(","),
-            journal: None,
-            by_call: true,
-            layer: layers::request(level, Path::new(TARGET), Some(Path::new(OTHER))),
-            packed_bytes: formatted.packed_bytes,
-        };
-        let root = layers::root(Path::new(TARGET), level);
-        let root = root.join(ageing.map_or(WORK, Ageing::directory));
-        let counts = self.guest.emulator == Emulator::Exact;
-        let layout = (counts && ageing.is_none()).then(|| match self.guest.fixed_layout {
-            true => MemoryLayout::FIXED,
-            false => MemoryLayout::draw(&format!("{} {:?}", cell.seed, cell.workload)),
-        });
-        let cell = if counts { &without_names(cell) } else { cell };
-        let whole = self.run.request(cell, &root, Path::new(OTHER));
-        // Without programs the workload runs as root: the guest kernel serves this cell alone.
-        let (role, server_user) = match all_programs {
-            // The tracer of a profile requires root.
-            Some(_) if whole.profiling.is_some() => (ProcessRole::Single, whole.server_user.clone()),
-            Some(programs) => (programs.role(), whole.server_user.clone()),
-            None => (ProcessRole::Single, None),
-        };
-        let shell = self.run.shell.as_ref().map(ShellSession::request);
-        let age = ageing.map(|ageing| ageing.step.clone());
-        let request = Request { mount: Some(mount), role, server_user, power, shell, age, ..whole };
-        let programs = match ageing {
-            Some(ageing) => {
-                all_programs.filter(|_| ageing.starts_programs()).map(|all| all.for_ageing_guest(cell))
-            }
-            None => all_programs.map(|programs| programs.for_guest(cell, self.run.shell.as_ref())),
-        };
-        let other_type = self.run.plan.device.other_fs.clone();
-        let request = Guest { request, other_type, layout, programs };
-        serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
-    }
-
-    /// The directory for the console output and other files of the guest of a cell.
-    fn dir(&self, cell: &Cell, suffix: &str) -> PathBuf {
-        self.run.dir.join(format!("guests/{:03}-{}{suffix}", cell.round + 1, cell.id()))
-    }
-
-    /// Returns the outcome of a cell. If the cell failed and the host has no space left for growing images, adds that to
-    /// the reason.
-    fn explain_full_disk(&self, outcome: Outcome) -> Outcome {
-        let dir = self.images.dir.path();
-        match outcome {
-            Outcome::Failed { why, .. } if dirs::free_bytes(dir).is_ok_and(|free| free < SCARCE_BYTES) => {
-                let dir = dir.display();
-                CellError::missing(format!("no room is left in {dir}, where the images grow: {why}")).into()
-            }
-            outcome => outcome,
-        }
     }
 
     /// A note on the median and the longest time that guests took to start; None before the first guest.
@@ -789,25 +481,6 @@ fn differs_without_host(why: &str) -> String {
     )
 }
 
-fn make_dir(dir: &Path) -> Result<(), Error> {
-    std::fs::create_dir_all(dir).map_err(Error::io("making", dir))
-}
-
-/// Seeds of guests that count instructions.
-const SEEDS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
-
-/// The cell without the names of its variant and levels, so that cells with the same work execute the same instructions: a
-/// longer name takes more instructions to read, and changes memory addresses. The factor `clients` stays, because the names
-/// of tasks depend on it.
-fn without_names(cell: &Cell) -> Cell {
-    let mut levels = cell.variant.levels.clone();
-    levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
-    let variant = Variant { name: "variant".into(), levels };
-    // Of the same number of digits in each round.
-    let seed = SEEDS.start + cell.seed % (SEEDS.end - SEEDS.start);
-    Cell { round: 0, position: 0, variant, seed, ..cell.clone() }
-}
-
 /// The note on where the work of cells lies in memory.
 fn layout_note(is_fixed: bool) -> Note {
     let text = if is_fixed {
@@ -838,7 +511,7 @@ fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<Counter>> {
 }
 
 /// The caveat in every report of a run in guests: where the filesystems ran, and what their figures are worth. The example
-/// `truth` of the program measures how many differences guests reproduce; the table is in docs/guide/guests.md.
+/// `truth` of the program measures how many differences guests reproduce; the table is in docs/internals/guests.md.
 fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
     let kernels = kernel_names(kernels);
     let worth = match (guest.emulator, guest.accelerator) {

@@ -10,7 +10,7 @@ use crate::shell::Shell;
 use crate::{agent, bench, error::CellError};
 use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{cell::Variant, factor};
-use fsarena_fs::{external, filesystems, lifecycle};
+use fsarena_fs::{external_journal, filesystems, lifecycle};
 use fsarena_guest::inside::{self, BootedGuest};
 use fsarena_guest::layout::KEPT;
 use fsarena_guest::opened::Recorder;
@@ -223,7 +223,7 @@ fn set_journal_device(
     journal: &Path,
 ) -> io::Result<()> {
     let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
-    external::write_device_number(def, disk, journal)?;
+    external_journal::write_device_number(def, disk, journal)?;
     if let Some(option) = lifecycle::journal_option(def, journal) {
         mount.options += if mount.options.is_empty() { "" } else { "," };
         mount.options += &option;

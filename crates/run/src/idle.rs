@@ -21,7 +21,7 @@ const BACKGROUND_FACTOR: f64 = 4.0;
 const USUAL_WAIT: Duration = Duration::from_millis(25);
 /// After this many consecutive timeouts fsarena expects that the machine will not become idle, and shortens the timeout.
 const MAX_FULL_TIMEOUTS: u32 = 2;
-/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may go on
+/// The shortened timeout as a share of the full one. After the background work of a filesystem has ended, the wait may continue
 /// for at least this share of its timeout.
 const SHORT_SHARE: f64 = 0.1;
 /// The kernel's file with the amounts of dirty and writeback memory.
@@ -40,7 +40,7 @@ pub struct IdleTarget<'a> {
 
 /// How a wait for an idle machine ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Wait {
+pub struct IdleWait {
     /// The duration of the wait.
     pub waited: Duration,
     /// Descriptions of each activity that was still busy at the timeout, and of each that could not be read from the
@@ -66,8 +66,8 @@ struct PollReadings {
 
 /// Waits until the machine is idle: few dirty and writeback pages, an idle device, no I/O pressure, and no filesystem with
 /// background work. Ignores I/O pressure if the kernel does not measure it. A file of the kernel that cannot be read does
-/// not prolong the wait, but [`Wait::busy`] then names it. A signal that interrupts fsarena ends the wait.
-pub fn wait_until_idle(target: IdleTarget, plan: &IdlePlan) -> Wait {
+/// not prolong the wait, but [`IdleWait::busy`] then names it. A signal that interrupts fsarena ends the wait.
+pub fn wait_until_idle(target: IdleTarget, plan: &IdlePlan) -> IdleWait {
     wait_with(target, plan, || poll(target.kernel, target.device))
 }
 
@@ -96,7 +96,7 @@ impl Timeouts {
 }
 
 /// Waits until the machine is idle; `poll` takes the readings.
-fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> Wait {
+fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> IdleWait {
     let kernel = target.kernel;
     let timeouts = Timeouts::new(plan, target.timeouts_in_a_row);
     let begun = Instant::now();
@@ -144,7 +144,7 @@ fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> Poll
                 disturbers = ProcessReadings::now(kernel).disturbers_since(&earlier);
             }
             busy.extend(failed_readings);
-            return Wait { waited: begun.elapsed(), busy, disturbers };
+            return IdleWait { waited: begun.elapsed(), busy, disturbers };
         }
         if quiet_polls == 0 {
             failed_readings = BTreeSet::from_iter(now.failed_readings.clone());

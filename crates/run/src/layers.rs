@@ -163,7 +163,7 @@ pub fn request(level: &str, target: &Path, packed: Option<&Path>) -> Option<Laye
 /// Mounts the layer over a mounted filesystem.
 ///
 /// # Errors
-/// If a directory cannot be made, the kernel refuses the mount, or the program of the layer fails.
+/// A directory cannot be made, the kernel refuses the mount, or the program of the layer fails.
 pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Error> {
     let Some((layer, count)) = find(&request.level) else { return Ok(()) };
     let site = LayerSite { below, merged: below.join(MERGED), count, programs: &request.programs };

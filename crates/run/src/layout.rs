@@ -50,7 +50,7 @@ pub struct Layout {
     pub members: Vec<DeviceSpec>,
     /// The separate device of the journal, if there is one.
     pub journal: Option<DeviceSpec>,
-    /// Whether links of a stack lie over those with data.
+    /// Whether links of a stack lie over the devices with data.
     stacked: bool,
 }
 
@@ -124,7 +124,7 @@ impl Layout {
         Ok(Layout { members, journal, stacked: !links.is_empty() })
     }
 
-    /// Whether the filesystem lies on further devices above these.
+    /// Whether links of a stack lie between these devices and the filesystem.
     pub fn is_stacked(&self) -> bool {
         self.stacked
     }

@@ -46,7 +46,6 @@ pub mod protocol;
 mod recorder;
 pub mod registry;
 mod runner;
-mod scratch;
 mod shell;
 pub mod stages;
 pub mod stopping;
@@ -58,9 +57,9 @@ pub mod work;
 
 pub use error::{CellError, RunError};
 pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, program_build, try_options};
+pub use executor::ScratchDir;
 pub use fsarena_core::setting_text::{SettingFormat, format_settings_by};
 pub use recorder::{Beginning, Consumer};
-pub use scratch::ScratchDir;
 pub use shell::ShellSession;
 
 /// If fsarena started this process as an agent, runs the agent and ends the process; else returns at once.

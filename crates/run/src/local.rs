@@ -49,7 +49,7 @@ impl Local {
     /// Makes the devices and the inputs that all cells share.
     ///
     /// # Errors
-    /// If there is not enough room, the guard refuses, or a command fails.
+    /// There is not enough room, the guard refuses, or a command fails.
     pub fn start(run: RunContext, emit: RunSink) -> Result<Local> {
         let backing = BackingDevices::make(&run, emit)?;
         run.agents.role.give_to_workload_user(backing.other.root())?;
@@ -104,10 +104,8 @@ impl Local {
         self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut bench.log()))?;
         saved.restore(devices)?;
         bench.spent(SpentOn::Lifecycle, begun.elapsed());
-        if !self.facts.contains_key(&cell.variant.name) {
-            let text = format!("{}, once for each image: {}", saved.about.mkfs, saved.about.features);
-            bench.note(Note::new(NoteKind::Options, text).task("mkfs").variant(&cell.variant.name));
-        }
+        let text = format!("{}, once for each image: {}", saved.about.mkfs, saved.about.features);
+        self.note_mkfs(&cell.variant, text, &mut bench);
         let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum();
         Ok(Some(facts_of(cell, def, options, size_bytes, saved.about.features.clone())))
     }
@@ -140,13 +138,9 @@ impl Local {
         let bytes = image.made.packed_bytes.unwrap_or(0);
         lifecycle::write_image(image.device.path(), bytes, devices.members[0])?;
         bench.spent(SpentOn::Lifecycle, begun.elapsed());
-        if !self.facts.contains_key(&variant.name) {
-            let text = format!(
-                "once in the run, then copied to the device: {bytes} bytes; {}",
-                image.made.description
-            );
-            bench.note(Note::new(NoteKind::Options, text).task("mkfs").variant(&variant.name));
-        }
+        let made = &image.made.description;
+        let text = format!("once in the run, then copied to the device: {bytes} bytes; {made}");
+        self.note_mkfs(variant, text, &mut bench);
         let features = image.made.features.clone();
         let facts = facts_of(cell, def, options, devices.members[0].size_bytes(), features);
         Ok(Made { facts, packed_bytes: Some(bytes) })
@@ -184,20 +178,25 @@ impl Local {
             bench.spent(SpentOn::Lifecycle, begun.elapsed());
         }
         let features = lifecycle::describe(devices.members[0], def, &mut bench.log()).unwrap_or_default();
-        if !self.facts.contains_key(&cell.variant.name) {
-            let mut text = argv.join(" ");
-            if let Some(by) = completed {
-                let why = "so that the kernel has nothing to initialise";
-                text += &format!(", timed; then made again with `{by}`, {why}");
-            }
-            if !features.is_empty() {
-                text += &format!(": {features}");
-            }
-            bench.note(Note::new(NoteKind::Options, text).task("mkfs").variant(&cell.variant.name));
+        let mut text = argv.join(" ");
+        if let Some(by) = completed {
+            let why = "so that the kernel has nothing to initialise";
+            text += &format!(", timed; then made again with `{by}`, {why}");
         }
+        if !features.is_empty() {
+            text += &format!(": {features}");
+        }
+        self.note_mkfs(&cell.variant, text, &mut bench);
         let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
         let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum::<u64>() / copies;
         Ok(facts_of(cell, def, options, size_bytes, features))
+    }
+
+    /// Emits the note on how the filesystem of a variant was made, unless an earlier cell of the variant succeeded.
+    fn note_mkfs(&self, variant: &Variant, text: String, bench: &mut Bench) {
+        if !self.facts.contains_key(&variant.name) {
+            bench.note(Note::new(NoteKind::Options, text).task("mkfs").variant(&variant.name));
+        }
     }
 
     /// The request to an agent that works in the directory or on the device `root`.

@@ -39,7 +39,7 @@ impl Packed {
     /// them, `other` the directory with the inputs. Returns None if the run has no read-only filesystem.
     ///
     /// # Errors
-    /// If an agent cannot be started, or a directory cannot be made.
+    /// An agent cannot be started, or a directory cannot be made.
     pub fn make(
         run: &RunContext,
         role: ProcessRole,
@@ -97,7 +97,7 @@ impl Packed {
     /// The options of a cell's filesystem, with the files that mkfs packs.
     ///
     /// # Errors
-    /// If the options are wrong, or the files could not be made.
+    /// The options are wrong, or the files could not be made.
     pub fn options(&self, cell: &Cell, def: &FsDef) -> Result<VariantOptions, CellError> {
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let work = matrix::workload_of(&cell.variant, &cell.workload);
@@ -116,7 +116,7 @@ impl Packed {
     /// The image for these options; made if it is missing.
     ///
     /// # Errors
-    /// If mkfs fails, or has ignored options of the option set.
+    /// Mkfs fails, or has ignored options of the option set.
     pub fn image(
         &mut self,
         variant: &Variant,
@@ -133,7 +133,7 @@ impl Packed {
     /// Removes the images and the files.
     ///
     /// # Errors
-    /// If something is still in use; it stays in the undo journal.
+    /// Something is still in use; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
         logged(emit, |log| self.images.release(log))??;
         for (files, _) in self.files.into_values() {

@@ -1,5 +1,5 @@
-//! Programs that fsarena itself needs in guests, for stacks, checks and pools. The only program of a guest is fsarena, so they
-//! lie on the source disk with their libraries. What tasks start are programs of the host: `guest::host_programs`.
+//! Programs that fsarena itself needs in guests, for stacks, checks and pools. A guest has no program but fsarena, so these lie
+//! on the source disk with their libraries. Tasks start programs of the host instead: `guest::host_programs`.
 
 use crate::error::{Result, RunError};
 use crate::executor::Log;
@@ -16,13 +16,13 @@ const PROGRAMS: &str = ".programs";
 const LOADER: &str = "loader";
 /// The program that lists the libraries of an installed program.
 pub const LISTER: &str = "ldd";
-/// The room that a program takes on the source disk, in bytes.
+/// The space on the source disk for a program with its libraries, in bytes.
 pub const ROOM: u64 = 16 << 20;
 
 /// Copies programs and their libraries to the directory `other`, which becomes the source disk of guests.
 ///
 /// # Errors
-/// If a file cannot be found or copied.
+/// A file cannot be found or copied.
 pub fn pack<'a>(names: impl IntoIterator<Item = &'a str>, other: &Path, log: Log) -> Result<()> {
     for name in names {
         let dir = other.join(PROGRAMS).join(name);
@@ -39,10 +39,10 @@ pub fn pack<'a>(names: impl IntoIterator<Item = &'a str>, other: &Path, log: Log
     Ok(())
 }
 
-/// Copies a further file beside the programs, if it exists and there are programs.
+/// Copies a file beside the programs. Does nothing if the file does not exist, or if no programs were packed.
 ///
 /// # Errors
-/// If it cannot be copied.
+/// The file cannot be copied.
 pub fn pack_file(file: &Path, other: &Path) -> Result<()> {
     let dir = other.join(PROGRAMS);
     if file.exists() && dir.exists() {

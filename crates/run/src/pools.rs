@@ -1,4 +1,5 @@
-//! Filesystems in pools ([`PoolDef`]): makes, opens and closes the pool in a guest, with its own program on the source disk.
+//! Pools of filesystems ([`PoolDef`]): opens, closes and checks the pool in a guest, with the program of the filesystem on the
+//! source disk.
 
 use crate::executor::Log;
 use crate::packed_programs::{self, OTHER};
@@ -16,7 +17,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The pool of a filesystem by the kernel's name of it; None if it lies in none.
+    /// The pool of a filesystem, by the kernel's name of the filesystem; None for a filesystem without pools.
     pub fn of(fs_type: &str) -> Option<Pool> {
         let def = filesystems::find(fs_type).ok()?;
         Some(Pool { def: def.pool?, program: def.mkfs })
@@ -27,10 +28,10 @@ impl Pool {
         Path::new(self.def.name)
     }
 
-    /// Makes the node by which the program knows a device, and returns its path.
+    /// Makes the device node that the program expects for a device, and returns its path.
     ///
     /// # Errors
-    /// If the device is missing, or the node cannot be made.
+    /// The device is missing, or the node cannot be made.
     pub fn make_node(&self, device: &Path) -> Result<PathBuf, Error> {
         let node = Path::new(self.def.node);
         let rdev = device.metadata().map_err(Error::io("looking at", device))?.rdev();
@@ -42,31 +43,31 @@ impl Pool {
     /// Opens the pool.
     ///
     /// # Errors
-    /// If its program fails.
+    /// Its program fails.
     pub fn open(&self, log: Log) -> Result<(), Error> {
         self.run(self.def.open, log).map(drop)
     }
 
-    /// Closes the pool, with which the kernel drops its cache of it.
+    /// Closes the pool, so that the kernel drops its cache.
     ///
     /// # Errors
-    /// If it is in use.
+    /// The pool is in use.
     pub fn close(&self, log: Log) -> Result<(), Error> {
         self.run(self.def.close, log).map(drop)
     }
 
-    /// Writes what its background threads would write during the next task.
+    /// Makes the pool write what its background threads would write during the next task.
     ///
     /// # Errors
-    /// If its program fails.
+    /// Its program fails.
     pub fn sync(&self, log: Log) -> Result<(), Error> {
         self.run(self.def.sync, log).map(drop)
     }
 
-    /// Checks that no error has been found in the open pool.
+    /// Checks that the open pool has no known error.
     ///
     /// # Errors
-    /// What its program reports otherwise.
+    /// The report of its program about an error.
     pub fn check_health(&self, log: Log) -> Result<(), Error> {
         let (args, healthy) = self.def.health;
         let printed = self.run(args, log)?;
@@ -76,11 +77,11 @@ impl Pool {
         Err(Error::Unfit { what: format!("the pool {}", self.def.name).into(), why: printed })
     }
 
-    /// Limits the filesystem's own cache to these bytes, or to the least that the kernel accepts. A control group does not
-    /// limit it. Returns the limit.
+    /// Limits the filesystem's own cache, which no control group limits, to `bytes` or the least that the kernel accepts. Returns
+    /// the limit.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// The kernel refuses.
     pub fn limit_cache(&self, bytes: u64) -> Result<u64, Error> {
         let (path, least) = self.def.cache_limit;
         let bytes = bytes.max(least);

@@ -36,7 +36,7 @@ const CORRECTED: i32 = 3;
 /// none if no workload of the plan cuts the power.
 ///
 /// # Errors
-/// What the plan cannot combine with a power cut, and what to do.
+/// The part of the plan that cannot be combined with a power cut, and what to do.
 pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     let cuts = |planned: &&WorkloadPlan| {

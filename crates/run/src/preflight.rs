@@ -113,19 +113,6 @@ fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
     }
 }
 
-/// A check that needs only a plan and its variants, not the machine.
-type PlanCheck = fn(&Plan, &[Variant]) -> Result<()>;
-
-/// The checks of a plan alone, in the order in which they run. The first fault is reported.
-const PLAN_CHECKS: [PlanCheck; 6] = [
-    check_has_variants,
-    check_precondition,
-    check_bare_devices,
-    check_options,
-    special::check,
-    check_kernel_levels,
-];
-
 /// Checks a plan against this machine. `runs` is the directory of runs, which need not exist yet. Each of the `clients`
 /// needs the space of the workloads; the workloads run as `user`.
 ///
@@ -141,7 +128,12 @@ pub fn check(
 ) -> Result<Check> {
     check_readable(kernel, plan, variants, runs)?;
     check_can_mount(kernel, plan)?;
-    PLAN_CHECKS.iter().try_for_each(|check| check(plan, variants))?;
+    check_has_variants(variants)?;
+    check_precondition(plan)?;
+    check_bare_devices(plan, variants)?;
+    check_options(plan, variants)?;
+    special::check(plan, variants)?;
+    check_kernel_levels(plan, variants)?;
     axes::check(kernel, plan, variants)?;
     let Work { mut room, demands, mut programs, own_programs, remarks, tasks } =
         Work::of_plan(plan, variants)?;
@@ -234,8 +226,6 @@ fn check_devices(
     check.devices = layout::all_devices(plan, variants, check.size_bytes)?;
     if !guest {
         axes::age::check_one_device(plan, variants, &check.devices)?;
-    }
-    if !guest {
         check_other_device(kernel, plan, check.other_bytes)?;
     }
     check.kernels.mounted = defs;
@@ -345,13 +335,13 @@ fn mount_error(obstacle: Obstacle) -> RunError {
 }
 
 /// Refuses a plan without variants: this machine supports none of its filesystems.
-fn check_has_variants(_: &Plan, variants: &[Variant]) -> Result<()> {
+fn check_has_variants(variants: &[Variant]) -> Result<()> {
     let why = "this machine can make and mount no filesystem that fsarena knows; see `fsarena doctor`";
     require(!variants.is_empty(), || RunError::Missing(why.into()))
 }
 
 /// Refuses to precondition anything but a device that the user named for erasing.
-fn check_precondition(plan: &Plan, _: &[Variant]) -> Result<()> {
+fn check_precondition(plan: &Plan) -> Result<()> {
     let erases = matches!(plan.device.backing, Backing::Erase { .. });
     let why = || format!("precondition: requires a device of your own, {}", setting("erase", "DEVICE"));
     require(!plan.device.precondition || erases, || RunError::Plan(why()))
@@ -385,9 +375,9 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal, raid, layer, stack or fill";
     require(bare && variant.level(factor::OPTIONS) == "default", || RunError::variant(variant, why))?;
-    plan.workloads.iter().try_for_each(|asked| {
-        let why = || format!("workload {} needs a filesystem; leave out fs=raw", asked.name);
-        require(workload(plan, asked)?.0.supports_raw(), || RunError::variant(variant, why()))
+    plan.workloads.iter().try_for_each(|planned| {
+        let why = || format!("workload {} needs a filesystem; leave out fs=raw", planned.name);
+        require(workload(plan, planned)?.0.supports_raw(), || RunError::variant(variant, why()))
     })
 }
 
@@ -408,7 +398,7 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
             format!("fsarena makes {id} in guests only, where it has the whole kernel: {guest}")
         };
         require(available.def.pool.is_none(), || RunError::Missing(in_guests()))?;
-        let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` says which it can");
+        let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` shows which it can");
         require(available.kernel, || RunError::Missing(why()))?;
         require(available.can_make(), || fs_capabilities::no_mkfs(available.def))?;
         defs.push(available.def);

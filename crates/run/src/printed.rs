@@ -57,7 +57,7 @@ pub fn declared(record: &RunRecord) -> Declared {
 /// Declares the metrics that a command of a task printed. Returns those that are new in the run; `by` names the command.
 ///
 /// # Errors
-/// If a metric contradicts an earlier declaration, or has the name of one of fsarena's own metrics.
+/// A metric contradicts an earlier declaration, or has the name of one of fsarena's own metrics.
 pub fn take(declared: &mut Declared, printed: &[MetricSpec], by: &str) -> Result<Vec<MetricSpec>, String> {
     let mut new = vec![];
     for metric in printed {

@@ -13,8 +13,9 @@ use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::plan::Plan;
 use fsarena_core::setting_text::setting;
 use fsarena_load::workload::Place;
+use fsarena_sys::process_output::{lines, memory_file};
 use fsarena_sys::user::{User, UserDatabase, UserError};
-use fsarena_sys::{Error, argv, kernel::SysRoot, limits, pid_namespace, process_output::lines, rights};
+use fsarena_sys::{Error, kernel::SysRoot, limits, pid_namespace, rights};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{io, process::Child};
@@ -39,7 +40,7 @@ impl Agents {
     /// The agents of a run whose workloads run as the user `name`, or by default as the user who started fsarena.
     ///
     /// # Errors
-    /// If the user is unknown, if only root can become that user, or if the user database does not answer.
+    /// The user is unknown, if only root can become that user, or if the user database does not answer.
     pub fn of_run(name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<Agents> {
         let users = UserDatabase::host();
         let own = User::of_process();
@@ -137,7 +138,7 @@ fn find_first(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
 /// Gives this process the mounts and the rights of its role.
 ///
 /// # Errors
-/// If the kernel refuses, or the user of a worker cannot reach its files.
+/// The kernel refuses, or the user of a worker cannot reach its files.
 pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
     let refused = |error: io::Error| CellError::missing(format!("confining the workload: {error}"));
     match &request.role {
@@ -151,7 +152,7 @@ pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
             if *namespace {
                 restrict_writes(request, *pid_namespace).map_err(refused)?;
             } else if *pid_namespace {
-                rights::own_proc().map_err(refused)?;
+                rights::enter_mount_namespace_with_proc().map_err(refused)?;
             }
             user.drop_privileges().map_err(refused)?;
             check_access(request, &user.name)
@@ -222,7 +223,7 @@ fn worker_error(error: io::Error) -> CellError {
 
 /// Starts a worker, serves it, and waits for its end.
 fn run_worker(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> CellResult {
-    let mut errors = argv::memory_file("stderr").map_err(worker_error)?;
+    let mut errors = memory_file("stderr").map_err(worker_error)?;
     let mut command = child::command(errors.try_clone().map_err(worker_error)?);
     if !rights.user.is_this_process() {
         // Commands of the workload find the home of their user instead of that of root.

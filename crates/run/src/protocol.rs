@@ -60,8 +60,8 @@ pub struct Request {
     /// cannot make, and runs no task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staged: Option<Vec<PathBuf>>,
-    /// Paths of the host to look up again when the caches were dropped, in a guest that starts programs of the host: they are
-    /// no part of what a cold task measures.
+    /// Paths of the host to look up again after the caches were dropped, in a guest that starts programs of the host, because
+    /// these look-ups are not part of what a cold task measures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_names: Vec<PathBuf>,
     /// The shell to run instead of the tasks.
@@ -73,8 +73,8 @@ pub struct Request {
 pub const COPIES: &str = "copies";
 
 impl Request {
-    /// The directories that a task writes to: the one under test, the one on the source disk, and the filesystem below a
-    /// layer. Syncing the file of the layer that comes first, where it has one, has its program write to that filesystem.
+    /// The paths to sync after a task: the file of the layer whose fsync makes its program write, if it has one; the directory
+    /// under test; that on the source disk; and the filesystem below a layer.
     pub fn places(&self) -> Vec<&Path> {
         let layered = self.mount.as_ref().filter(|mount| mount.layer.is_some());
         let first = layered.and_then(|mount| mount.layer.as_ref()?.sync_file.as_deref());
@@ -147,7 +147,7 @@ impl ProcessRole {
     /// root, or if workloads run as the user of this process.
     ///
     /// # Errors
-    /// If the filesystem refuses.
+    /// The filesystem refuses.
     pub fn give_to_workload_user(&self, dir: &Path) -> Result<()> {
         if let ProcessRole::Supervisor(Rights { user, .. }) = self
             && !user.is_root()
@@ -170,7 +170,7 @@ pub enum PrivilegedRequest {
     Remount,
     /// Drop the caches.
     DropCaches,
-    /// Put the files that were prepared for a task below the layer, so that changing them copies them up.
+    /// Move the files that were prepared for a task below the layer, so that changing them copies them up.
     CommitLayer,
     /// Add a note on the files that were copied up in the task of this name.
     NoteCopies(String),
@@ -231,7 +231,7 @@ pub struct LayerRequest {
     pub programs: Vec<Vec<String>>,
     /// Whether files that were prepared for a task lie below the layer.
     pub has_image: bool,
-    /// The file whose fsync has the program of the layer write everything, if it needs one.
+    /// The file whose fsync makes the program of the layer write everything, if it needs one.
     pub sync_file: Option<PathBuf>,
 }
 
@@ -261,7 +261,7 @@ pub struct GuestPrograms {
     pub in_memory: Vec<PathBuf>,
     /// Paths of the host to look up before the first task.
     pub names: Vec<PathBuf>,
-    /// Whether the guest has copied all files of the host that it needs, and does without the host.
+    /// Whether the guest has copied all files of the host that it needs, and runs without the host.
     pub packed: bool,
     /// Whether the cell only finds out which files its programs open.
     pub rehearsal: bool,
@@ -315,8 +315,8 @@ pub fn write(to: &mut dyn Write, what: &impl Serialize) -> io::Result<()> {
 /// # Errors
 /// The failure in the outcome, or the end of that process.
 pub fn send_privileged(answers: Answers, request: PrivilegedRequest) -> CellResult {
-    let outcome =
-        exchange(answers, request).map_err(Error::io("asking", "the process that started this one"))?;
+    let outcome = exchange(answers, request)
+        .map_err(Error::io("sending a request to", "the process that started this one"))?;
     CellError::check(outcome)
 }
 

@@ -83,7 +83,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
     /// no longer be written.
     ///
     /// # Errors
-    /// If the event cannot be stored, or a consumer returns an error. Also if the event is the failure of a cell in a run
+    /// The event cannot be stored, or a consumer returns an error. Also if the event is the failure of a cell in a run
     /// that is not stored, because such a run cannot be resumed.
     pub fn record(&mut self, event: Event) -> Result<()> {
         if let Event::Cell { what: CellEvent::Reading(metric), .. } = &event {

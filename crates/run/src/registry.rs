@@ -26,7 +26,7 @@ pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
 /// and those in memory are not among them: a plan names them.
 ///
 /// # Errors
-/// If the list of filesystems that the kernel supports cannot be read.
+/// The list of filesystems that the kernel supports cannot be read.
 pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
     let available = match &over.backing {
         Some(Backing::Guest(guest)) => guest_filesystems(guest, over),

@@ -24,36 +24,36 @@ use std::thread::JoinHandle;
 const PIECE: usize = 4096;
 /// How often the size of the terminal is compared.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-/// The exit code of a shell that a signal ended is this number plus that of the signal, as in shells.
+/// The exit code of a shell that a signal ended is this number plus the number of the signal, as in shells.
 const SIGNAL_EXIT_BASE: i32 = 128;
 
-/// A shell, or another program that somebody uses in a guest instead of tasks.
+/// A shell, or another program that the user runs in a guest instead of tasks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Shell {
     /// Program and arguments.
     pub words: Vec<String>,
     /// Whether it has a terminal.
     pub is_terminal: bool,
-    /// Its standard input in the guest, which the guest's boot fills in.
+    /// The path of its standard input in the guest; the guest sets it when it boots.
     pub input: PathBuf,
-    /// Its standard output and standard error in the guest, which the guest's boot fills in.
+    /// The path of its standard output and standard error in the guest; the guest sets it when it boots.
     pub output: PathBuf,
     /// The file in the guest for its exit code.
     pub status: PathBuf,
 }
 
 impl Shell {
-    /// Runs it in this directory, and writes its exit code to its file.
+    /// Runs the shell in a directory, and writes its exit code to [`Shell::status`].
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// The program cannot be started.
     pub fn run(&self, dir: &Path, bench: &mut Bench) -> CellResult {
         bench.emit(CellEvent::Phase { name: Phase::Shell });
         let failed =
             |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.words[0]));
         let mut command = self.command(dir).map_err(failed)?;
         let mut child = limits::spawn(&mut command).map_err(failed)?;
-        // Its terminal closes when nothing has it open any more.
+        // The terminal closes only when no process has it open.
         drop(command);
         let status = child.wait().map_err(failed)?;
         let code = status.code().unwrap_or_else(|| SIGNAL_EXIT_BASE + status.signal().unwrap_or_default());
@@ -107,14 +107,14 @@ impl ShellSession {
         ShellSession { words, term, is_terminal, exit: Arc::default() }
     }
 
-    /// The exit code of the shell; None where it did not end by itself.
+    /// The exit code of the shell; None if it has not ended by itself.
     pub fn exit_code(&self) -> Option<i32> {
         self.exit.get().copied()
     }
 
     /// Notes the exit code.
     pub fn ended(&self, code: i32) {
-        // It ends once.
+        // A shell ends only once, so this cannot fail.
         let _ = self.exit.set(code);
     }
 
@@ -124,31 +124,31 @@ impl ShellSession {
     }
 }
 
-/// The terminal of this process, connected with that of a guest. Dropping it gives the terminal back.
+/// The terminal of this process, connected with that of a guest. Dropping it restores the terminal.
 pub struct HostTerminal {
     socket: UnixStream,
-    /// The mode before the shell, where standard input is a terminal.
+    /// The mode of the terminal before the shell began; None if standard input is not a terminal.
     before: Option<Termios>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl HostTerminal {
-    /// A terminal, and the connection for the standard input of QEMU.
+    /// Makes a terminal, and the connection for the standard input of QEMU.
     ///
     /// # Errors
-    /// Where no socket can be had.
+    /// The kernel refuses a socket.
     pub fn connect() -> io::Result<(HostTerminal, OwnedFd)> {
         let (socket, theirs) = UnixStream::pair()?;
         let (before, stop, threads) = (None, Arc::default(), vec![]);
         Ok((HostTerminal { socket, before, stop, threads }, theirs.into()))
     }
 
-    /// Connects standard input and output with the shell, which has begun. Until then Ctrl-C ends fsarena; from now on it
-    /// goes to the shell.
+    /// Connects standard input and output with the shell. Call it when the shell has begun: before that Ctrl-C ends fsarena, from
+    /// then on it goes to the shell.
     ///
     /// # Errors
-    /// Where the terminal refuses.
+    /// The terminal refuses.
     pub fn begin(&mut self, is_terminal: bool) -> io::Result<()> {
         if is_terminal {
             let before = tcgetattr(io::stdin())?;
@@ -199,7 +199,7 @@ fn send_input(to: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::
     Ok(())
 }
 
-/// Shows what the shell writes, to its end.
+/// Copies the output of the shell to standard output until it ends.
 fn show_output(from: &mut UnixStream) {
     let (mut stdout, mut piece) = (io::stdout(), [0; PIECE]);
     while let Ok(count @ 1..) = from.read(&mut piece) {

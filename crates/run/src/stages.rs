@@ -91,7 +91,7 @@ impl<'a> Stages<'a> {
     /// Begins the next stage; None after the last one.
     ///
     /// # Errors
-    /// If the run that the stage continues with cannot be read or has no data, or, except in a dry run, is missing.
+    /// The run that the stage continues with cannot be read or has no data, or, except in a dry run, is missing.
     pub fn begin(&mut self, dry_run: bool) -> Result<Option<NextStage>> {
         let Some((stage, plan)) = self.stages.get(self.begun) else { return Ok(None) };
         self.begun += 1;
@@ -102,7 +102,7 @@ impl<'a> Stages<'a> {
         };
         let Some(id) = self.earlier.get(of) else {
             let after = setting("after", "RUN");
-            let why = format!("stage {name} goes on with a run of stage {of}: name it, {after}");
+            let why = format!("stage {name} continues with a run of stage {of}: name that run, {after}");
             require(dry_run, || RunError::Plan(why))?;
             let later = format!("stage {name}: every variant at its best {best} of stage {of}");
             return Ok(Some(NextStage::Later(later)));
@@ -111,7 +111,7 @@ impl<'a> Stages<'a> {
         let series = MetricSeries::of(&record, stage.by.as_deref().unwrap_or(DEFAULT_METRIC))?;
         let chosen = best_levels(&record.variants, &analyse(series), best);
         require(!chosen.is_empty(), || {
-            let why = "has nothing to go on with: no variant of the earlier stage has data";
+            let why = "has nothing to continue with: no variant of the earlier stage has data";
             RunError::Plan(format!("stage {name} {why}"))
         })?;
         let levels: Vec<String> = chosen.iter().map(describe_best_level).collect();

@@ -191,7 +191,7 @@ pub struct Shortfall {
 }
 
 impl Shortfall {
-    /// The message while the run goes on: how many of the needed rounds the budget has time for.
+    /// The message while the run continues: how many of the needed rounds the budget has time for.
     pub fn expectation(&self) -> String {
         let Shortfall { held, needed, remedy, .. } = self;
         format!(

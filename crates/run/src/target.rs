@@ -18,7 +18,7 @@ use std::{fs::File, os::unix::fs::FileTypeExt, path::Path};
 /// Mounts the filesystem. Returns the peak memory of mount(8) in bytes; 0 if mounted by a system call.
 ///
 /// # Errors
-/// If the mount fails, with the message of mount(8) or of the kernel.
+/// The mount fails, with the message of mount(8) or of the kernel.
 pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
     let peak_bytes = mount_filesystem(request, log)?;
     if let Some(layer) = &request.layer {
@@ -49,7 +49,7 @@ fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
 /// Unmounts the filesystem.
 ///
 /// # Errors
-/// If it stays in use.
+/// The filesystem stays in use.
 pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
     let target = &request.target;
     unmount_layer(request, log)?;
@@ -73,10 +73,10 @@ fn unmount_dir(request: &MountRequest, dir: &Path, log: Log) -> Result<(), Error
     }
 }
 
-/// Puts what was written to the layer so far below it, and mounts the layer again.
+/// Moves what was written through the layer so far below it, and mounts the layer again.
 ///
 /// # Errors
-/// If the layer stays in use, or the filesystem refuses.
+/// The layer stays in use, or the filesystem refuses.
 pub fn commit_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
     let Some(layer) = &request.layer else { return Ok(()) };
     unmount_layer(request, log)?;
@@ -87,7 +87,7 @@ pub fn commit_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
 /// A note on the files that a task copied up from below the layer; None if it copied none.
 ///
 /// # Errors
-/// Where the filesystem refuses.
+/// The filesystem refuses.
 pub fn copies_note(request: &MountRequest, task: &str) -> Result<Option<Note>, Error> {
     let Some(layer) = &request.layer else { return Ok(None) };
     let (files, bytes) = layers::copied_up(&request.target, layer)?;
@@ -137,7 +137,7 @@ pub fn mount_task(
     Ok(())
 }
 
-/// Unmounts the filesystem as a measured task. With `stored` the sample says how many bytes its files take.
+/// Unmounts the filesystem as a measured task. If `stored` is set, the sample has the bytes that the files take.
 pub fn unmount_task(request: &MountRequest, stored: bool, bench: &mut Bench) -> CellResult {
     bench.wait_until_idle("unmount");
     let mut space = Readings::default();
@@ -167,10 +167,10 @@ pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
     })
 }
 
-/// Has the filesystem write what its background threads would write during the next task.
+/// Makes the filesystem write what its background threads would write during the next task.
 ///
 /// # Errors
-/// If its program fails.
+/// Its program fails.
 pub fn finish_background_writes(request: &MountRequest, log: Log) -> Result<(), Error> {
     match Pool::of(&request.fs_type) {
         Some(pool) => pool.sync(log),
@@ -178,10 +178,10 @@ pub fn finish_background_writes(request: &MountRequest, log: Log) -> Result<(), 
     }
 }
 
-/// Drops a cache of the filesystem's own, which the kernel does not drop with its caches: only closing a pool does.
+/// Drops the filesystem's own cache, which the kernel does not drop with its caches, by closing and opening the pool.
 ///
 /// # Errors
-/// If the filesystem stays in use, or cannot be mounted again.
+/// The filesystem stays in use, or cannot be mounted again.
 pub fn drop_own_cache(request: &MountRequest, log: Log) -> Result<(), Error> {
     if Pool::of(&request.fs_type).is_some() {
         unmount(request, log)?;
@@ -201,7 +201,7 @@ pub fn may_drop_caches() -> bool {
 /// Writes back the filesystems of these directories, then drops clean pages, dentries and inodes.
 ///
 /// # Errors
-/// Without the privilege to do so.
+/// This process may not drop caches.
 pub fn drop_caches(dirs: &[&Path]) -> CellResult {
     for dir in dirs {
         let synced = File::open(dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));

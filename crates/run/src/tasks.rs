@@ -21,7 +21,7 @@ use std::time::Instant;
 /// Samples per second of a traced task. It is a prime, so that samples do not coincide with periodic work.
 const CPU_SAMPLES_HZ: u32 = 997;
 
-/// A function that executes a request that may require root: in this process, or by sending it to the supervisor.
+/// A function that executes a request which may require root: in this process, or through the supervisor.
 type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellResult;
 
 /// Runs every task of the workload of a cell.
@@ -266,7 +266,7 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
         (PrivilegedRequest::CommitLayer | PrivilegedRequest::NoteCopies(_), None) => {}
         // A directory cannot be remounted, so its caches are dropped instead.
         (PrivilegedRequest::Remount, None) if !target::may_drop_caches() => {
-            let text = "only root can drop the caches of a directory: they stay warm before tasks that begin with a new mount elsewhere";
+            let text = "only root can drop the caches of a directory, so they stay warm before tasks that otherwise begin with a new mount";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
         (PrivilegedRequest::DropCaches | PrivilegedRequest::Remount, mount) => {

@@ -95,7 +95,7 @@ pub fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPla
 /// Makes the inputs of every workload of a plan in the directory `other`, and syncs them before anything is timed.
 ///
 /// # Errors
-/// If a file cannot be read or written.
+/// A file cannot be read or written.
 pub fn make_inputs(plan: &Plan, other: &Path) -> Result<()> {
     for version in input_versions(plan) {
         let (workload, job) = workload(plan, &version)?;
@@ -115,7 +115,7 @@ impl DrawnInputs {
     /// Whether any workload of a plan draws its inputs.
     ///
     /// # Errors
-    /// A workload, or a setting of it, that is wrong.
+    /// An unknown workload or an invalid setting.
     pub fn has_any(plan: &Plan) -> Result<bool> {
         for version in input_versions(plan) {
             let (workload, job) = workload(plan, &version)?;
@@ -130,7 +130,7 @@ impl DrawnInputs {
     /// it did.
     ///
     /// # Errors
-    /// If a file cannot be read, written or removed.
+    /// A file cannot be read, written or removed.
     pub fn draw(&mut self, plan: &Plan, cell: &Cell, other: &Path) -> Result<bool> {
         if self.seed.replace(cell.seed) == Some(cell.seed) || !DrawnInputs::has_any(plan)? {
             return Ok(false);
@@ -165,7 +165,7 @@ fn make_input(workload: &dyn Workload, job: &Job, version: &WorkloadPlan, other:
     Ok(workload.inputs(job, &place)?)
 }
 
-/// Waits until the inputs are on their device.
+/// Writes the inputs back to their device.
 fn sync_inputs(other: &Path) -> Result<()> {
     let sync = std::fs::File::open(other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
     Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
@@ -273,11 +273,11 @@ pub fn main_metric(plan: &Plan) -> &str {
     metrics(plan).first().unwrap_or(&"elapsed")
 }
 
-/// Which way a metric is better: one of fsarena's own, or one that the plan declares for the output of its commands. None if no
-/// metric of that name is known before the run.
+/// Whether lower or higher values of a metric are better: of one of fsarena's own, or of one that the plan declares for the output
+/// of its commands. None for a name that is unknown before the run.
 ///
 /// # Errors
-/// A workload, or a setting of it, that is wrong.
+/// An unknown workload or an invalid setting.
 pub fn direction(plan: &Plan, metric: &str) -> Result<Option<Direction>> {
     if let Some(known) = metric::find(metric) {
         return Ok(Some(known.spec.direction));

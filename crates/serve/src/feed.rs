@@ -198,7 +198,7 @@ impl Feed {
         if let Some(id) = known {
             events.extend(state.recent.iter().filter(|(other, _)| *other > id).cloned());
         }
-        let view = RunView::of(&state.run, &state.intervals);
+        let view = RunView::new(&state.run, &state.intervals);
         FeedUpdate { events, state: json!(view).to_string(), last: state.last, ended: state.ended }
     }
 }

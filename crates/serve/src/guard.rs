@@ -100,9 +100,7 @@ impl Guard {
         }
         if !named.all(|host| self.accepts_host(host)) {
             let allow = setting("allow_host", "");
-            let words = format!(
-                "This server does not answer for that host; {allow} names another that it is reached by."
-            );
+            let words = format!("This server does not accept requests for that host name; {allow} adds one.");
             return Some(refuse(StatusCode::MISDIRECTED_REQUEST, &words));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -117,7 +115,7 @@ impl Guard {
         Some(match without_token(request.uri(), token) {
             Some(rest) => self.redirect_with_cookie(token, &rest),
             None => {
-                let words = "This server asks for its token: open the address that it printed, or send it as a Bearer.";
+                let words = "This server requires its token: open the address that it printed, or send the token as a Bearer token.";
                 let mut response = refuse(StatusCode::UNAUTHORIZED, words);
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 response
@@ -130,7 +128,7 @@ impl Guard {
         if !is_cookie_value(token) {
             return refuse(
                 StatusCode::BAD_REQUEST,
-                "The token cannot be kept in a cookie; send it as a Bearer.",
+                "The token cannot be kept in a cookie; send it as a Bearer token.",
             );
         }
         let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie);
@@ -138,7 +136,7 @@ impl Guard {
             (Ok(cookie), Ok(rest)) => {
                 (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, rest)]).into_response()
             }
-            _ => refuse(StatusCode::BAD_REQUEST, "The address without the token is not one of HTTP."),
+            _ => refuse(StatusCode::BAD_REQUEST, "The address without the token is not valid in HTTP."),
         }
     }
 }

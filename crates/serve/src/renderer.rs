@@ -61,7 +61,7 @@ impl Renderer {
     ) -> RenderResult {
         if bytes > MAX_PAGE_DATABASES {
             return Err(format!(
-                "The databases of this page have {} MiB, and the server reads at most {} MiB. Use {REPORT} instead.",
+                "The databases for this page have {} MiB, and the server reads at most {} MiB. Use {REPORT} instead.",
                 bytes >> 20,
                 MAX_PAGE_DATABASES >> 20
             ));

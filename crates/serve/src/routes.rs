@@ -1,19 +1,19 @@
 //! The routes of the server: its pages and files. The comparison, the history and the live view have a module each.
 
-mod answer;
 mod compare;
 mod history;
 mod live;
+mod page;
 
 use crate::guard::{self, Guard, with_policy};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{folder::FoundRun, list_query::ListQuery, overview::Overview, renderer::RenderResult};
-use answer::{PageResult, blocking, failed, find_run, query_values, unprocessable_page, unreadable};
 use axum::extract::{Path, Query};
 use axum::response::{Html, IntoResponse, Response};
 use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
 use fsarena_report::{commands::Commands, html};
+use page::{PageResult, blocking, failed, find_run, query_values, unprocessable_page, unreadable};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn render_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderResult {
     fsarena_store::commands(&found.run, &mut |line| commands.push(line))
         .map_err(|error| error.to_string())?;
     report.commands = commands;
-    html::report::page(&report).map(Into::into).map_err(|error| error.to_string())
+    fsarena_report::report_page::page(&report).map(Into::into).map_err(|error| error.to_string())
 }
 
 /// The runs that match the query, and the total number of runs.
@@ -96,9 +96,10 @@ fn parse_list_query(query: &[(String, String)]) -> ListQuery {
 /// Serves the list of runs as a page.
 async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let list_query = parse_list_query(&query);
-    let (runs, of) = selected_runs(&state, &list_query).await?;
+    let (runs, total) = selected_runs(&state, &list_query).await?;
     let folder = state.folder.root().display().to_string();
-    let page = blocking(move || templates::render(&templates::Runs { folder, list_query, runs, of })).await?;
+    let page =
+        blocking(move || templates::render(&templates::Runs { folder, list_query, runs, total })).await?;
     Ok(Html(page.map_err(failed)?).into_response())
 }
 

@@ -21,7 +21,7 @@ pub struct Runs {
     /// The runs that match.
     pub runs: Vec<Arc<Overview>>,
     /// The total number of runs.
-    pub of: usize,
+    pub total: usize,
 }
 
 /// A comparison of runs.
@@ -51,7 +51,7 @@ pub struct Compare {
 #[template(path = "history.html")]
 pub struct History {
     /// The study, variant and metric to show.
-    pub asked: HistoryQuery,
+    pub query: HistoryQuery,
     /// Studies to choose from.
     pub studies: Vec<String>,
     /// Variants to choose from.
@@ -130,8 +130,8 @@ impl Runs {
 
     /// The number of matching runs, and of all: `3 of 20 runs`, or `20 runs` if all match.
     fn count(&self) -> String {
-        let all = plural(self.of, "run");
-        if self.runs.len() == self.of { all } else { format!("{} of {all}", self.runs.len()) }
+        let all = plural(self.total, "run");
+        if self.runs.len() == self.total { all } else { format!("{} of {all}", self.runs.len()) }
     }
 
     /// The answer of a run in one line, or its problem; empty if the answer is not computed yet.

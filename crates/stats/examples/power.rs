@@ -4,7 +4,7 @@
 use fsarena_stats::hodges_lehmann::Walsh;
 use fsarena_stats::power::{GATE_RATIOS, RATIOS};
 use fsarena_stats::simulate::{parallel, stream};
-use fsarena_stats::table::{LOOKS, Look};
+use fsarena_stats::table::{LAST_LOOK, LOOKS, Look};
 use rand_distr::{Distribution, StandardNormal};
 
 fn main() {
@@ -12,7 +12,7 @@ fn main() {
     for (name, stored, critical) in CONSTANTS {
         println!("{name}\n    n  stored   again");
         for ((look, stored), again) in LOOKS.iter().zip(stored).zip(ratios(runs, 1, critical)) {
-            println!("{:5} {stored:7.3} {again:7.3}", look.n);
+            println!("{:5} {stored:7.3} {again:7.3}", look.rounds);
         }
     }
 }
@@ -27,15 +27,15 @@ type CriticalValue = fn(&Look) -> usize;
 const CONSTANTS: [(&str, &[f64], CriticalValue); 2] =
     [("RATIOS", &RATIOS, |look| look.c05), ("GATE_RATIOS", &GATE_RATIOS, |look| look.c10)];
 
-/// For each look the effect that the sequential test with these critical values has found by then in four of five runs. The unit is
-/// the standard deviation of d, which is normal here.
+/// For each look the effect that the sequential test with these critical values has found by then in four of five runs. The unit
+/// is the standard deviation of d, which is normal here.
 ///
 /// Adding a constant to every d moves every interval by the same constant. So a run finds all effects above the smallest
 /// −(lower end of the interval) of its looks so far. The result is the 80% quantile of this smallest effect over all runs.
 fn ratios(runs: usize, seed: u64, critical: CriticalValue) -> Vec<f64> {
     let found: Vec<[f64; LOOKS.len()]> = parallel(runs, |run| {
         let mut rng = stream(seed, run);
-        let d: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(LOOKS[LOOKS.len() - 1].n).collect();
+        let d: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(LAST_LOOK).collect();
         smallest_found(&d, critical)
     });
     let effect = |at: usize| {
@@ -50,7 +50,7 @@ fn ratios(runs: usize, seed: u64, critical: CriticalValue) -> Vec<f64> {
 fn smallest_found(d: &[f64], critical: CriticalValue) -> [f64; LOOKS.len()] {
     let mut smallest = f64::INFINITY;
     LOOKS.map(|look| {
-        let walsh = Walsh::new(d[..look.n].to_vec()).expect("normal numbers are finite");
+        let walsh = Walsh::new(d[..look.rounds].to_vec()).expect("normal numbers are finite");
         smallest = smallest.min(-walsh.interval(critical(&look)).0);
         smallest
     })

@@ -161,8 +161,8 @@ impl Overall {
 }
 
 impl CombinedTasks {
-    /// Compares variants by their combined values, and by those for ratios of mean cost if these differ. `error_split` is the number of runs that share the error probability of
-    /// the regrets.
+    /// Compares variants by their combined values, and by those for ratios of mean cost if these differ. `error_split` is the
+    /// number of runs that share the error probability of the regrets.
     fn of(
         grid: &Grid,
         tasks: &[usize],

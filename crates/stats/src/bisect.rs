@@ -98,7 +98,7 @@ pub fn judge_confirmation(d: &[f64], direction: f64, whole: f64, share: usize) -
 pub fn next_look(done: usize, share: usize) -> Option<usize> {
     let first = table::rounds_for_an_answer(share)?;
     let least = first.max((done * 7).div_ceil(5));
-    table::LOOKS.iter().map(|look| look.n).find(|n| *n >= least && *n > done)
+    table::LOOKS.iter().map(|look| look.rounds).find(|n| *n >= least && *n > done)
 }
 
 #[cfg(test)]

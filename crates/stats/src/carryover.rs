@@ -1,18 +1,19 @@
-//! Tests for carry-over: whether a variant's values depend on which variant ran before it. Its randomisation test of the order
-//! of variants also serves other questions about the order.
+//! Tests for carry-over: whether the values of a variant depend on the variant that ran before it. Other modules use its
+//! randomisation test of the order of variants too.
 //!
-//! If the order does not matter, every order could have given the same values: the recorded one has to stand out among
-//! those drawn by the rule that drew it. Such a test is exact whatever the noise (Fisher 1935).
+//! The null hypothesis is that the order does not matter. Then every other random order would have given the same values, so the
+//! statistic of the recorded order is compared with those of random orders. Such a test is exact for any noise (Fisher 1935).
 
 use crate::average::{logs, mean};
 use crate::table::FIRST_LOOK;
 use fsarena_core::schedule::{mix, round};
 
-/// The number of orders drawn. The statistic of the recorded order must exceed 95% of theirs.
+/// The number of random orders. The statistic of the recorded order must exceed those of 95% of them.
 const DRAWS: usize = 199;
+/// The level of the test.
 const ALPHA: f64 = 0.05;
 
-/// The most rounds to look at: those of many machines take long, and the first ones show as much about a machine.
+/// The largest number of rounds that the test uses, because more take long and show little more.
 const ROUNDS: usize = 2_000;
 
 /// The effect of the variant that ran before.
@@ -26,8 +27,8 @@ pub struct Carryover {
     pub significant: bool,
 }
 
-/// Tests `values[variant][round]`, given the variants of each round in the order in which they ran. Looks at the first 2,000
-/// rounds at most. None under eight rounds, or with nothing to compare.
+/// Tests `values[variant][round]`, given the variants of each round in the order in which they ran. Uses the first 2,000 rounds
+/// at most. None for fewer than eight rounds or two variants, or if no variant has a predecessor with values.
 pub fn carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<Carryover> {
     if orders.len() < FIRST_LOOK || values.len() < 2 {
         return None;
@@ -58,8 +59,10 @@ fn residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
     logs
 }
 
-/// The variance between predecessors, and of these the one that changes most, with the mean change of its successors
-/// against those of all others. The last variant of a round comes before the first of the next.
+/// The statistic of the test, and the predecessor with the largest effect: its variant, and the mean residual of the variants
+/// that follow it minus the mean residual of those that follow others. The statistic is Σ sᵥ²/nᵥ over the predecessors v, where
+/// sᵥ is the sum of the residuals of the nᵥ values that follow v. The last variant of a round precedes the first of the next
+/// round.
 fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
     let mut sums = vec![(0.0, 0.0); residuals.len()];
     for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {

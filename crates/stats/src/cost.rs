@@ -6,7 +6,7 @@
 //! both, they cannot be compared.
 //!
 //! Consecutive windows on one machine are correlated. So all standard errors here use the effective number of independent
-//! windows ([`effective`]).
+//! windows ([`effective_windows`]).
 
 use crate::average::{mean, squares};
 pub use crate::ratio::Estimate;
@@ -22,8 +22,13 @@ pub struct Windows<'a> {
 }
 
 /// The 97.5% quantile of Student's t. None without degrees of freedom.
-fn t_quantile(freedom: f64) -> Option<f64> {
-    Some(StudentsT::new(0.0, 1.0, freedom).ok().filter(|_| freedom > 0.0)?.inverse_cdf(0.975))
+fn t_quantile(degrees_of_freedom: f64) -> Option<f64> {
+    Some(
+        StudentsT::new(0.0, 1.0, degrees_of_freedom)
+            .ok()
+            .filter(|_| degrees_of_freedom > 0.0)?
+            .inverse_cdf(0.975),
+    )
 }
 
 /// The degrees of freedom of the sum of two variances v₁ and v₂ with f₁ and f₂ degrees of freedom:
@@ -36,18 +41,19 @@ pub fn welch_degrees_of_freedom((v1, f1): (f64, f64), (v2, f2): (f64, f64)) -> f
     sum * sum / (v1 * v1 / f1 + v2 * v2 / f2)
 }
 
-/// The lag-1 autocorrelation: ρ₁ = Σ(eₜ−ē)(eₜ₊₁−ē) / Σ(eₜ−ē)². 0 for a constant series.
-pub fn neighbours(series: &[f64]) -> f64 {
+/// The lag-1 autocorrelation of a series e₁, e₂, …: ρ₁ = Σ(eₜ−ē)(eₜ₊₁−ē) / Σ(eₜ−ē)², where ē is the mean. 0 for a constant
+/// series.
+pub fn lag_1_autocorrelation(series: &[f64]) -> f64 {
     let (mean, squares) = (mean(series), squares(series.iter()));
     let products: f64 = series.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// The effective number of independent windows: n·(1−ρ₁)/(1+ρ₁), for a first-order autoregressive process (Bayley and
-/// Hammersley 1946). Never more than n: with few windows the estimate of ρ₁ is biased below 0, which would raise the number
-/// wrongly.
-pub fn effective(series: &[f64]) -> f64 {
-    let rho = neighbours(series).clamp(0.0, 0.999);
+/// The number of independent windows that determine a mean as precisely as these n: n·(1−ρ₁)/(1+ρ₁), for a first-order
+/// autoregressive process with the lag-1 autocorrelation ρ₁ (Bayley and Hammersley 1946). Never more than n: with few windows the
+/// estimate of ρ₁ is biased below 0, which would raise the number wrongly.
+pub fn effective_windows(series: &[f64]) -> f64 {
+    let rho = lag_1_autocorrelation(series).clamp(0.0, 0.999);
     series.len() as f64 * (1.0 - rho) / (1.0 + rho)
 }
 
@@ -60,14 +66,14 @@ pub struct PerRequest {
     pub variance: f64,
     /// The number of windows.
     pub windows: usize,
-    /// The effective number of independent windows; see [`effective`].
+    /// The effective number of independent windows; see [`effective_windows`].
     pub effective: f64,
 }
 
 impl PerRequest {
-    /// Estimates the cost. Its variance is v = [n/(n−1)]·Σ(Cᵢ−R·Qᵢ)²/(ΣQ)² (Cochran, "Sampling Techniques", 1977, §6.4,
-    /// without the correction for a finite population), times n divided by the effective number of windows. None for fewer
-    /// than two windows or no requests.
+    /// Estimates the cost R = ΣC/ΣQ, where Cᵢ is the consumption and Qᵢ the load of window i of n. Its variance is
+    /// [n/(n−1)]·Σ(Cᵢ−R·Qᵢ)²/(ΣQ)² (Cochran, "Sampling Techniques", 1977, §6.4, without the correction for a finite population),
+    /// times n divided by the effective number of windows. None for fewer than two windows or no requests.
     pub fn of(windows: Windows) -> Option<PerRequest> {
         let n = windows.load.len().min(windows.spent.len());
         let served: f64 = windows.load.iter().sum();
@@ -80,7 +86,7 @@ impl PerRequest {
         let count = n as f64;
         let sum_of_squares: f64 = residuals.iter().map(|e| e * e).sum();
         let independent = count / (count - 1.0) * sum_of_squares / (served * served);
-        let effective = effective(&residuals);
+        let effective = effective_windows(&residuals);
         Some(PerRequest { value, variance: independent * count / effective, windows: n, effective })
     }
 
@@ -89,19 +95,20 @@ impl PerRequest {
         self.variance / (self.value * self.value)
     }
 
-    /// Degrees of freedom of the variance.
-    pub fn freedom(&self) -> f64 {
+    /// The degrees of freedom of the variance: the effective number of windows minus one.
+    pub fn degrees_of_freedom(&self) -> f64 {
         (self.effective - 1.0).max(1.0)
     }
 
     /// R with its 95% interval, which is symmetric in ln R, because a cost is never negative. None if nothing was consumed.
     pub fn estimate(&self) -> Option<Estimate> {
-        let reach = (t_quantile(self.freedom())? * self.log_variance().sqrt()).exp();
+        let reach = (t_quantile(self.degrees_of_freedom())? * self.log_variance().sqrt()).exp();
         (self.value > 0.0).then_some(Estimate::times(self.value, reach))
     }
 }
 
-/// The line C = α + β·Q fitted by least squares, with standard errors that allow the scatter to differ between loads.
+/// The line C = α + β·Q, consumption by load, fitted by least squares. Its standard errors allow the scatter to differ between
+/// loads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Line {
     /// α: the consumption per second without any request.
@@ -112,7 +119,7 @@ pub struct Line {
     /// windows divided by their effective number.
     pub covariance: (f64, f64, f64),
     /// Degrees of freedom: the effective number of windows minus two.
-    pub freedom: f64,
+    pub degrees_of_freedom: f64,
 }
 
 impl Line {
@@ -128,7 +135,8 @@ impl Line {
         let slope = q.iter().zip(c).map(|(q, c)| (q - mean_q) * (c - mean_c)).sum::<f64>() / spread;
         let overhead = mean_c - slope * mean_q;
         let residuals: Vec<f64> = q.iter().zip(c).map(|(q, c)| c - overhead - slope * q).collect();
-        // (XᵀX)⁻¹Xᵀ has the rows wα = 1/n − Q̄·(Qᵢ−Q̄)/S and wβ = (Qᵢ−Q̄)/S; HC3 divides each residual by 1−hᵢ.
+        // With S = Σ(Qᵢ−Q̄)², (XᵀX)⁻¹Xᵀ has the rows 1/n − Q̄·(Qᵢ−Q̄)/S for α and (Qᵢ−Q̄)/S for β. HC3 divides each residual by
+        // 1−hᵢ, where hᵢ = 1/n + (Qᵢ−Q̄)²/S is its leverage.
         let (mut overhead_variance, mut slope_variance, mut covariance) = (0.0, 0.0, 0.0);
         for (q, residual) in q.iter().zip(&residuals) {
             let slope_weight = (q - mean_q) / spread;
@@ -142,13 +150,13 @@ impl Line {
             slope_variance += (slope_weight * scaled).powi(2);
             covariance += overhead_weight * slope_weight * scaled.powi(2);
         }
-        let effective = effective(&residuals);
+        let effective = effective_windows(&residuals);
         let inflation = count / effective;
         Some(Line {
             overhead,
             slope,
             covariance: (overhead_variance * inflation, slope_variance * inflation, covariance * inflation),
-            freedom: (effective - 2.0).max(1.0),
+            degrees_of_freedom: (effective - 2.0).max(1.0),
         })
     }
 
@@ -166,7 +174,7 @@ impl Line {
     /// The consumption at a load, with its 95% interval. None without degrees of freedom.
     pub fn interval(&self, load: f64) -> Option<Estimate> {
         let (value, variance) = self.at(load);
-        let reach = t_quantile(self.freedom)? * variance.max(0.0).sqrt();
+        let reach = t_quantile(self.degrees_of_freedom)? * variance.max(0.0).sqrt();
         Some(Estimate { value, low: value - reach, high: value + reach })
     }
 }
@@ -234,14 +242,18 @@ pub fn compare(a: Windows, b: Windows) -> Answer {
     }
 }
 
-/// The ratio of the costs per request; its interval is ln(R_b/R_a) ± t·√(v_a/R_a² + v_b/R_b²).
+/// The ratio R_b/R_a of the costs per request. Its interval is ln(R_b/R_a) ± t·√(v_a/R_a² + v_b/R_b²), where v is the variance of
+/// a cost and t the quantile of Student's t with Welch's degrees of freedom.
 fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
     let (a, b) = (PerRequest::of(a)?, PerRequest::of(b)?);
     if a.value <= 0.0 || b.value <= 0.0 {
         return None;
     }
     let (var_a, var_b) = (a.log_variance(), b.log_variance());
-    let t = t_quantile(welch_degrees_of_freedom((var_a, a.freedom()), (var_b, b.freedom())))?;
+    let t = t_quantile(welch_degrees_of_freedom(
+        (var_a, a.degrees_of_freedom()),
+        (var_b, b.degrees_of_freedom()),
+    ))?;
     let (value, reach) = (b.value / a.value, (t * (var_a + var_b).sqrt()).exp());
     Some(Estimate::times(value, reach))
 }
@@ -249,11 +261,9 @@ fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
 /// The ratio of the consumptions at a load. None if it is unbounded.
 fn at_load(a: &Line, b: &Line, load: f64) -> Option<Estimate> {
     let (at_a, at_b) = (a.at(load), b.at(load));
-    let t = t_quantile(welch_degrees_of_freedom((at_a.1, a.freedom), (at_b.1, b.freedom)))?;
-    match quotient(at_a, at_b, t)? {
-        Quotient::Bounded(estimate) => Some(estimate),
-        Quotient::Unbounded(_) => None,
-    }
+    let t =
+        t_quantile(welch_degrees_of_freedom((at_a.1, a.degrees_of_freedom), (at_b.1, b.degrees_of_freedom)))?;
+    quotient(at_a, at_b, t)
 }
 
 /// If all loads differ by at most this share of their middle, they count as the same load.
@@ -300,31 +310,16 @@ fn range(loads: &[f64]) -> Option<(f64, f64)> {
     Some((loads().reduce(f64::min)?, loads().reduce(f64::max)?))
 }
 
-/// The ratio of two independent estimates.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Quotient {
-    /// The ratio with its interval.
-    Bounded(Estimate),
-    /// The point estimate. The denominator may be 0, so the interval is unbounded.
-    Unbounded(f64),
-}
-
-/// The ratio b/a and its interval (Fieller 1954). a and b are independent estimates with their variances, `t` is a quantile of
-/// Student's t. None if a is 0.
-pub fn quotient(a: (f64, f64), b: (f64, f64), t: f64) -> Option<Quotient> {
-    let ((a, var_a), (b, var_b)) = (a, b);
-    if a == 0.0 || !a.is_finite() || !b.is_finite() {
-        return None;
-    }
+/// The ratio b/a of two independent estimates, each with its variance, and its interval (Fieller 1954). `t` is a quantile of
+/// Student's t. None if the interval is unbounded, because a may be 0: g = t²·var(a)/a² ≥ 1.
+fn quotient((a, var_a): (f64, f64), (b, var_b): (f64, f64), t: f64) -> Option<Estimate> {
     let ratio = b / a;
     let g = t * t * var_a / (a * a);
-    if g >= 1.0 {
-        return Some(Quotient::Unbounded(ratio));
+    if !ratio.is_finite() || g >= 1.0 {
+        return None;
     }
     let reach = t / a.abs() * (var_b * (1.0 - g) + ratio * ratio * var_a).sqrt();
-    let estimate =
-        Estimate { value: ratio, low: (ratio - reach) / (1.0 - g), high: (ratio + reach) / (1.0 - g) };
-    Some(Quotient::Bounded(estimate))
+    Some(Estimate { value: ratio, low: (ratio - reach) / (1.0 - g), high: (ratio + reach) / (1.0 - g) })
 }
 
 #[cfg(test)]
@@ -335,9 +330,9 @@ mod tests {
     fn autocorrelation_agrees_with_statsmodels() {
         // statsmodels.tsa.stattools.acf([3, 4, 6, 5, 7, 9, 8, 8], nlags=1)[1]
         let series = [3.0, 4.0, 6.0, 5.0, 7.0, 9.0, 8.0, 8.0];
-        let rho = neighbours(&series);
+        let rho = lag_1_autocorrelation(&series);
         assert!((rho - REFERENCE).abs() < 1e-12, "{rho}");
-        assert!((effective(&series) - 8.0 * (1.0 - REFERENCE) / (1.0 + REFERENCE)).abs() < 1e-12);
+        assert!((effective_windows(&series) - 8.0 * (1.0 - REFERENCE) / (1.0 + REFERENCE)).abs() < 1e-12);
     }
 
     /// The result of the call above with statsmodels 0.15.0.
@@ -346,9 +341,9 @@ mod tests {
     #[test]
     fn negative_autocorrelation_does_not_raise_the_effective_number() {
         let series = [1.0, -1.0, 1.0, -1.0];
-        assert!(neighbours(&series) < 0.0);
-        assert_eq!(effective(&series), 4.0);
-        assert_eq!(effective(&[2.0, 2.0]), 2.0);
+        assert!(lag_1_autocorrelation(&series) < 0.0);
+        assert_eq!(effective_windows(&series), 4.0);
+        assert_eq!(effective_windows(&[2.0, 2.0]), 2.0);
     }
 
     #[test]
@@ -491,7 +486,7 @@ mod tests {
     fn the_ends_of_the_interval_solve_fiellers_equation() {
         // The definition: at both ends θ, (b − θ·a)² = t²·(σ_b² + θ²·σ_a²).
         let (a, b, t) = ((10.0, 1.0), (15.0, 2.0), 2.262157162798205);
-        let Some(Quotient::Bounded(found)) = quotient(a, b, t) else { panic!() };
+        let found = quotient(a, b, t).unwrap();
         assert_eq!(found.value, 1.5);
         for end in [found.low, found.high] {
             let left = (b.0 - end * a.0).powi(2);
@@ -507,7 +502,7 @@ mod tests {
 
     #[test]
     fn the_quotient_is_unbounded_if_the_denominator_may_be_zero() {
-        assert_eq!(quotient((1.0, 1.0), (2.0, 0.1), 2.0), Some(Quotient::Unbounded(2.0)));
+        assert_eq!(quotient((1.0, 1.0), (2.0, 0.1), 2.0), None);
         assert_eq!(quotient((0.0, 1.0), (2.0, 0.1), 2.0), None);
     }
 }

@@ -1,10 +1,10 @@
 //! E-values for the centre of paired differences: evidence that stays valid if it is checked after every round.
 //!
-//! With r_i the rank of |d_i − θ| among the first i and z_i = √3·sgn(d_i − θ)·r_i/(i + 1),
-//! `E_n(θ) = mean over λ ∈ ±{.15, .35, .8, 1.8, 4} of Π_i exp(λ z_i)/cosh(λ z_i)`.
-//! If d is symmetric about θ, the sign of d_i − θ is a fair coin, independent of its size and of earlier rounds. So each factor
-//! has the expectation 1, and E_n is a test martingale: the probability that it ever reaches 1/α is at most α (Ville 1939;
-//! Ramdas and others 2020, "Admissible anytime-valid sequential inference must rely on nonnegative martingales").
+//! Let r_i be the rank of |d_i − θ| among the first i values, and z_i = √3·sgn(d_i − θ)·r_i/(i + 1). After n rounds the e-value
+//! is `E_n(θ) = mean over λ ∈ ±{.15, .35, .8, 1.8, 4} of Π_i exp(λ z_i)/cosh(λ z_i)`. If d is symmetric about θ, the sign of d_i
+//! − θ is a fair coin, independent of its size and of earlier rounds. So each factor has the expectation 1, and E_n is a test
+//! martingale: the probability that it ever reaches 1/α is at most α (Ville 1939; Ramdas and others 2020, "Admissible
+//! anytime-valid sequential inference must rely on nonnegative martingales").
 
 /// The absolute values of λ, the bets; each is used with both signs.
 const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];

@@ -23,14 +23,15 @@ pub fn judge_gate(pair: &Pair, d: &[f64], margin: Option<f64>, claims: usize) ->
     Some(with_bounds(pair, verdict, margin, bounds(1), bounds(claims)))
 }
 
-/// Judges a claim of a gate about mean costs likewise.
+/// Judges one of the `claims` claims of a gate about mean costs, by the same rules.
 pub fn judge_gate_means(pair: &Pair, costs: &SharedCosts, margin: Option<f64>, claims: usize) -> Verdict {
     let verdict = verdict::judge_means(pair, costs, margin);
     let bounds = |claims| costs.bounds(claims).ok().map(|(low, high)| (low.ln(), high.ln()));
     with_bounds(pair, verdict, margin, bounds(1), bounds(claims))
 }
 
-/// The verdict by the bounds at level 0.05, `passing`, and at the level of a failure, `failing`, of ln(left/right).
+/// The verdict by two pairs of bounds of ln(left/right): the claim passes by those at level 0.05 (`passing`), and fails by those
+/// at level 0.05/claims (`failing`).
 fn with_bounds(
     pair: &Pair,
     verdict: Verdict,
@@ -73,7 +74,7 @@ pub fn gate_outcome(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
 /// The outcome at one look of a claim that each of these differences is at most `edge`, the logarithm of the margin, in a gate of
 /// `claims` claims. It counts averages instead of computing bounds, which is faster in simulations.
 pub(crate) fn outcome_at(walsh: &Walsh, edge: f64, claims: usize) -> Outcome {
-    let bound = |claims| table::bound_of_many(walsh.values(), claims);
+    let bound = |claims| table::bound_of_many(walsh.sample_size(), claims);
     if bound(1).is_some_and(|c| walsh.lies_below(c, edge)) {
         return Outcome::Held;
     }

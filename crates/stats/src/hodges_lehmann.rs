@@ -1,13 +1,12 @@
 //! Hodges–Lehmann estimates of one sample of paired differences, and of the shift between two independent samples.
 //!
-//! Hodges and Lehmann (1963), "Estimates of location based on rank tests". The Walsh averages of d are
-//! (d_i + d_j)/2 for i ≤ j, M = n(n+1)/2 of them. Their median estimates the centre of d; the interval
-//! [w_(c+1), w_(M−c)] of the sorted averages is the set of centres that the signed-rank test with
-//! critical value c does not reject.
+//! Hodges and Lehmann (1963), "Estimates of location based on rank tests". A sample d_1 … d_n has M = n(n+1)/2 Walsh averages,
+//! (d_i + d_j)/2 for i ≤ j. Their median estimates the centre of d. With w_(k) for the k-th smallest average, the interval
+//! [w_(c+1), w_(M−c)] is the set of centres that the signed-rank test with critical value c does not reject (Tukey 1949).
 //!
-//! The shift between two samples is the median of all differences y_j − x_i. Its interval inverts the
-//! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with critical value c it is
-//! [δ_(c+1), δ_(mn−c)] of the sorted differences, c the largest count with P(U ≤ c) ≤ α/2.
+//! The shift between two samples x_1 … x_m and y_1 … y_n is the median of all mn differences y_j − x_i. Its interval inverts the
+//! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with δ_(k) for the k-th smallest difference it is
+//! [δ_(c+1), δ_(mn−c)], where c is the largest number with P(U ≤ c) ≤ α/2.
 //!
 //! `kth` selects among averages and differences without listing them.
 
@@ -32,7 +31,7 @@ impl Walsh {
     }
 
     /// The number of values in the sample.
-    pub fn values(&self) -> usize {
+    pub fn sample_size(&self) -> usize {
         self.halves.len()
     }
 
@@ -41,7 +40,7 @@ impl Walsh {
         median(self, self.selection_cutoff())
     }
 
-    /// The interval [w_(c+1), w_(M−c)] for the critical value c.
+    /// The interval [w_(c+1), w_(M−c)] for the critical value c; see the module.
     ///
     /// # Panics
     /// If 2c + 1 > M: the interval would be empty.
@@ -51,17 +50,17 @@ impl Walsh {
         (kth(self, c + 1, self.selection_cutoff()), kth(self, all - c, self.selection_cutoff()))
     }
 
-    /// Whether the whole interval is above θ. Counts averages, which is cheaper than computing the ends.
+    /// Whether the whole interval for the critical value c is above θ. Counts averages, which is cheaper than computing the ends.
     pub(crate) fn lies_above(&self, c: usize, theta: f64) -> bool {
         self.count(theta) <= c
     }
 
-    /// Whether the whole interval is below θ.
+    /// Whether the whole interval for the critical value c is below θ.
     pub(crate) fn lies_below(&self, c: usize, theta: f64) -> bool {
         self.count(theta.next_down()) >= self.len() - c
     }
 
-    /// Whether the interval excludes θ.
+    /// Whether the interval for the critical value c excludes θ.
     pub(crate) fn excludes(&self, c: usize, theta: f64) -> bool {
         self.lies_above(c, theta) || self.lies_below(c, theta)
     }

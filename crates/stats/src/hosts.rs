@@ -1,14 +1,14 @@
 //! Tests whether the result depends on the host, by a permutation test of the hosts of rounds.
 //!
-//! Comparisons are within rounds, and a round is of one host. If the host of a round means nothing for its log ratios, the
-//! hosts of all rounds can be shuffled (Pitman 1937). The statistic of a host is that of Wilcoxon's rank sum, standardised.
-//! The largest statistic over all hosts and pairs of variants is compared with the largest of each shuffle, so the probability of
-//! any false alarm is at most 5% (Westfall and Young 1993).
+//! Comparisons are within rounds, and each round ran on one host. The null hypothesis is that the log ratios of a round do not
+//! depend on its host, so that the hosts of the rounds can be permuted (Pitman 1937). The statistic of a host is the standardised
+//! rank sum of Wilcoxon (1945) of its rounds. The largest statistic over all hosts and pairs of variants is compared with the
+//! largest of each shuffle, so the probability of any false alarm is at most 5% (Westfall and Young 1993).
 
 use chacha20::ChaCha12Rng;
 use rand::{SeedableRng, seq::SliceRandom};
 
-/// Shuffles of the hosts.
+/// The number of permutations of the hosts.
 const SHUFFLES: u64 = 2_000;
 /// The level of the test, for all hosts together.
 const LEVEL: f64 = 0.05;
@@ -16,7 +16,7 @@ const LEVEL: f64 = 0.05;
 /// The result of the test.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostEffect {
-    /// Too few rounds on each host: no shuffle could be unusual.
+    /// Too few rounds on each host for any permutation to be significant.
     TooFew,
     /// No significant difference between hosts.
     Alike,
@@ -24,7 +24,8 @@ pub enum HostEffect {
     Differ(Vec<usize>),
 }
 
-/// Compares hosts. `d[pair][round]` are log ratios, NaN where a round lacks one; `host_of[round]` is below `hosts`.
+/// Compares hosts. `d[pair][round]` has the log ratios of each pair of variants, NaN for a missing one; `host_of[round]` is the
+/// host of a round, below `hosts`.
 pub fn compare(d: &[Vec<f64>], host_of: &[usize], hosts: usize, seed: u64) -> HostEffect {
     let rounds_of = |host: usize| host_of.iter().filter(|other| **other == host).count();
     let sizes: Vec<usize> = (0..hosts).map(rounds_of).collect();
@@ -128,7 +129,8 @@ mod tests {
         assert!((smallest_chance(&[3, 3]) - 0.1).abs() < 1e-9);
         // Of four rounds: 2 of 70.
         assert!((smallest_chance(&[4, 4]) - 2.0 / 70.0).abs() < 1e-9);
-        // Three hosts of two rounds: in 6 of 15 · 6 orders two given hosts are at the two ends, and in 30 of 90 any host is at one.
+        // Three hosts of two rounds: in 6 of 15 · 6 orders two given hosts are at the two ends, and in 30 of 90 any host is at
+        // one.
         assert!((smallest_chance(&[2, 2, 2]) - 30.0 / 90.0).abs() < 1e-9);
         let (d, host) = of(6, 2, 0.1, 1);
         assert_eq!(compare(&d, &host, 2, 7), HostEffect::TooFew);

@@ -4,6 +4,12 @@
 //! cancels out. NaN marks a round that lacks a variant. Nothing here depends on how a run is stored;
 //! [`fsarena_core::observations`] turns a stored run into the values that these functions take.
 //!
+//! # Symbols
+//! - d: the log ratio ln(B/A) of variants A and B in one round. θ: the true value of its centre.
+//! - n, m: numbers of values or rounds. k, K: a number of variants.
+//! - V: the signed-rank statistic of Wilcoxon. c: its critical value at a look ([`table`]).
+//! - α: the probability of an error over all looks of a run. A look is a number of rounds after which a run may stop.
+//!
 //! # Examples
 //! Compare two paired series: how many times as long `new` takes as `old`, with a 95% interval.
 //! ```

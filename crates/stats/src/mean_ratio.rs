@@ -1,7 +1,8 @@
 //! The ratio of mean costs ΣB/ΣA, with an interval that stays valid if it is computed after every look.
 //!
-//! The datum of a round is z = b − R·a, whose mean is 0 where R is the ratio of the means (Fieller 1954). With m rounds, the
-//! mean z̄, the standard deviation s and the skewness γ of z, the statistics of a hypothesis R are
+//! For a hypothesis R of the ratio, each round has the value z = b − R·a, where a and b are the costs of the variants. The mean
+//! of z is 0 if R is the ratio of the means (Fieller 1954). With m rounds, the mean z̄, the standard deviation s and the skewness
+//! γ of z, the test statistics are
 //! ```text
 //! t = √m·z̄/s
 //! h = t + g·(2t² + 1)/(6√m) + g²·t³/(27m),   g = 1.5·γ
@@ -96,7 +97,7 @@ pub struct SharedCosts {
 }
 
 impl SharedCosts {
-    /// The rounds where neither a nor b is NaN; None as in [`MeanRatio::of`].
+    /// The costs in the rounds in which neither a nor b is NaN. None in the cases of [`MeanRatio::of`].
     pub fn of(a: &[f64], b: &[f64]) -> Option<SharedCosts> {
         let both = |(a, b): &(f64, f64)| !a.is_nan() && !b.is_nan();
         let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).filter(both).collect();

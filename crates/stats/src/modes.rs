@@ -1,9 +1,10 @@
 //! Finds modes: values of one variant and task that form two clusters, for example because an allocator has a fast and a slow
-//! path. Also finds what is associated with the clusters: the place of the variant in the round, the variant before it, or a reading.
+//! path. Also finds what is associated with the clusters: the place of the variant in the round, the variant before it, or a
+//! reading.
 //!
-//! The statistic is the largest share of the variance that a cut into two clusters explains (one-dimensional 2-means,
-//! Fisher 1958), times the balance of the cut, 2√(n₁n₂)/n, where n₁ and n₂ are the numbers of values in the clusters and n is their
-//! sum. Without the balance a few outliers of heavy-tailed noise look like a cluster: at 15 rounds, 105 tests and 5% spikes a cut must
+//! The statistic is the largest share of the variance that a cut into two clusters explains (one-dimensional 2-means, Fisher
+//! 1958), times the balance of the cut, 2√(n₁n₂)/n, where n₁ and n₂ are the numbers of values in the clusters and n is their sum.
+//! Without the balance a few outliers of heavy-tailed noise look like a cluster: at 15 rounds, 105 tests and 5% spikes a cut must
 //! then explain 97% of the variance, with it 90%. The null distribution of the statistic is simulated under the six noises of
 //! [`crate::simulate::noise`]; the largest p value counts. All tasks and variants of a run together err in at most 5% of runs
 //! (Holm 1979).
@@ -99,8 +100,8 @@ pub fn modes(
 }
 
 /// The logarithms of a variant without the effect of each round. This effect is the median, over the other variants, of the
-/// difference of their value from their own median. It counts as 0 if fewer than three others have a value in the round, because the
-/// modes of one of them would then appear in these residuals.
+/// difference of their value from their own median. It counts as 0 if fewer than three others have a value in the round, because
+/// the modes of one of them would then appear in these residuals.
 fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
     let medians: Vec<f64> = logs.iter().map(|rounds| median(rounds).unwrap_or(f64::NAN)).collect();
     let round_effect = |column: usize| -> f64 {
@@ -155,7 +156,8 @@ fn best_cut(sorted: &[f64]) -> Option<(f64, usize)> {
     (best.1 > 0).then_some(best)
 }
 
-/// Whether a statistic is significant: for every noise, fewer than `share` of the simulated runs have a statistic at least as large.
+/// Whether a statistic is significant: for every noise, fewer than `share` of the simulated runs have a statistic at least as
+/// large.
 fn is_significant(statistic: f64, rounds: usize, share: f64) -> bool {
     let most = (share * (RUNS + 1) as f64).floor() as usize;
     (0..Noise::ALL.len()).all(|noise| {
@@ -231,8 +233,8 @@ impl ModeCorrelates {
     }
 }
 
-/// The significant associations of the clusters with the order: whether the higher cluster has the later places, and the variant that
-/// it follows most often. Each is tested at half of the 5%.
+/// The significant associations of the clusters with the order: whether the higher cluster has the later places, and the variant
+/// that it follows most often. Each is tested at half of the 5%.
 fn by_order(
     orders: &[Vec<usize>],
     variant: usize,
@@ -263,9 +265,9 @@ fn places_later(orders: &[Vec<usize>], variant: usize, high: &IsHigh) -> f64 {
     mean(&places[1]) - mean(&places[0])
 }
 
-/// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number of rounds
-/// in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher cluster has the
-/// same share after every v. Also returns the predecessor with the largest share.
+/// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number of
+/// rounds in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher
+/// cluster has the same share after every v. Also returns the predecessor with the largest share.
 fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, high: &IsHigh) -> (f64, Option<usize>) {
     let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
@@ -281,8 +283,9 @@ fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, high: &IsHig
     (counts.values().map(|(highs, all)| highs * highs / all).sum(), most.map(|(variant, _)| *variant))
 }
 
-/// The reading (a count or an amount of bytes) that separates the clusters best. None unless the largest separation of all readings is
-/// above the largest separation of all readings in 95% of permutations among neighbouring rounds (Westfall and Young 1993).
+/// The reading (a count or an amount of bytes) that separates the clusters best. None unless the largest separation of all
+/// readings is above the largest separation of all readings in 95% of permutations among neighbouring rounds (Westfall and Young
+/// 1993).
 fn associated(readings: &[ReadingSeries], high: &IsHigh, mut rng: impl Rng) -> Option<AssociatedReading> {
     let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];
     for reading in readings {
@@ -318,8 +321,8 @@ fn associated(readings: &[ReadingSeries], high: &IsHigh, mut rng: impl Rng) -> O
     Some(AssociatedReading { reading: best.id.clone(), medians: medians(values), unit: best.unit })
 }
 
-/// The separation of two groups of values, from 0 to 1: |2p − 1|, where p is the probability that a value of one group exceeds a value
-/// of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap.
+/// The separation of two groups of values, from 0 to 1: |2p − 1|, where p is the probability that a value of one group exceeds a
+/// value of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap.
 fn separation(values: &[f64], labels: &[bool]) -> f64 {
     let of = |cluster: bool| {
         values.iter().zip(labels).filter(move |(_, label)| **label == cluster).map(|(x, _)| *x)
@@ -394,7 +397,7 @@ mod tests {
         (0..rounds).map(|number| round(7, number, 4)).collect()
     }
 
-    /// The rounds in which `holds` of the order, as the higher cluster.
+    /// Marks the rounds for whose order `holds` is true as the higher cluster.
     fn high(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> BTreeMap<usize, bool> {
         orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
     }

@@ -17,8 +17,8 @@ pub const RATIOS: [f64; LOOKS.len()] = [
     0.228, 0.202, 0.176,
 ];
 
-/// For each look the distance to its margin, in standard deviations of d, at which a claim of a gate has passed by then in four of
-/// five runs: the same for its one-sided 95% bound.
+/// For each look the distance to its margin, in standard deviations of d, at which a claim of a gate has passed by then in four
+/// of five runs: the same for its one-sided 95% bound.
 pub const GATE_RATIOS: [f64; LOOKS.len()] = [
     1.554, 1.350, 1.166, 0.981, 0.841, 0.718, 0.631, 0.554, 0.486, 0.431, 0.379, 0.334, 0.296, 0.263, 0.232,
     0.206, 0.183, 0.159,
@@ -44,15 +44,19 @@ pub fn resolvable(spread: f64, rounds: usize) -> Option<f64> {
 
 /// The number of rounds that find an effect (a fraction) in four of five runs. None if 400 do not suffice.
 pub fn rounds_for(spread: f64, effect: f64) -> Option<usize> {
-    let look = RATIOS.iter().position(|ratio| ratio * spread <= effect.ln_1p())?;
-    Some(LOOKS[look].n)
+    first_look_within(&RATIOS, spread, effect)
 }
 
-/// The number of rounds in which a gate of one claim passes a candidate that equals the baseline, in four of five runs. None if 400
-/// do not suffice.
+/// The number of rounds of the first look whose `ratio`, times the spread of d, is at most ln(1 + `difference`).
+fn first_look_within(ratios: &[f64], spread: f64, difference: f64) -> Option<usize> {
+    let look = ratios.iter().position(|ratio| ratio * spread <= difference.ln_1p())?;
+    Some(LOOKS[look].rounds)
+}
+
+/// The number of rounds in which a gate of one claim passes a candidate that equals the baseline, in four of five runs. None if
+/// 400 do not suffice.
 pub fn rounds_to_pass(spread: f64, margin: f64) -> Option<usize> {
-    let look = GATE_RATIOS.iter().position(|ratio| ratio * spread <= margin.ln_1p())?;
-    Some(LOOKS[look].n)
+    first_look_within(&GATE_RATIOS, spread, margin)
 }
 
 /// A forecast of the results of a time budget on this machine.
@@ -72,8 +76,8 @@ pub struct Forecast {
     pub least_s: f64,
 }
 
-/// Forecasts from the d of a pilot and the seconds that one of its rounds took. None where the pilot is under
-/// three rounds or took no time.
+/// Forecasts from the log ratios d of a pilot and the seconds that one of its rounds took. None if the pilot has fewer than three
+/// rounds or took no time.
 pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted: f64) -> Option<Forecast> {
     if !(round_s > 0.0 && budget_s >= 0.0) {
         return None;
@@ -127,8 +131,8 @@ fn duration(seconds: f64) -> String {
     format!("{number} {unit}{}", if number == 1.0 { "" } else { "s" })
 }
 
-/// The number of random swaps in [`chance_of_false_verdicts`].
-const FLIPS: u64 = 2_000;
+/// The number of permutations in [`chance_of_false_verdicts`].
+const PERMUTATIONS: u64 = 2_000;
 
 /// Whether the 95% interval of d excludes 0, with enough rounds for a verdict.
 fn differs(d: &[f64]) -> bool {
@@ -142,18 +146,18 @@ pub fn identical_verdicts(identical: &[Vec<f64>], rounds: usize) -> (usize, usiz
     batches.fold((0, 0), |(all, wrong), batch| (all + 1, wrong + usize::from(differs(batch))))
 }
 
-/// The probability of as many false verdicts as were seen, or more, if the label of a variant means nothing: then the
-/// two could as well be swapped in any round, in all series at once, as a coin decides here. The series are far from
-/// independent, which this accounts for. By 2000 random swaps, the observed one included (Phipson and Smyth 2010).
+/// The p value of the number of false verdicts `seen`, by a permutation test: if the two variants are identical, they could have
+/// been exchanged in any round. Each permutation exchanges them in random rounds, in all series at once, because the series
+/// depend on each other. The p value counts the observed order as one of the permutations (Phipson and Smyth 2010).
 pub fn chance_of_false_verdicts(identical: &[Vec<f64>], rounds: usize, seen: usize, seed: u64) -> f64 {
-    let as_many = (0..FLIPS).filter(|flip| {
-        let swapped = |round: usize| mix(mix(seed, *flip), round as u64) & 1 == 1;
+    let at_least_as_many = (0..PERMUTATIONS).filter(|permutation| {
+        let swapped = |round: usize| mix(mix(seed, *permutation), round as u64) & 1 == 1;
         let sign = |(round, d): (usize, &f64)| if swapped(round) { -d } else { *d };
         let flipped: Vec<Vec<f64>> =
             identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
         identical_verdicts(&flipped, rounds).1 >= seen
     });
-    (as_many.count() + 1) as f64 / (FLIPS + 1) as f64
+    (at_least_as_many.count() + 1) as f64 / (PERMUTATIONS + 1) as f64
 }
 
 #[cfg(test)]
@@ -179,8 +183,8 @@ mod tests {
     #[test]
     fn rounds_and_effect_are_each_other_s_inverse() {
         for look in LOOKS {
-            let effect = resolvable(0.02, look.n).unwrap() * 1.000_001;
-            assert_eq!(rounds_for(0.02, effect), Some(look.n));
+            let effect = resolvable(0.02, look.rounds).unwrap() * 1.000_001;
+            assert_eq!(rounds_for(0.02, effect), Some(look.rounds));
         }
         assert_eq!(rounds_for(0.02, 1e-5), None);
     }

@@ -275,7 +275,7 @@ mod tests {
             ("two.elapsed: a < I/a", None),
             ("three.elapsed: a < b", None),
             ("one.elapsed: c > two.elapsed", Some(Held)),
-            // Two tasks have it.
+            // Two tasks have this metric.
             ("elapsed: a < c", None),
         ] {
             assert_eq!(outcome_of(text), expected, "{text}");

@@ -31,7 +31,7 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     }
     let mean_of = |variant: usize| mean(logs.iter().map(|round| round[variant]));
     let means: Vec<f64> = (0..variants).map(mean_of).collect();
-    // Round after round without a gap: nearly all the time goes into walking over them.
+    // One contiguous list, round after round, because the permutations spend nearly all their time on reading it.
     let mut residuals: Vec<f64> =
         logs.iter().flat_map(|round| round.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
     let mut rng = stream(seed, 0);
@@ -86,9 +86,9 @@ fn largest_t(residuals: &[f64], variants: usize) -> f64 {
     sums.iter().map(t).fold(0.0, f64::max)
 }
 
-/// Kendall's τ-b of two lists of values, ties corrected: (C − D)/√((C + D + T_x)(C + D + T_y)).
-/// Kendall (1945), "The treatment of ties in ranking problems". None if all values of a list are equal, or a list has fewer than
-/// two values.
+/// Kendall's τ-b of two lists of values, corrected for ties: (C − D)/√((C + D + T_x)(C + D + T_y)), where C and D are the numbers
+/// of pairs in the same and in opposite order, and T_x and T_y the numbers of pairs that are tied in one list only (Kendall 1945,
+/// "The treatment of ties in ranking problems"). None if all values of a list are equal, or a list has fewer than two values.
 pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Option<f64> {
     let (mut concordant, mut discordant, mut tied_x, mut tied_y) = (0.0, 0.0, 0.0, 0.0);
     for (i, j) in pairs(x.len().min(y.len())) {
@@ -120,22 +120,24 @@ pub(crate) fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)))
 }
 
-/// The ranks, first and last, that simultaneous intervals leave to each variant: rank_i from 1 + #better
-/// to k − #worse (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference for ranks"). Together they hold with
-/// the confidence of the intervals. `intervals[i][j]` bounds ln(j/i) as [`simultaneous`] gives it.
+/// The first and the last rank that simultaneous intervals allow each of k variants: from 1 + the number of variants that are
+/// certainly better, to k − the number of those that are certainly worse (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference
+/// for ranks"). The ranks of all variants hold together with the confidence of the intervals. `intervals[i][j]` is the interval
+/// of ln(j/i), as [`simultaneous`] returns it.
 ///
-/// None where neither way is better.
+/// None if neither direction is better.
 pub fn rank_sets(intervals: &[Vec<(f64, f64)>], direction: Direction) -> Option<Vec<(usize, usize)>> {
     let variants = intervals.len();
-    let below = |i: usize, j: usize| intervals[i][j].1 < 0.0; // j certainly below i
-    let better = |i: usize, j: usize| match direction {
-        Direction::Lower => below(i, j),
+    // Whether j is certainly better than i.
+    let is_better = |i: usize, j: usize| match direction {
+        Direction::Lower => intervals[i][j].1 < 0.0,
         Direction::Higher | Direction::Neutral => intervals[i][j].0 > 0.0,
     };
-    let count = |of: &dyn Fn(usize) -> bool| (0..variants).filter(|j| of(*j)).count();
     let set = |i: usize| {
-        let (ahead, behind) = (count(&|j| j != i && better(i, j)), count(&|j| j != i && better(j, i)));
-        (1 + ahead, variants - behind)
+        let others = || (0..variants).filter(|j| *j != i);
+        let better = others().filter(|j| is_better(i, *j)).count();
+        let worse = others().filter(|j| is_better(*j, i)).count();
+        (1 + better, variants - worse)
     };
     (direction != Direction::Neutral).then(|| (0..variants).map(set).collect())
 }

@@ -71,7 +71,7 @@ impl Ratio {
 
     /// The estimate and its interval, each converted back from the scale of the averages.
     fn on_scale(walsh: &Walsh, back: fn(f64) -> f64) -> Ratio {
-        let rounds = walsh.values();
+        let rounds = walsh.sample_size();
         let (provisional, (low, high)) = match table::at(rounds) {
             Some(look) => (false, walsh.interval(look.c05)),
             None => (true, walsh.extremes()),

@@ -2,10 +2,10 @@
 //! (Hsu 1981, "Simultaneous confidence intervals for all distances from the best"), with bounds that stay valid if they are
 //! computed at every look.
 //!
-//! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1), where K is the number of variants. If b is the best variant, all U_ib hold together
-//! with 95%. So the regrets of all variants hold together, whichever variant is then chosen. The critical values of
-//! [`table::cautious_bound`] use half of the level if possible, because the signed-rank test errs more often if the noise of two
-//! variants differs in shape.
+//! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1), where K is the number of variants. If b is the best
+//! variant, all U_ib hold together with 95%. So the regrets of all variants hold together, whichever variant is then chosen. The
+//! critical values of [`table::cautious_bound`] use half of the level if possible, because the signed-rank test errs more often
+//! if the noise of two variants differs in shape.
 
 use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
 use crate::table::{self, FIRST_LOOK};
@@ -46,6 +46,7 @@ struct Compared {
 }
 
 impl Compared {
+    /// The variants of `values[variant][round]` without the references, for `split` runs that share the error.
     fn of(values: &[Vec<f64>], references: &[usize], split: usize) -> Compared {
         let count = |(at, rounds): (usize, &Vec<f64>)| {
             rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
@@ -55,19 +56,43 @@ impl Compared {
         Compared { counts, bounds }
     }
 
-    /// The pairs of variants that both have `required` values. If no variant has that many, the largest number that a variant
-    /// has is required instead.
-    fn pairs(&self, required: usize) -> Vec<(usize, usize)> {
+    /// The pairs (i, j) of variants that both have `required` values, each with `compare(i, j)`, which is None if they share no
+    /// round. If no variant has that many values, the largest number that a variant has is required instead.
+    fn pairs<T>(&self, required: usize, compare: impl Fn(usize, usize) -> Option<T>) -> Vec<ComparedPair<T>> {
         let enough = required.min(self.counts.iter().copied().max().unwrap_or(0)).max(1);
-        let live = |(i, j): &(usize, usize)| self.counts[*i].min(self.counts[*j]) >= enough;
-        pairs(self.counts.len()).filter(live).collect()
+        let has_enough = |(i, j): &(usize, usize)| self.counts[*i].min(self.counts[*j]) >= enough;
+        let pairs = pairs(self.counts.len()).filter(has_enough);
+        pairs.map(|(i, j)| ComparedPair { i, j, comparison: compare(i, j) }).collect()
     }
 }
 
-/// Converts the interval of ln(value of i/value of j) to the bounds U_ij and U_ji. If higher values are better, a cost is the
-/// inverse of the value.
-fn of_costs(low: f64, high: f64, direction: Direction) -> (f64, f64) {
-    if direction == Direction::Higher { (-low, high) } else { (high, -low) }
+/// Two variants and their comparison; None if they share no round.
+struct ComparedPair<T> {
+    i: usize,
+    j: usize,
+    comparison: Option<T>,
+}
+
+/// The smallest number of rounds that a pair shares; 0 without pairs.
+fn fewest_rounds<T>(pairs: &[ComparedPair<T>], rounds: impl Fn(&T) -> usize) -> usize {
+    pairs.iter().map(|pair| pair.comparison.as_ref().map_or(0, &rounds)).min().unwrap_or(0)
+}
+
+/// The bounds U_ij of `variants` variants. `interval` returns the interval of ln(value of i/value of j) of a comparison. If
+/// higher values are better, a cost is the inverse of the value.
+fn bounds<T>(
+    variants: usize,
+    pairs: &[ComparedPair<T>],
+    direction: Direction,
+    interval: impl Fn(&T) -> (f64, f64),
+) -> Vec<Vec<f64>> {
+    let mut bounds = vec![vec![f64::NAN; variants]; variants];
+    for ComparedPair { i, j, comparison } in pairs {
+        let (low, high) = comparison.as_ref().map_or((f64::NEG_INFINITY, f64::INFINITY), &interval);
+        (bounds[*i][*j], bounds[*j][*i]) =
+            if direction == Direction::Higher { (-low, high) } else { (high, -low) };
+    }
+    bounds
 }
 
 impl Regrets {
@@ -78,30 +103,21 @@ impl Regrets {
         let compared = Compared::of(values, references, split);
         let rivals = compared.bounds;
         let needed = table::rounds_for_an_answer(rivals);
-        let live = compared.pairs(needed.unwrap_or(FIRST_LOOK));
-        let averages = |(i, j): (usize, usize)| (i, j, Walsh::new(log_ratios(&values[j], &values[i]).d));
-        let pairs: Vec<(usize, usize, Option<Walsh>)> = live.into_iter().map(averages).collect();
-        let rounds =
-            pairs.iter().map(|(_, _, pair)| pair.as_ref().map_or(0, Walsh::values)).min().unwrap_or(0);
+        let averages = |i: usize, j: usize| Walsh::new(log_ratios(&values[j], &values[i]).d);
+        let pairs = compared.pairs(needed.unwrap_or(FIRST_LOOK), averages);
+        let rounds = fewest_rounds(&pairs, Walsh::sample_size);
         let provisional = table::cautious_bound(rounds, rivals).is_none();
-        let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
-        for (i, j, pair) in pairs {
-            let (low, high) = match &pair {
-                None => (f64::NEG_INFINITY, f64::INFINITY),
-                Some(pair) => match table::cautious_bound(pair.values(), rivals).filter(|_| !provisional) {
-                    Some(c) => pair.interval(c),
-                    None => pair.extremes(),
-                },
-            };
-            (bounds[i][j], bounds[j][i]) = of_costs(low, high, direction);
-        }
-        Regrets { bounds, rounds, needed, provisional }
+        let interval = |pair: &Walsh| match table::cautious_bound(pair.sample_size(), rivals) {
+            Some(critical) if !provisional => pair.interval(critical),
+            _ => pair.extremes(),
+        };
+        Regrets { bounds: bounds(values.len(), &pairs, direction, interval), rounds, needed, provisional }
     }
 
     /// Computes the regrets by mean cost: U_ij is an upper bound of ln(mean cost of i/mean cost of j), from
-    /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`FIRST_ROUND`] rounds is not compared
-    /// if others have more. The regrets are provisional below [`FIRST_ROUND`] rounds, or below [`Regrets::needed`] if that is more. A
-    /// pair whose interval is withheld has infinite bounds.
+    /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`FIRST_ROUND`] rounds is not compared if
+    /// others have more. The regrets are provisional below [`FIRST_ROUND`] rounds, or below [`Regrets::needed`] if that is more.
+    /// A pair whose interval is withheld has infinite bounds.
     pub fn compute_by_mean(
         values: &[Vec<f64>],
         references: &[usize],
@@ -110,25 +126,19 @@ impl Regrets {
     ) -> Regrets {
         let compared = Compared::of(values, references, split);
         let rivals = compared.bounds;
-        let live = compared.pairs(FIRST_ROUND).into_iter();
-        let live: Vec<_> = live.map(|(i, j)| (i, j, SharedCosts::of(&values[j], &values[i]))).collect();
-        let rounds =
-            live.iter().map(|(_, _, costs)| costs.as_ref().map_or(0, SharedCosts::rounds)).min().unwrap_or(0);
+        let pairs = compared.pairs(FIRST_ROUND, |i, j| SharedCosts::of(&values[j], &values[i]));
+        let rounds = fewest_rounds(&pairs, SharedCosts::rounds);
         let needed = table::rounds_for_an_answer(rivals).map(|first| first.max(FIRST_ROUND));
         let provisional = needed.is_none_or(|needed| rounds < needed);
-        let mut bounds = vec![vec![f64::NAN; values.len()]; values.len()];
-        for (i, j, costs) in live {
-            let interval = |costs: SharedCosts| {
-                if provisional {
-                    costs.extremes()
-                } else {
-                    costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY))
-                }
+        let interval = |costs: &SharedCosts| {
+            let (low, high) = if provisional {
+                costs.extremes()
+            } else {
+                costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY))
             };
-            let (low, high) = costs.map_or((0.0, f64::INFINITY), interval);
-            (bounds[i][j], bounds[j][i]) = of_costs(low.ln(), high.ln(), direction);
-        }
-        Regrets { bounds, rounds, needed, provisional }
+            (low.ln(), high.ln())
+        };
+        Regrets { bounds: bounds(values.len(), &pairs, direction, interval), rounds, needed, provisional }
     }
 
     /// Whether another variant costs less, so that this one is not the best, with the same 95% confidence.

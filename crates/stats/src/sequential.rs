@@ -37,7 +37,7 @@ impl Centre {
             estimate: walsh.estimate(),
             wide: interval(look.map(|look| look.c05)),
             narrow: interval(look.map(|look| look.c10)),
-            median: by_sign(d)?,
+            median: median_by_signs(d)?,
             rounds: d.len(),
             provisional: look.is_none(),
             withheld: None,
@@ -80,14 +80,15 @@ impl Centre {
     /// interval of that estimate excludes the median. For symmetric d both estimate the same centre.
     pub fn is_asymmetric(&self) -> bool {
         let (median, by_sign) = self.median;
-        !self.provisional && (!holds(by_sign, self.estimate) || !holds(self.wide, median))
+        !self.provisional && (!contains(by_sign, self.estimate) || !contains(self.wide, median))
     }
 }
 
-/// The number of rounds at the first look whose Walsh averages satisfy `is`.
-pub(crate) fn first_look(d: &[f64], is: impl Fn(&Walsh, &Look) -> bool) -> Option<usize> {
-    let at = |look: &&Look| Walsh::new(d[..look.n].to_vec()).is_some_and(|walsh| is(&walsh, look));
-    LOOKS.iter().take_while(|look| look.n <= d.len()).find(at).map(|look| look.n)
+/// The number of rounds at the first look for which `decides` is true.
+pub(crate) fn first_look(d: &[f64], decides: impl Fn(&Walsh, &Look) -> bool) -> Option<usize> {
+    let decides_at =
+        |look: &&Look| Walsh::new(d[..look.rounds].to_vec()).is_some_and(|walsh| decides(&walsh, look));
+    LOOKS.iter().take_while(|look| look.rounds <= d.len()).find(decides_at).map(|look| look.rounds)
 }
 
 /// The number of rounds of the first look that finds a difference: its 95% interval excludes 0.
@@ -97,24 +98,25 @@ pub fn found_at(d: &[f64]) -> Option<usize> {
 
 /// Whether the 95% interval of these averages excludes 0, with enough rounds for a verdict.
 pub(crate) fn separated(averages: &Walsh) -> bool {
-    table::at(averages.values()).is_some_and(|look| averages.excludes(look.c05, 0.0))
+    table::at(averages.sample_size()).is_some_and(|look| averages.excludes(look.c05, 0.0))
 }
 
-fn holds((low, high): (f64, f64), value: f64) -> bool {
+/// Whether an interval has a value.
+fn contains((low, high): (f64, f64), value: f64) -> bool {
     low <= value && value <= high
 }
 
-/// The median and its 95% interval [d_(k+1), d_(n−k)], k the largest number with P(B ≤ k) ≤ 0.025 for
-/// B ~ Binomial(n, ½) (Conover 1999, section 3.2). It does not require symmetry. With fewer than six values no such interval
-/// reaches 95%, so it has the extremes. None without values.
-fn by_sign(d: &[f64]) -> Option<(f64, (f64, f64))> {
+/// The median and the 95% interval that inverts the sign test: [d_(k+1), d_(n−k)] of the n sorted values, where k is the largest
+/// number with P(B ≤ k) ≤ 0.025 for B ~ Binomial(n, ½) (Conover 1999, section 3.2). It does not require symmetry. With fewer than
+/// six values no interval has 95%, so it is the range of the values. None without values.
+fn median_by_signs(d: &[f64]) -> Option<(f64, (f64, f64))> {
     let sorted = sorted(d.iter().copied());
-    let k = critical(d.len());
+    let k = critical_sign_count(d.len());
     Some((median(d)?, (sorted[k], sorted[sorted.len() - 1 - k])))
 }
 
 /// The largest k with P(B ≤ k) ≤ 0.025; 0 if no k satisfies that.
-fn critical(n: usize) -> usize {
+fn critical_sign_count(n: usize) -> usize {
     let heads = Binomial::new(0.5, n as u64).expect("a half is a probability");
     // `inverse_cdf` returns the smallest k with P(B ≤ k) ≥ 0.025. Equality cannot occur, because these probabilities are
     // multiples of 2⁻ⁿ, so k − 1 is the answer.
@@ -182,15 +184,15 @@ mod tests {
         for (n, k) in
             [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (10, 1), (20, 5), (100, 39), (400, 179), (2000, 955)]
         {
-            assert_eq!(critical(n), k, "{n}");
+            assert_eq!(critical_sign_count(n), k, "{n}");
         }
     }
 
     #[test]
     fn ten_values() {
         let d: Vec<f64> = (1..=10).map(f64::from).collect();
-        assert_eq!(by_sign(&d), Some((5.5, (2.0, 9.0))));
-        assert_eq!(by_sign(&[3.0]), Some((3.0, (3.0, 3.0))));
-        assert_eq!(by_sign(&[]), None);
+        assert_eq!(median_by_signs(&d), Some((5.5, (2.0, 9.0))));
+        assert_eq!(median_by_signs(&[3.0]), Some((3.0, (3.0, 3.0))));
+        assert_eq!(median_by_signs(&[]), None);
     }
 }

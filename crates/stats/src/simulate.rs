@@ -9,7 +9,7 @@ mod rules;
 mod search;
 pub mod selftest;
 
-use crate::table::LOOKS;
+use crate::table::LAST_LOOK;
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
@@ -18,7 +18,7 @@ use statrs::distribution::{Beta, ContinuousCDF};
 /// The largest error rate that every rule promises.
 const ALPHA: f64 = 0.05;
 /// The number of rounds of a simulated run: those of the last look.
-const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
+const ROUNDS: usize = LAST_LOOK;
 
 /// The state of a promise about an error rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,25 +1,26 @@
 //! Critical values of the group-sequential signed-rank test.
 //!
-//! By the look at n rounds the test has spent the error α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983), so that the intervals
-//! of all looks together cover the truth with probability 1 − α (repeated confidence intervals, Jennison and Turnbull 1989).
-//! The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats --example constants`
-//! simulates them again and prints them beside the stored ones.
+//! By the look at n rounds the test has spent the error α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983), so that the
+//! intervals of all looks together cover the truth with probability 1 − α (repeated confidence intervals, Jennison and Turnbull
+//! 1989). The values were simulated under the null hypothesis with 2·10⁶ paths. `cargo run --release -p fsarena-stats --example
+//! constants` simulates them again and prints them beside the stored ones.
 
 use statrs::distribution::{Continuous, ContinuousCDF, Normal};
 
-/// One look: at `n` rounds, the critical values for 95% and 90% intervals.
+/// A look: a number of rounds after which the test may stop, and its critical values c of the signed-rank statistic V, the sum of
+/// the ranks of the positive values. The two-sided test rejects if V ≤ c or V ≥ n(n+1)/2 − c, where n is the number of rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
-    /// Rounds seen.
-    pub n: usize,
-    /// c for the two-sided 95% interval.
+    /// The number of rounds.
+    pub rounds: usize,
+    /// The critical value of the test with α = 0.05, which gives the 95% interval.
     pub c05: usize,
-    /// c for the two-sided 90% interval.
+    /// The critical value of the test with α = 0.10, which gives the 90% interval.
     pub c10: usize,
 }
 
-const fn look(n: usize, c05: usize, c10: usize) -> Look {
-    Look { n, c05, c10 }
+const fn look(rounds: usize, c05: usize, c10: usize) -> Look {
+    Look { rounds, c05, c10 }
 }
 
 /// Every look.
@@ -45,22 +46,23 @@ pub const LOOKS: [Look; 18] = [
 ];
 
 /// The smallest number of rounds with an exact interval. With fewer, every result is provisional.
-pub const FIRST_LOOK: usize = LOOKS[0].n;
+pub const FIRST_LOOK: usize = LOOKS[0].rounds;
+/// The number of rounds of the last look.
+pub const LAST_LOOK: usize = LOOKS[LOOKS.len() - 1].rounds;
 
-/// The look that holds at `n` rounds: the last one that is not beyond `n`. None under [`FIRST_LOOK`].
+/// The look whose critical values apply at this number of rounds: the last look with at most as many. None under [`FIRST_LOOK`].
 ///
-/// Between two looks, and beyond the last, the critical value of the earlier look is used with all the
-/// rounds. That is conservative: the critical value that would spend the same error grows with n, so
-/// a smaller one cuts off fewer averages and leaves a wider interval.
-pub fn at(n: usize) -> Option<Look> {
-    LOOKS.iter().rev().find(|look| look.n <= n).copied()
+/// Between two looks, and beyond the last, the critical value of the earlier look is used with all rounds. That is conservative:
+/// the critical value that would spend the same error grows with the rounds, so a smaller one leaves a wider interval.
+pub fn at(rounds: usize) -> Option<Look> {
+    LOOKS.iter().rev().find(|look| look.rounds <= rounds).copied()
 }
 
 /// The numbers of rivals of the columns of [`BOUNDS`], in addition to 1 and 2.
 const RIVALS: [usize; 12] = [3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 64];
 
-/// For every look the critical values of one-sided bounds at level 0.05/rivals, simulated likewise with 3·10⁶ paths; −1
-/// where even c = 0 would spend more than the look may.
+/// For every look the critical values of one-sided bounds at level 0.05/rivals, simulated in the same way with 3·10⁶ paths; −1
+/// if even c = 0 would exceed the error that may be spent by that look.
 #[rustfmt::skip]
 const BOUNDS: [[i32; RIVALS.len()]; LOOKS.len()] = [
     [-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1], // 8
@@ -83,25 +85,26 @@ const BOUNDS: [[i32; RIVALS.len()]; LOOKS.len()] = [
     [33443, 33205, 33035, 32902, 32791, 32689, 32517, 32385, 32192, 31929, 31752, 31309], // 400
 ];
 
-/// The critical value at `n` rounds of a bound on one side, at level 0.05/`rivals`: as many such bounds hold together, at
-/// every look, with 95%. None where `n` rounds do not reach that level, or no column does.
-pub fn bound(n: usize, rivals: usize) -> Option<usize> {
-    let look = LOOKS.iter().rposition(|look| look.n <= n)?;
+/// The critical value of a one-sided bound at level 0.05/`rivals` after this number of rounds: `rivals` such bounds hold together
+/// with 95%, at every look (Bonferroni). None if the rounds are too few for that level, or the rivals too many for the table.
+pub fn bound(rounds: usize, rivals: usize) -> Option<usize> {
+    let look = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
     match rivals {
-        // Two sides at twice the level.
+        // A one-sided test at 0.05 is one side of the two-sided test at 0.10.
         0 | 1 => Some(LOOKS[look].c10),
         2 => Some(LOOKS[look].c05),
         _ => usize::try_from(BOUNDS[look][RIVALS.iter().position(|column| *column >= rivals)?]).ok(),
     }
 }
 
-/// The share of the error α that may be spent by the look at `n` rounds.
-pub fn spent(alpha: f64, n: usize) -> f64 {
-    alpha * (n as f64 / 3.8).ln() / (LOOKS[LOOKS.len() - 1].n as f64 / 3.8).ln()
+/// The spending function (Lan and DeMets 1983): the part of the error `alpha` that may be spent by the look at this number of
+/// rounds.
+pub fn spent(alpha: f64, rounds: usize) -> f64 {
+    alpha * (rounds as f64 / 3.8).ln() / (LAST_LOOK as f64 / 3.8).ln()
 }
 
-/// P(V ≤ c) for c = 0, 1, … of the signed-rank statistic of n values: the sum over ranks of independent
-/// coins, built rank by rank.
+/// P(V ≤ c) for c = 0, 1, … of the signed-rank statistic V of n values under the null hypothesis (Wilcoxon 1945). V is the sum of
+/// those of the ranks 1 … n for which a fair coin falls heads, so its distribution is built rank by rank.
 pub fn signed_rank(n: usize) -> Vec<f64> {
     let mut p = vec![1.0];
     for rank in 1..=n {
@@ -119,45 +122,46 @@ pub fn signed_rank(n: usize) -> Vec<f64> {
     p.into_iter().scan(0.0, sum).collect()
 }
 
-/// The critical value of [`bound`] for any number of bounds. Beyond the columns of the table each look gets what it may spend at
-/// 0.05/`rivals`, whatever the looks before it found (Bonferroni over the looks). None where `n` rounds do not reach that level.
-pub fn bound_of_many(n: usize, rivals: usize) -> Option<usize> {
+/// The critical value of [`bound`] for any number of rivals. With more rivals than the table has, a look may spend what the
+/// spending function adds at this look (Bonferroni over the looks). None if the rounds are too few for that level.
+pub fn bound_of_many(rounds: usize, rivals: usize) -> Option<usize> {
     if rivals <= RIVALS[RIVALS.len() - 1] {
-        return bound(n, rivals);
+        return bound(rounds, rivals);
     }
-    let look = LOOKS.iter().rposition(|look| look.n <= n)?;
-    let until = |look: usize| spent(0.05 / rivals as f64, LOOKS[look].n);
-    let level = until(look) - look.checked_sub(1).map_or(0.0, until);
-    signed_rank(LOOKS[look].n).iter().rposition(|p| *p <= level)
+    let look = LOOKS.iter().rposition(|look| look.rounds <= rounds)?;
+    let spent_by = |look: usize| spent(0.05 / rivals as f64, LOOKS[look].rounds);
+    let level = spent_by(look) - look.checked_sub(1).map_or(0.0, spent_by);
+    signed_rank(LOOKS[look].rounds).iter().rposition(|p| *p <= level)
 }
 
-/// The critical value of bounds that hold together where the noise of two variants has other shapes too. There the
-/// signed-rank test errs up to twice as often, so this is the value at half the level, or at the whole level in the few rounds
-/// that do not reach half of it ([`crate::simulate::headline`] has the error rates). None where [`bound`] has none.
-pub fn cautious_bound(n: usize, rivals: usize) -> Option<usize> {
-    bound(n, 2 * rivals.max(1)).or_else(|| bound(n, rivals))
+/// The critical value of bounds that hold together even if the noise of two variants differs in shape. The signed-rank test then
+/// errs up to twice as often, so this is the value of [`bound`] at half the level; at the full level if the rounds are too few
+/// for half of it ([`crate::simulate::headline`] has the error rates). None if [`bound`] is None.
+pub fn cautious_bound(rounds: usize, rivals: usize) -> Option<usize> {
+    bound(rounds, 2 * rivals.max(1)).or_else(|| bound(rounds, rivals))
 }
 
-/// The level of one test on one side at `n` rounds, where 0.05/`rivals` is the level over all looks: P(V ≤ c) of the
-/// signed-rank statistic V at the critical value c of [`bound`]. Other statistics that grow round by round, such as Student's
-/// t, spend the same error at the same looks. None as in [`bound`].
+/// The level of one one-sided test at one look, if the level over all looks is 0.05/`rivals`: P(V ≤ c) of the signed-rank
+/// statistic V at the critical value c of [`bound`]. Tests with another statistic, such as Student's t, spend about the same
+/// error if they use this level at the same looks. None if [`bound`] is None.
 ///
-/// V is the sum of i = 1 … n, each with probability ½. The Edgeworth expansion to its fourth cumulant is within 5% of the
-/// exact probability from 19 rounds on.
-pub fn level(n: usize, rivals: usize) -> Option<f64> {
-    let rounds = at(n)?.n as f64;
+/// P(V ≤ c) is approximated by the Edgeworth expansion to the fourth cumulant of V (Fellingham and Stoker 1964), which is within
+/// 5% of the exact probability from 19 rounds on.
+pub fn level(rounds: usize, rivals: usize) -> Option<f64> {
+    let critical = bound(rounds, rivals)? as f64;
+    let rounds = at(rounds)?.rounds as f64;
     let squares = rounds * (rounds + 1.0) * (2.0 * rounds + 1.0) / 6.0;
     let fourth_powers = squares * (3.0 * rounds * rounds + 3.0 * rounds - 1.0) / 5.0;
     let kurtosis = -2.0 * fourth_powers / (squares * squares);
-    let z = (bound(n, rivals)? as f64 + 0.5 - rounds * (rounds + 1.0) / 4.0) / (squares / 4.0).sqrt();
+    let z = (critical + 0.5 - rounds * (rounds + 1.0) / 4.0) / (squares / 4.0).sqrt();
     let normal = Normal::standard();
     Some(normal.cdf(z) - normal.pdf(z) * kurtosis / 24.0 * (z.powi(3) - 3.0 * z))
 }
 
-/// The rounds that a first exact answer requires: the first look at which bounds at 0.05/`rivals` exist. 8 for one or two
-/// rivals, 10 for three; None where there are too many rivals for any.
+/// The number of rounds that a first exact answer requires: the first look at which bounds at level 0.05/`rivals` exist. 8 for
+/// one or two rivals, 10 for three; None if there are too many rivals for any look.
 pub fn rounds_for_an_answer(rivals: usize) -> Option<usize> {
-    LOOKS.iter().map(|look| look.n).find(|n| bound(*n, rivals).is_some())
+    LOOKS.iter().map(|look| look.rounds).find(|rounds| bound(*rounds, rivals).is_some())
 }
 
 #[cfg(test)]
@@ -183,20 +187,20 @@ mod tests {
             let mut before = 0.0;
             for look in LOOKS {
                 let c = if alpha == 0.05 { look.c05 } else { look.c10 };
-                let p = signed_rank(look.n);
-                assert!(2.0 * p[c] <= spent(alpha, look.n) * 1.03, "{look:?} rejects too often");
-                assert!(2.0 * p[c + 1] >= spent(alpha, look.n) - before, "{look:?} rejects too rarely");
-                before = spent(alpha, look.n);
+                let p = signed_rank(look.rounds);
+                assert!(2.0 * p[c] <= spent(alpha, look.rounds) * 1.03, "{look:?} rejects too often");
+                assert!(2.0 * p[c + 1] >= spent(alpha, look.rounds) - before, "{look:?} rejects too rarely");
+                before = spent(alpha, look.rounds);
             }
         }
     }
 
     #[test]
     fn levels_are_those_of_the_signed_rank_test() {
-        for look in LOOKS.iter().filter(|look| (19..=60).contains(&look.n)) {
-            let exact = signed_rank(look.n);
+        for look in LOOKS.iter().filter(|look| (19..=60).contains(&look.rounds)) {
+            let exact = signed_rank(look.rounds);
             for (rivals, c) in [(1, look.c10), (2, look.c05)] {
-                let level = level(look.n, rivals).unwrap();
+                let level = level(look.rounds, rivals).unwrap();
                 assert!((level / exact[c] - 1.0).abs() < 0.05, "{look:?}: {level}, exactly {}", exact[c]);
             }
         }
@@ -213,9 +217,9 @@ mod tests {
     fn between_looks_the_earlier_one_holds() {
         assert_eq!(at(7), None);
         assert_eq!(at(8).unwrap().c05, 0);
-        assert_eq!(at(11).unwrap().n, 10);
-        assert_eq!(at(399).unwrap().n, 305);
-        assert_eq!(at(4_000).unwrap().n, 400);
+        assert_eq!(at(11).unwrap().rounds, 10);
+        assert_eq!(at(399).unwrap().rounds, 305);
+        assert_eq!(at(4_000).unwrap().rounds, 400);
     }
 
     #[test]
@@ -229,13 +233,13 @@ mod tests {
         for (column, rivals) in RIVALS.into_iter().enumerate() {
             let alpha = 0.1 / rivals as f64;
             for (look, bounds) in LOOKS.iter().zip(BOUNDS) {
-                let p = signed_rank(look.n);
+                let p = signed_rank(look.rounds);
                 let Ok(c) = usize::try_from(bounds[column]) else {
-                    assert!(2.0 * p[0] > spent(alpha, look.n), "{rivals} at {look:?}");
+                    assert!(2.0 * p[0] > spent(alpha, look.rounds), "{rivals} at {look:?}");
                     continue;
                 };
-                assert!(2.0 * p[c] <= spent(alpha, look.n) * 1.03, "{rivals} at {look:?}");
-                if look.n >= 48 {
+                assert!(2.0 * p[c] <= spent(alpha, look.rounds) * 1.03, "{rivals} at {look:?}");
+                if look.rounds >= 48 {
                     break; // The exact distribution takes long; the simulation has the rest.
                 }
             }

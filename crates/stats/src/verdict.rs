@@ -69,7 +69,7 @@ struct RivalComparison {
     /// Evidence that the two differ, in either direction.
     e_value: f64,
     /// Whether the rival is ahead, corrected for the number of rivals.
-    beaten: bool,
+    rival_is_ahead: bool,
 }
 
 /// Judges a claim about the best or the worst variant. `rivals` has for each other variant the values ln(variant/rival) in the
@@ -89,15 +89,15 @@ pub fn judge_extreme(
     margin: Option<f64>,
 ) -> Option<Verdict> {
     let ahead_is_below = claim.is_least(direction);
-    let racing = rivals.iter().filter(|d| !d.as_ref().is_empty()).count();
-    let race = |(rival, d): (usize, &[f64])| {
+    let compared = rivals.iter().filter(|d| !d.as_ref().is_empty()).count();
+    let comparison = |(rival, d): (usize, &[f64])| {
         let signed: Vec<f64> = d.iter().map(|d| if ahead_is_below { *d } else { -*d }).collect();
         let (centre, e_value) = (Centre::of(&signed)?, e_value(&signed, 0.0));
-        let enough = racing == 1 || e_value * ALPHA >= racing as f64;
-        Some(RivalComparison { rival, centre, e_value, beaten: centre.wide.0 > 0.0 && enough })
+        let enough = compared == 1 || e_value * ALPHA >= compared as f64;
+        Some(RivalComparison { rival, centre, e_value, rival_is_ahead: centre.wide.0 > 0.0 && enough })
     };
-    let races = rivals.iter().map(AsRef::as_ref).enumerate().filter_map(race).collect();
-    judge_races(claim, races, rivals.len(), direction, margin)
+    let comparisons = rivals.iter().map(AsRef::as_ref).enumerate().filter_map(comparison).collect();
+    judge_comparisons(claim, comparisons, rivals.len(), direction, margin)
 }
 
 /// Judges a claim about the best or the worst mean cost, by the same rules. `rivals` has for each rival the costs of both; None
@@ -109,21 +109,27 @@ pub fn judge_extreme_means(
     margin: Option<f64>,
 ) -> Option<Verdict> {
     let ahead_is_below = claim.is_least(direction);
-    let race = |(rival, costs): (usize, &Option<SharedCosts>)| {
+    let comparison = |(rival, costs): (usize, &Option<SharedCosts>)| {
         let costs = costs.as_ref()?;
         let centre = Centre::of_means(costs);
         let (low, high) = costs.bounds(2 * rivals.len()).unwrap_or((0.0, f64::INFINITY));
-        let beaten = if ahead_is_below { low > 1.0 } else { high < 1.0 };
+        let rival_is_ahead = if ahead_is_below { low > 1.0 } else { high < 1.0 };
         let centre = if ahead_is_below { centre } else { centre.exchanged() };
-        Some(RivalComparison { rival, centre, e_value: 1.0, beaten })
+        Some(RivalComparison { rival, centre, e_value: 1.0, rival_is_ahead })
     };
-    judge_races(claim, rivals.iter().enumerate().filter_map(race).collect(), rivals.len(), direction, margin)
+    judge_comparisons(
+        claim,
+        rivals.iter().enumerate().filter_map(comparison).collect(),
+        rivals.len(),
+        direction,
+        margin,
+    )
 }
 
 /// Combines the comparisons with the rivals that share a round; `rivals` is the number of all rivals.
-fn judge_races(
+fn judge_comparisons(
     claim: &Extreme,
-    races: Vec<RivalComparison>,
+    comparisons: Vec<RivalComparison>,
     rivals: usize,
     direction: Direction,
     margin: Option<f64>,
@@ -131,8 +137,9 @@ fn judge_races(
     if direction == Direction::Neutral {
         return None;
     }
-    let complete = races.len() == rivals && races.iter().all(|race| !race.centre.provisional);
-    let (outcome, decisive) = decide(&races, complete, margin)?;
+    let complete =
+        comparisons.len() == rivals && comparisons.iter().all(|comparison| !comparison.centre.provisional);
+    let (outcome, decisive) = decide(&comparisons, complete, margin)?;
     let outcome = outcome.negated_if(claim.negated);
     // Restore the signs of the claim for the report.
     let signed = decisive.centre;
@@ -149,33 +156,38 @@ fn judge_races(
 
 /// The outcome without negation, and the comparison that decides it.
 fn decide(
-    races: &[RivalComparison],
+    comparisons: &[RivalComparison],
     complete: bool,
     margin: Option<f64>,
 ) -> Option<(Outcome, &RivalComparison)> {
-    let ahead = |race: &RivalComparison| race.centre.wide.1 < 0.0;
-    let beaten = races.iter().filter(|race| !race.centre.provisional && race.beaten);
-    if let Some(race) = nearest(beaten, |race| race.centre.wide.0) {
-        return Some((Outcome::Refuted, race));
+    let ahead = |comparison: &RivalComparison| comparison.centre.wide.1 < 0.0;
+    let lost =
+        comparisons.iter().filter(|comparison| !comparison.centre.provisional && comparison.rival_is_ahead);
+    if let Some(comparison) = nearest(lost, |comparison| comparison.centre.wide.0) {
+        return Some((Outcome::Refuted, comparison));
     }
-    let closest = nearest(races.iter(), |race| race.centre.wide.1)?;
+    let closest = nearest(comparisons.iter(), |comparison| comparison.centre.wide.1)?;
     if !complete {
-        return Some((Outcome::Inconclusive, races.iter().min_by_key(|race| race.centre.rounds)?));
+        return Some((
+            Outcome::Inconclusive,
+            comparisons.iter().min_by_key(|comparison| comparison.centre.rounds)?,
+        ));
     }
     if ahead(closest) {
         return Some((Outcome::Held, closest));
     }
-    let as_good = |race: &RivalComparison| ahead(race) || is_within_margin(&race.centre, 0.0, margin);
-    let outcome = if races.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
+    let as_good =
+        |comparison: &RivalComparison| ahead(comparison) || is_within_margin(&comparison.centre, 0.0, margin);
+    let outcome = if comparisons.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
     Some((outcome, closest))
 }
 
-/// The comparison with the largest value of `of`: the one in which the claimed variant is least ahead.
+/// The comparison with the largest `end` of an interval: the one in which the claimed variant is least ahead.
 fn nearest<'a>(
-    races: impl Iterator<Item = &'a RivalComparison>,
-    of: impl Fn(&RivalComparison) -> f64,
+    comparisons: impl Iterator<Item = &'a RivalComparison>,
+    end: impl Fn(&RivalComparison) -> f64,
 ) -> Option<&'a RivalComparison> {
-    races.max_by(|a, b| of(a).total_cmp(&of(b)))
+    comparisons.max_by(|a, b| end(a).total_cmp(&end(b)))
 }
 
 /// Whether the 90% interval is within a factor of 1 + margin around another factor, whose logarithm is given.
@@ -280,14 +292,12 @@ pub struct Region {
     pub high: f64,
     /// Whether the claim is true outside, not inside.
     pub negated: bool,
-    /// Whether the claim tolerates or demands a difference of some size: what lies in between is then
-    /// shown by one-sided tests.
+    /// Whether the claim tolerates or demands a difference of some size. Two one-sided tests then show that a value lies inside.
     margin: bool,
 }
 
 impl Region {
-    /// The region of a claim; the table in [`Pair`] in numbers. `margin` serves tolerant claims that name
-    /// none.
+    /// The region of a claim: the table in [`Pair`] in numbers. `margin` applies to tolerant claims without their own.
     pub fn of(pair: &Pair, margin: Option<f64>) -> Region {
         let by = pair.fraction().unwrap_or(0.0);
         let within = pair.fraction().or(margin).unwrap_or(0.0);
@@ -308,9 +318,10 @@ impl Region {
         Region { low, high, negated: !pair.op.tolerates(), margin }
     }
 
-    /// A factor of 1 + x either way around a centre.
-    pub fn around(centre: f64, x: f64) -> Region {
-        Region { low: centre - x.ln_1p(), high: centre + x.ln_1p(), negated: false, margin: x > 0.0 }
+    /// The values that differ from a centre by at most a factor of 1 + `margin`.
+    pub fn around(centre: f64, margin: f64) -> Region {
+        let reach = margin.ln_1p();
+        Region { low: centre - reach, high: centre + reach, negated: false, margin: margin > 0.0 }
     }
 
     /// Whether an interval lies in [low, high].
@@ -323,7 +334,8 @@ impl Region {
         !(high < self.low || low > self.high)
     }
 
-    /// What an interval shows about the claim; the narrow one of what lies inside, where one-sided tests show that.
+    /// What the intervals show about the claim: the 95% interval (`wide`) refutes it; the 90% interval (`narrow`) shows that it
+    /// holds if the region has a margin, otherwise the 95% interval does.
     pub(crate) fn judge(&self, wide: (f64, f64), narrow: (f64, f64)) -> Outcome {
         let outcome = if !self.meets(wide) {
             Outcome::Refuted

@@ -150,10 +150,9 @@ impl Merge {
         let existing = RunDir::all(runs_root)?.into_iter().find(|run| run.id().ends_with(&suffix));
         let run = match existing {
             Some(run) => run,
-            None => {
-                let suffix = || identity.hash_suffix();
-                RunDir::create_with_suffix(runs_root, &identity.plan, &identity.version, suffix)?
-            }
+            None => RunDir::create_with_suffix(runs_root, &identity.plan, &identity.version, || {
+                identity.hash_suffix()
+            })?,
         };
         let log = CommandLog::open(&run.command_log())?;
         let path = run.database();
@@ -163,7 +162,7 @@ impl Merge {
         each_round(&db, "main", |round, host| drop(rounds.insert(round, host)))
             .map_err(Error::read(&path))?;
         let mut declared = Declared::default();
-        for metric in read::metrics(&Source { db: &db, path: &path }, "main")? {
+        for metric in read::readings(&Source { db: &db, path: &path }, "main")?.0 {
             // A run has each name once, so no two definitions contradict each other here.
             let _ = declared.declare(&metric, &run.path().display().to_string());
         }
@@ -416,7 +415,7 @@ fn fresh_hashes(db: &Connection) -> rusqlite::Result<HashSet<String>> {
 /// Returns an error if a shard defines a metric in another way than a shard that was copied before.
 fn check_metrics(db: &Connection, part: &RunDir, declared: &mut Declared) -> Result<()> {
     let by = part.path().display().to_string();
-    for metric in read::metrics(&Source { db, path: &part.database() }, "part")? {
+    for metric in read::readings(&Source { db, path: &part.database() }, "part")?.0 {
         declared
             .declare(&metric, &by)
             .map_err(|error| Error::damaged(part.path(), format!("cannot be merged: {error}")))?;

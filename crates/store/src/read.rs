@@ -30,7 +30,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
             Ok(Variant { name: row.text(1)?, levels: row.json(2)? })
         })?;
     let (tasks, task_ids, task_places) = tasks(&source)?;
-    let (readings, reading_ids) = readings(&source)?;
+    let (readings, reading_ids) = readings(&source, "main")?;
     let (cells, cell_ids) = cells(&source, &variant_ids, &host_ids)?;
     let (mut samples, sample_ids) = samples(&source, &cell_ids, (&task_ids, &task_places))?;
     check_size(&source, [tasks.len(), variants.len(), samples.len()], &cells)?;
@@ -116,26 +116,18 @@ fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
 pub fn reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
     let path = run.database();
     let db = schema::open_to_read(&path)?;
-    let (all, _) = readings(&Source { db: &db, path: &path })?;
+    let (all, _) = readings(&Source { db: &db, path: &path }, "main")?;
     Ok(all.into_iter().find(|reading| reading.id == name))
 }
 
-fn readings(source: &Source) -> Result<(Vec<MetricSpec>, Ids)> {
-    readings_of(source, "main")
-}
-
-/// The definitions of the readings in a database that is attached under the name `of`.
+/// The definitions of the readings in a database that is attached under the name `schema`, and their row ids.
 ///
 /// # Errors
 /// The errors of [`read`].
-pub(crate) fn metrics(source: &Source, of: &str) -> Result<Vec<MetricSpec>> {
-    Ok(readings_of(source, of)?.0)
-}
-
-fn readings_of(source: &Source, of: &str) -> Result<(Vec<MetricSpec>, Ids)> {
+pub(crate) fn readings(source: &Source, schema: &str) -> Result<(Vec<MetricSpec>, Ids)> {
     let sql = format!(
         "SELECT id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
-         FROM {of}.metric ORDER BY id"
+         FROM {schema}.metric ORDER BY id"
     );
     let (readings, ids) = source.table("metric", &sql, |row| {
         let parts = [row.optional(8, Cursor::text)?, row.optional(9, Cursor::text)?];
@@ -155,6 +147,7 @@ fn readings_of(source: &Source, of: &str) -> Result<(Vec<MetricSpec>, Ids)> {
     Ok((readings, ids))
 }
 
+/// The cells, and their row ids.
 fn cells(source: &Source, variants: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, Ids)> {
     let sql = "SELECT id, hash, round, position, variant, workload, outcome, host, started_at, spent
                FROM cell ORDER BY id";
@@ -173,6 +166,7 @@ fn cells(source: &Source, variants: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord
     })
 }
 
+/// The samples without their values, and their row ids. `places` has the position of each task.
 fn samples(source: &Source, cells: &Ids, (tasks, places): (&Ids, &[u32])) -> Result<(SampleTable, Ids)> {
     let (mut table, mut ids) = (SampleTable::default(), Ids::default());
     let mut cell = 0;
@@ -188,6 +182,7 @@ fn samples(source: &Source, cells: &Ids, (tasks, places): (&Ids, &[u32])) -> Res
     Ok((table, ids))
 }
 
+/// The notes, each with its round.
 fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
     let sql = "SELECT id, round, kind, variant, task, text, fix FROM note ORDER BY id";
     let (notes, _) = source.table("note", sql, |row| {

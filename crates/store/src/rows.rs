@@ -60,22 +60,22 @@ impl Source<'_> {
         self.visit(table, sql, |row| each(row).map(ControlFlow::Continue)).map(drop)
     }
 
-    /// Reads a table: the value that `of` returns for each row, and the ids, which the first column holds in ascending order.
-    pub fn table<T>(&self, table: Table, sql: &str, of: impl Fn(&Cursor) -> Result<T>) -> Rows<T> {
+    /// Reads a table: the value that `read` returns for each row, and the ids, which the first column has in ascending order.
+    pub fn table<T>(&self, table: Table, sql: &str, read: impl Fn(&Cursor) -> Result<T>) -> Rows<T> {
         let (mut all, mut ids) = (vec![], Ids::default());
         self.each(table, sql, |row| {
             ids.0.push(row.int(0)?);
-            all.push(of(row)?);
+            all.push(read(row)?);
             Ok(())
         })?;
         Ok((all, ids))
     }
 
-    /// The value that `of` returns for the last row; an error if the table is empty.
-    pub fn one<T>(&self, table: Table, sql: &str, of: impl Fn(&Cursor) -> Result<T>) -> Result<T> {
+    /// The value that `read` returns for the last row; an error if the table is empty.
+    pub fn one<T>(&self, table: Table, sql: &str, read: impl Fn(&Cursor) -> Result<T>) -> Result<T> {
         let mut found = None;
         self.each(table, sql, |row| {
-            found = Some(of(row)?);
+            found = Some(read(row)?);
             Ok(())
         })?;
         found.ok_or_else(|| Error::damaged(self.path, format!("damaged: table {table} is empty")))
@@ -145,12 +145,12 @@ impl Cursor<'_> {
         }
     }
 
-    /// The value that `of` reads from a column; None if the column is NULL.
-    pub fn optional<T>(&self, column: usize, of: fn(&Self, usize) -> Result<T>) -> Result<Option<T>> {
+    /// The value that `read` returns for a column; None if the column is NULL.
+    pub fn optional<T>(&self, column: usize, read: fn(&Self, usize) -> Result<T>) -> Result<Option<T>> {
         if matches!(self.value(column)?, ValueRef::Null) {
             return Ok(None);
         }
-        of(self, column).map(Some)
+        read(self, column).map(Some)
     }
 
     /// A value stored as JSON.

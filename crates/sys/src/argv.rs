@@ -3,7 +3,7 @@
 //! The output of a command goes to files in memory, so that fsarena does not have to read a pipe while a command is timed.
 //! [`Argv::writes_only`] confines a command with Landlock.
 
-use crate::process_output::{or_printed_nothing, tail};
+use crate::process_output::{memory_file, or_printed_nothing, tail};
 use crate::{limits, process, program, user::User};
 use fsarena_core::event::{CommandEnd, CommandRecord};
 use landlock::{
@@ -20,7 +20,6 @@ use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 pub use crate::error::CommandError as Error;
-pub use crate::process_output::memory_file;
 
 /// The name of the undo journal of this process, once it has one.
 static MARK: RwLock<Option<String>> = RwLock::new(None);

@@ -94,7 +94,7 @@ fn group_name() -> String {
 /// at other times.
 ///
 /// # Errors
-/// Where the journal cannot be written.
+/// The journal cannot be written.
 pub fn tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option<Group>, Error> {
     let Some(parent) = own_group_without_controllers(kernel) else { return Ok(None) };
     if rustix::fs::access(&parent, Access::WRITE_OK).is_err() {
@@ -177,7 +177,7 @@ impl Group {
     /// Writes one of its attributes. Removing the group removes the setting, so it is not in the journal.
     ///
     /// # Errors
-    /// If the kernel rejects the value.
+    /// The kernel rejects the value.
     pub fn set(&self, attribute: &str, value: &str) -> Result<(), Error> {
         attribute::write(&self.path.join(attribute), value)
     }
@@ -190,7 +190,7 @@ impl Group {
     /// Kills all processes in the group and removes it.
     ///
     /// # Errors
-    /// Where a step fails; it stays in the journal.
+    /// A step fails; it stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
         self.guard.undo()?;
         if let Some(enabled) = self.enabled {
@@ -225,7 +225,7 @@ pub fn oom_kills(group: &Path) -> u64 {
 /// Kills every process of a group and of the groups below it, and waits until they are gone.
 ///
 /// # Errors
-/// If a process has not ended after 30 s, or fsarena may not kill it.
+/// A process has not ended after 30 s, or fsarena may not kill it.
 pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     // `cgroup.kill` (version 2, from Linux 5.14) also kills processes that are being forked.
     if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
@@ -258,7 +258,7 @@ fn subtree_control(group: &Path) -> PathBuf {
 /// Whether a group passes a controller on to its children; false if the group is gone.
 ///
 /// # Errors
-/// Where that cannot be read.
+/// The list of controllers cannot be read.
 pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
     let path = subtree_control(group);
     let names = none_if_missing(std::fs::read_to_string(&path)).map_err(Error::io("reading", &path))?;
@@ -268,7 +268,7 @@ pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
 /// The groups right below a group. A group that is gone has none.
 ///
 /// # Errors
-/// Where they cannot be read.
+/// The directory cannot be read.
 fn groups_below(group: &Path) -> Result<Vec<PathBuf>, Error> {
     let found = none_if_missing(names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
     Ok(found.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
@@ -277,7 +277,7 @@ fn groups_below(group: &Path) -> Result<Vec<PathBuf>, Error> {
 /// Enables a controller for the children of a group.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// The kernel refuses.
 fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
     let path = subtree_control(group);
     std::fs::write(&path, format!("+{controller}")).map_err(Error::io("writing", path))
@@ -286,7 +286,7 @@ fn enable_controller(group: &Path, controller: &str) -> Result<(), Error> {
 /// Disables a controller for the children of a group, unless a child uses it: that child would lose its limits.
 ///
 /// # Errors
-/// Where the kernel refuses for another reason.
+/// The kernel refuses for another reason.
 pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), Error> {
     if !passes_on(group, controller)? || is_controller_used(group, controller)? {
         return Ok(());
@@ -302,7 +302,7 @@ pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), E
 /// Whether a child of a group passes a controller on, or has changed a setting of it from the default.
 ///
 /// # Errors
-/// Where the groups cannot be read.
+/// The groups cannot be read.
 pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool, Error> {
     for child in groups_below(group)? {
         let files = none_if_missing(names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();

@@ -52,7 +52,7 @@ impl Getent {
     /// The lines that getent prints for a key of a database; None if the database lacks the key.
     ///
     /// # Errors
-    /// If getent cannot be started, fails, or takes too long.
+    /// Getent cannot be started, fails, or takes too long.
     pub fn query(&self, database: &str, key: &str) -> Result<Option<String>, GetentError> {
         // getent would parse `-x` as an option. No database has an empty key, or one with NUL or a newline.
         if key.is_empty() || key.starts_with('-') || key.contains(['\0', '\n']) {
@@ -99,7 +99,7 @@ impl Getent {
 /// The addresses of a host, given as an address, as `localhost`, or as a name that getent resolves.
 ///
 /// # Errors
-/// If the name is unknown, or getent is missing or fails.
+/// The name is unknown, or getent is missing or fails.
 pub fn host_addresses(host: &str) -> Result<Vec<IpAddr>, GetentError> {
     resolve_addresses(Getent::find().as_ref(), host)
 }

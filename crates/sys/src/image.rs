@@ -100,7 +100,7 @@ impl Image {
     /// Makes it sparse again, so that the next filesystem on it finds no old data.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// The file cannot be written.
     pub fn clear(&self) -> Result<(), Error> {
         let cleared = self.file.set_len(0).and_then(|()| self.file.set_len(self.size_bytes));
         cleared.map_err(Error::io("clearing the image", &self.path))
@@ -110,7 +110,7 @@ impl Image {
     /// file in bytes.
     ///
     /// # Errors
-    /// Where it cannot be written, or the file is longer than the image.
+    /// The file cannot be written, or is longer than the image.
     pub fn restore_size(&self) -> Result<u64, Error> {
         let bytes = self.file.metadata().map_err(Error::io("looking at", &self.path))?.len();
         if bytes > self.size_bytes {

@@ -13,6 +13,7 @@ pub mod device_mapper;
 pub mod dirs;
 mod error;
 pub mod extents;
+pub mod free_space;
 pub mod getent;
 pub mod host;
 pub mod image;

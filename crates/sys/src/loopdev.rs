@@ -48,7 +48,7 @@ pub struct LoopDevice {
 /// Attaches an image to a free loop device.
 ///
 /// # Errors
-/// If losetup fails, or attached another file.
+/// Losetup fails, or attached another file.
 pub fn attach(
     journal: &Journal,
     image: &Path,
@@ -155,7 +155,7 @@ fn recreate_without_discard_limit(kernel: &SysRoot, device: &Path) {
 /// The loop devices that an image is attached to. The image may be deleted already.
 ///
 /// # Errors
-/// Where the kernel's list of them cannot be read.
+/// The kernel's list of them cannot be read.
 pub fn attached(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, Error> {
     attached_as(kernel, image, None)
 }
@@ -164,7 +164,7 @@ pub fn attached(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, Error> {
 /// is left out: another run may have made that file since.
 ///
 /// # Errors
-/// Where the kernel's list of them cannot be read.
+/// The kernel's list of them cannot be read.
 pub(crate) fn attached_as(
     kernel: &SysRoot,
     image: &Path,
@@ -178,7 +178,7 @@ pub(crate) fn attached_as(
 /// The loop devices that an image is attached to, even if the image was renamed since. The user must detach a renamed image.
 ///
 /// # Errors
-/// Where the kernel's list of them cannot be read.
+/// The kernel's list of them cannot be read.
 pub(crate) fn carriers(
     kernel: &SysRoot,
     image: &Path,
@@ -281,7 +281,7 @@ fn parse_losetup(text: &str) -> Option<Vec<BackingFile>> {
 /// The loop devices whose backing file is below a directory; `dir` is its path as the kernel prints it.
 ///
 /// # Errors
-/// Where the kernel's list of them cannot be read.
+/// The kernel's list of them cannot be read.
 pub(crate) fn attached_below(kernel: &SysRoot, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     devices_with_backing_file(kernel, |_, text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
 }

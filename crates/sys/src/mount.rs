@@ -222,7 +222,7 @@ fn canonical(target: &Path) -> PathBuf {
 /// Whether something is mounted on a directory.
 ///
 /// # Errors
-/// Where the list of mounts cannot be read.
+/// The list of mounts cannot be read.
 pub fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
     Ok(kernel.mounts()?.iter().any(|mount| mount.target == target))
 }

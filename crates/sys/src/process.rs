@@ -82,7 +82,7 @@ pub fn boot_id(kernel: &SysRoot) -> Result<String, Error> {
 /// The pids of all processes and kernel threads, sorted.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// `/proc` cannot be read.
 pub fn all(kernel: &SysRoot) -> Result<Vec<i32>, Error> {
     let mut pids: Vec<i32> = kernel.list("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
@@ -164,7 +164,7 @@ fn find(
 /// and their descendants. Processes that this user may not inspect belong to other users and are left out.
 ///
 /// # Errors
-/// Where `/proc`, or the environment of a process that this user may inspect, cannot be read.
+/// `/proc`, or the environment of a process that this user may inspect, cannot be read.
 pub fn marked(kernel: &SysRoot, journal: &str) -> Result<Vec<FoundProcess>, Error> {
     let mark = format!("{MARK}={journal}");
     find(kernel, all(kernel)?, |pid| {
@@ -216,7 +216,7 @@ pub(crate) fn living(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<i3
 /// The pid of a process of a process group that a signal has stopped (SIGSTOP, SIGTSTP); None if no process is stopped.
 ///
 /// # Errors
-/// Where `/proc` cannot be read.
+/// `/proc` cannot be read.
 pub fn stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
     for pid in all(kernel)? {
         if visible_stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid && stat.state == 'T') {

@@ -161,11 +161,11 @@ pub fn restrict_writes_to(
     Ok(())
 }
 
-/// Gives this process mounts of its own, with a /proc that shows its PID namespace.
+/// Moves this process to a new mount namespace, with a /proc that shows its PID namespace.
 ///
 /// # Errors
-/// Where the kernel refuses.
-pub fn own_proc() -> io::Result<()> {
+/// The kernel refuses.
+pub fn enter_mount_namespace_with_proc() -> io::Result<()> {
     unshare_mount_namespace(Propagation::DOWNSTREAM)?;
     mount_proc()
 }

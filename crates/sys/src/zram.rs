@@ -26,7 +26,7 @@ pub fn is_supported(kernel: &SysRoot) -> bool {
 /// Makes a device of a size, in bytes.
 ///
 /// # Errors
-/// If the kernel cannot make one.
+/// The kernel cannot make one.
 pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
     let kernel = SysRoot::host();
     // The number is unknown until the device exists. If fsarena dies before it writes the size, the device holds no data.

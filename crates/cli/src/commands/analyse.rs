@@ -6,7 +6,7 @@ pub mod rerun;
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
 use crate::terminal::progress::Progress;
-use crate::{explicit_flags::ExplicitFlags, output, running::handle_signals};
+use crate::{flags::ExplicitFlags, output, running::handle_signals};
 use fsarena_core::matrix::plan_of_cells;
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::published;
@@ -31,8 +31,8 @@ const FILE_SEED: u64 = 1;
 
 /// Find anomalies of a block-size × threads matrix, or fit how throughput scales with clients
 ///
-/// A curve is throughput by number of clients: of a run with the setting or factor `clients`, or of a CSV file (`-`
-/// for standard input) with a column of clients and one of throughput. fsarena fits a law to it (power law, Amdahl, universal scalability law,
+/// A curve is throughput by number of clients: of a run with the setting or factor `clients`, or of a CSV file (`-` for standard
+/// input) with a column of clients and one of throughput. fsarena fits a law to it (power law, Amdahl, universal scalability law,
 /// hinge) and reports saturation, peak and end: docs/guide/scaling.md.
 ///
 /// A matrix is operations per second by mode, block size and threads: of a run of `engel`, or its published figures.

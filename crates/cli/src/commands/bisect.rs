@@ -109,7 +109,15 @@ pub fn run(args: Args) -> Outcome {
         display.show(&format!("interrupted; continue: fsarena bisect --resume {}", bisector.state.id));
         return Ok(ExitCode::Inconclusive);
     }
-    let functions = if is_new { functions(&bisector.state, &runs, &mut display.progress)? } else { None };
+    // The answer does not depend on the functions, whose guests can fail like any others.
+    let functions = match is_new.then(|| functions(&bisector.state, &runs, &mut display.progress)).transpose()
+    {
+        Ok(functions) => functions.flatten(),
+        Err(failure) => {
+            display.show(&format!("the functions that grew are missing: {failure}"));
+            None
+        }
+    };
     drop(display);
     let page = report::page(&bisector.state, &commands(&bisector.state, &runs), functions);
     output::page(&page, format)?;

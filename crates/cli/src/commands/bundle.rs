@@ -51,7 +51,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let scratch = ScratchDir::make(parent, ".fsarena-bundle")?;
     let reports = pack_runs(&args, scratch.dir())?;
-    let manifest = Manifest::of(&reports, env!("CARGO_PKG_VERSION"), &program_build()?);
+    let manifest = Manifest::new(&reports, env!("CARGO_PKG_VERSION"), &program_build()?);
     let text = serde_json::to_string_pretty(&manifest).map_err(output::serialization_failure)? + "\n";
     write(&scratch.dir().join(MANIFEST), text.as_bytes())?;
     write(&scratch.dir().join(README), &readme(&manifest, &reports)?)?;
@@ -98,7 +98,7 @@ fn pack_runs(args: &Args, below: &Path) -> Result<Vec<Report>, Failure> {
     Ok(reports)
 }
 
-/// Analyses a run of a bundle by its own plan, without what the program knows of this machine: so everyone gets the same report.
+/// Analyses a run of a bundle by its own plan, and uses nothing of this machine, so that everyone gets the same report.
 pub fn analyse(run: &RunDir) -> Result<Report, Failure> {
     let record = fsarena_store::read(run)?;
     let options = ReportOptions { metrics: work::answering(&record), ..ReportOptions::default() };

@@ -2,14 +2,14 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, parse_percent};
-use crate::{explicit_flags::ExplicitFlags, output};
+use crate::{flags::ExplicitFlags, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
-    ComparisonReport, compare_all, compare_published, compare_published_samples, compare_samples,
-    compare_sets,
+    compare_all, compare_published, compare_published_samples, compare_samples, compare_sets,
 };
 use fsarena_report::import::{self, Samples};
-use fsarena_report::{page::FORMATS, published};
+use fsarena_report::page::{ComparisonReport, FORMATS};
+use fsarena_report::published;
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::Path;

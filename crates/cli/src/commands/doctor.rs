@@ -1,6 +1,5 @@
 //! `fsarena doctor`: checks what this machine supports, and prints how to enable the rest.
 
-mod build_steps;
 mod finding;
 mod guests;
 mod install;

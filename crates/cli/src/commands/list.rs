@@ -1,7 +1,7 @@
 //! `fsarena list`: prints the names that other commands accept, from the registries and from a directory of runs.
 
-use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, Outcome};
+use crate::flags::ExplicitFlags;
 use crate::flags::{ListFormat, Runs};
 use crate::output;
 use clap::ValueEnum;
@@ -338,7 +338,7 @@ pub fn workloads() -> Vec<SettingRow> {
             default,
             help,
         };
-        let help = format!("{}; answered for by {}", def.help, def.metrics.join(", "));
+        let help = format!("{}; compared by {}", def.help, def.metrics.join(", "));
         rows.push(row("", String::new(), String::new(), help));
         rows.extend(def.settings.iter().map(|setting| {
             let default = Value::from(setting.default).to_string();

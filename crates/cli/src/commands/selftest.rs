@@ -4,6 +4,7 @@ mod growth;
 mod headline;
 mod here;
 mod plans;
+mod rates;
 
 pub use here::stored_resolution;
 
@@ -11,12 +12,13 @@ use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::row::Row;
+use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::growth::{GrowthCheck, growth_checks};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
 use fsarena_stats::simulate::noise::Order;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
-use fsarena_stats::simulate::{ErrorCount, PromiseState};
 use here::Here;
+use rates::{confidence_limits, percent};
 use serde_json::{Value, json};
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
@@ -94,16 +96,6 @@ pub fn run(args: Args) -> Outcome {
 
 /// A run of a grid is simulated for this many of the others, because its laws take long to fit.
 const FITS: usize = 20;
-
-/// A share in per cent with two decimals.
-fn percent(share: f64) -> String {
-    format!("{:.2}%", 100.0 * share)
-}
-
-/// The 95% confidence limits of an error rate.
-fn confidence_limits(errors: ErrorCount) -> String {
-    format!("{} to {}", percent(errors.lower()), percent(errors.upper()))
-}
 
 /// A row of the table of rules: the error rate of one rule under one kind of noise.
 #[derive(serde::Serialize)]

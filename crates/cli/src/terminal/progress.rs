@@ -72,7 +72,7 @@ impl Consumer for Progress {
     fn begin(&mut self, beginning: &Beginning) {
         let Beginning { plan, check, run, .. } = beginning;
         self.run = run.cloned();
-        self.intervals = work::metrics(plan).first().copied().map_or(Intervals::default(), Intervals::of);
+        self.intervals = work::metrics(plan).first().copied().map_or(Intervals::default(), Intervals::new);
         let colon = if plan.question.is_empty() { "" } else { ": " };
         self.print(&format!("{}{colon}{}", plan.title, plan.question));
         let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
@@ -88,7 +88,7 @@ impl Consumer for Progress {
         {
             return Ok(());
         }
-        let view = RunView::of(state, &self.intervals);
+        let view = RunView::new(state, &self.intervals);
         if let Display::Bars(bars) = &mut self.display {
             bars.draw(&view);
         }

@@ -68,9 +68,9 @@ fn column_widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
     fit_columns(&natural, &least, width.saturating_sub(GAP * (count - 1)))
 }
 
-/// The largest value of `of` for the texts in the column `at`.
-fn longest(lines: &[Vec<String>], at: usize, of: impl Fn(&str) -> usize) -> usize {
-    lines.iter().map(|line| of(&line[at])).max().unwrap_or(0)
+/// The largest `length` of the texts in a column.
+fn longest(lines: &[Vec<String>], column: usize, length: impl Fn(&str) -> usize) -> usize {
+    lines.iter().map(|line| length(&line[column])).max().unwrap_or(0)
 }
 
 /// Lays out a row: wraps its texts between words to the widths of the columns, and returns the lines.

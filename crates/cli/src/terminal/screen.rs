@@ -189,7 +189,7 @@ mod tests {
     fn lines_end_after_their_last_word() {
         let mut frame = Frame::default();
         assert_eq!(drawn(&mut frame, 0, &["a note", "bar   ", ""], 80), "a note\r\nbar\r\n\r\n");
-        // Two bars are drawn anew; the note stays.
+        // Two bars are drawn again; the note remains.
         assert_eq!(drawn(&mut frame, 2, &["bar 2", ""], 80), "\x1b[2A\r\x1b[Jbar 2\r\n\r\n");
         assert_eq!(drawn(&mut frame, 2, &[], 80), "\x1b[2A\r\x1b[J");
     }

@@ -48,6 +48,10 @@ fn equal_variants_are_allowed_and_named_apart() {
     let (text, _) =
         place.expect(0, &["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4", "--dry-run", "-q"]);
     assert!(text.starts_with("# 2 variants: ext4/a, ext4/b\n"), "{text}");
+    // Sides that differ in something else take the filesystem of the flag.
+    let sides = ["ab", "plan.toml", "--a", "mount=noatime", "--b", "mount=relatime", "--fs", "ext2"];
+    let (text, _) = place.expect(0, &[&sides[..], &["--dry-run", "-q"]].concat());
+    assert_eq!(text.matches("fs = \"ext2\"").count(), 2, "{text}");
 }
 
 #[test]

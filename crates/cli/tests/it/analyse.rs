@@ -47,7 +47,7 @@ fn the_published_matrix() {
 fn figures_that_cannot_be_analysed_are_refused() {
     let place = Place::new();
     let (_, said) = place.expect(2, &["analyse", "published:piszcz-II"]);
-    assert!(said.contains("holds no matrix"), "{said}");
+    assert!(said.contains("has no matrix"), "{said}");
     let (_, said) = place.expect(2, &["analyse", "published:engel", "--explain"]);
     assert!(said.contains("long ago"), "{said}");
     let (_, said) = place.expect(2, &["analyse", "published:engel", "--ceiling", "fast"]);

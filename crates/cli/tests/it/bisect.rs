@@ -235,7 +235,7 @@ fn kernels_that_do_not_boot_are_skipped() {
             "--on",
             "exact",
             "--guest-timeout",
-            "10s",
+            "60s",
             "--variant",
             "ext4,set.names={file:option},kernel={file:mount}",
             "--claim",

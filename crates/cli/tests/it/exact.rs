@@ -79,6 +79,13 @@ fn the_same_work_takes_the_same_number_of_instructions() {
     assert!(page.contains("instructions of the kernel") && page.contains("ext4_"), "{page}");
     let picture = place.run_text("profile/cp-0.svg");
     assert!(picture.contains("<svg") && picture.contains("ext4_"), "{page}");
+    let counts_of_all = |csv: &str| -> Vec<String> {
+        let kernel = column("kernel_instructions_count");
+        csv.lines().skip(1).map(|line| line.split(',').nth(kernel).unwrap().to_string()).collect()
+    };
+    // Another run begins with a machine that was saved at the same instruction.
+    expect(&TINY);
+    assert_eq!(counts_of_all(&csv), counts_of_all(&expect(&["report", "--format", "csv"])));
 }
 
 #[test]

@@ -40,7 +40,7 @@ const PROGRAMS: [&str; 15] = [
 ];
 
 /// The documented order of the tasks: program, what tells it from its siblings, and how often it runs at
-/// scale tiny. docs/reference/workloads.md has the same list.
+/// scale tiny. docs/reference/coreutils.md has the same list.
 const TASKS: [(&str, &str, usize); 21] = [
     ("touch", "/files/f00000", 20),
     ("find", "/files", 1),

@@ -134,7 +134,8 @@ pub enum Faults {
 /// The size of a sector, the unit of the device mapper, in bytes.
 const SECTOR: u64 = 512;
 
-/// Parses a level of `faults`: `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`. None for an empty level: a device without faults.
+/// Parses a level of `faults`: `delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`. None for an empty level: a device without
+/// faults.
 ///
 /// # Errors
 /// The level does not have one of these forms.

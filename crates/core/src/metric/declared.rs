@@ -56,8 +56,8 @@ impl Declared {
         }
     }
 
-    /// Adds a metric that a command printed. Each quantity must always have the same unit: `x_s` and `x_ns` contradict each other,
-    /// `x_bytes` and `x_count` do not. Returns true if the name is new.
+    /// Adds a metric that a command printed. Each quantity must always have the same unit: `x_s` and `x_ns` contradict each
+    /// other, `x_bytes` and `x_count` do not. Returns true if the name is new.
     ///
     /// # Errors
     /// An earlier declaration of the same name has a different definition or unit.

@@ -20,8 +20,8 @@ pub const FREE_EXTENTS: &str = "free_extents_count";
 /// The largest of them.
 pub const LARGEST_FREE: &str = "largest_free_extent_bytes";
 
-/// The histogram of free space: for each class of free extents the reading with their bytes, the size in bytes below which an
-/// extent belongs to the class, and the name of the class.
+/// The histogram of free space. Each class of free extents has a reading with their bytes, the size in bytes below which an
+/// extent belongs to the class, and a name.
 pub const FREE_CLASSES: [(&str, u64, &str); 5] = [
     ("free_under_64_kib_bytes", 64 << 10, "under 64 KiB"),
     ("free_64_kib_to_1_mib_bytes", 1 << 20, "64 KiB to 1 MiB"),
@@ -30,6 +30,7 @@ pub const FREE_CLASSES: [(&str, u64, &str); 5] = [
     ("free_from_256_mib_bytes", u64::MAX, "256 MiB and more"),
 ];
 
+/// A reading of the state of the whole filesystem, which has no total over tasks.
 const fn state(reading: ReadingDef, help: &'static str) -> ReadingDef {
     reading.tasks(Fold::None).machine().help(help)
 }

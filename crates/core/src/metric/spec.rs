@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
-/// What a reading covers: the work or the whole machine.
+/// The scope of a reading: the work or the whole machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
@@ -49,7 +49,7 @@ impl Fold {
     }
 
     /// Combines values. None for an empty list, and for [`Fold::Rate`] and [`Fold::None`]. NaN if one of the values is NaN.
-    pub fn of(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    pub fn combine(self, values: impl IntoIterator<Item = f64>) -> Option<f64> {
         let values = values.into_iter();
         match self {
             Fold::Sum => values.reduce(|a, b| a + b),
@@ -75,12 +75,12 @@ impl Fold {
     }
 }
 
-/// Returns `a` if `first`, else `b`; NaN if either is NaN.
-fn pick(a: f64, b: f64, first: bool) -> f64 {
+/// Returns `a` if `takes_first`, else `b`; NaN if either is NaN.
+fn pick(a: f64, b: f64, takes_first: bool) -> f64 {
     if a.is_nan() || b.is_nan() {
         return f64::NAN;
     }
-    if first { a } else { b }
+    if takes_first { a } else { b }
 }
 
 /// How the values of a metric combine over tasks, over clients, and over machines.
@@ -101,7 +101,7 @@ impl Over {
     }
 
     /// The default combination for a unit. Times may be latencies, so they are not summed.
-    pub const fn by(unit: Unit) -> Over {
+    pub const fn of_unit(unit: Unit) -> Over {
         let clients = match unit {
             Unit::Bytes | Unit::Count => return Over::all(Fold::Sum),
             Unit::Nanoseconds | Unit::Seconds => Fold::Max,
@@ -121,7 +121,7 @@ pub struct MetricSpec<Text = String> {
     pub unit: Unit,
     /// Which way is better.
     pub direction: Direction,
-    /// What it covers: the work or the whole machine.
+    /// Whether it is of the work or of the whole machine.
     pub scope: Scope,
     /// How its values combine.
     pub over: Over,
@@ -139,7 +139,7 @@ pub type ReadingDef = MetricSpec<&'static str>;
 impl<Text> MetricSpec<Text> {
     /// A metric of the work, whose values combine by the defaults of its unit.
     pub const fn new(id: Text, unit: Unit, direction: Direction, help: Text) -> MetricSpec<Text> {
-        MetricSpec { id, unit, direction, scope: Scope::Process, over: Over::by(unit), of: None, help }
+        MetricSpec { id, unit, direction, scope: Scope::Process, over: Over::of_unit(unit), of: None, help }
     }
 
     /// The name of the combined value of all tasks: `total`, `largest`. None if the values of tasks do not combine.
@@ -230,11 +230,11 @@ impl Display for MetricSpec {
         write!(f, "{id} {} {}", unit.suffix(), direction.word())?;
         let Over { tasks, ranks, hosts } = over;
         if tasks == ranks && tasks == hosts {
-            if *over != Over::by(*unit) {
+            if *over != Over::of_unit(*unit) {
                 write!(f, " over={}", tasks.word())?;
             }
         } else {
-            let usual = Over::by(*unit);
+            let usual = Over::of_unit(*unit);
             for (what, fold, usual) in
                 [("tasks", tasks, usual.tasks), ("ranks", ranks, usual.ranks), ("hosts", hosts, usual.hosts)]
             {
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn each_fold_combines_all_values_and_passes_nan_on() {
-        let of = |fold: Fold, values: &[f64]| fold.of(values.iter().copied());
+        let of = |fold: Fold, values: &[f64]| fold.combine(values.iter().copied());
         assert_eq!(of(Fold::Sum, &[1.0, 2.0, 6.0]), Some(9.0));
         assert_eq!(of(Fold::Max, &[1.0, 6.0, 2.0]), Some(6.0));
         assert_eq!(of(Fold::Min, &[2.0, 1.0, 6.0]), Some(1.0));

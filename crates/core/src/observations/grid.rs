@@ -172,7 +172,7 @@ impl Grid {
     fn totals_of_rounds(&self, tasks: &[usize]) -> Option<VariantValues> {
         let of_tasks = |values: &[VariantValues], fold: Fold| {
             fold.name()?;
-            Some(combine(values, tasks, |values| fold.of(values).unwrap_or(f64::NAN)))
+            Some(combine(values, tasks, |values| fold.combine(values).unwrap_or(f64::NAN)))
         };
         if self.metric.of.is_none() {
             return of_tasks(&self.values, self.metric.over.tasks);

@@ -78,7 +78,7 @@ impl Images {
 ///
 /// A variant that lacks some of the rounds, because it left the run, is compared within the rounds that it has: its average is
 /// multiplied by the ratio of the other variants' average over all rounds to that over its own rounds. So a machine that
-/// became slower meanwhile counts for nothing.
+/// became slower between the rounds does not change the comparison.
 fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> Vec<f64> {
     let has = |variant: &Vec<f64>, column: &usize| !variant[*column].is_nan();
     let has_all = |variant: &&Vec<f64>, columns: &[usize]| columns.iter().all(|column| has(variant, column));

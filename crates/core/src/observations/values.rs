@@ -220,7 +220,7 @@ impl ReadingSums<'_> {
             return None;
         }
         // A task that the variant did not do is NaN, and makes the result NaN.
-        let folded = |round: &[f64]| fold.of(tasks.iter().map(|task| round[*task])).unwrap_or(f64::NAN);
+        let folded = |round: &[f64]| fold.combine(tasks.iter().map(|task| round[*task])).unwrap_or(f64::NAN);
         Some(variants.iter().map(|variant| variant.chunks(count).map(folded).collect()).collect())
     }
 }

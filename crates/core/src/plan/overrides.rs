@@ -31,60 +31,60 @@ pub struct Vocabulary {
     pub rounds: fn(&Plan) -> u32,
 }
 
-/// The settings from the command line, which override the plan. Each field names its flag.
+/// The settings from outside of the plan, such as the flags of a command line. They override those of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
-    /// `--scale`.
+    /// The scale of the work.
     pub scale: Option<Scale>,
-    /// `--seed`.
+    /// The random seed.
     pub seed: Option<u64>,
-    /// `--rounds`.
+    /// The number of rounds. It also overrides claims, the search for the best variant and a time budget of the plan.
     pub rounds: Option<u32>,
-    /// `--warmup`.
+    /// The number of warm-up rounds.
     pub warmup: Option<u32>,
-    /// `--shard`.
+    /// The shard to run.
     pub shard: Option<Shard>,
-    /// `--budget`, in seconds.
+    /// The time budget in seconds.
     pub budget_s: Option<f64>,
-    /// `--max-rounds`.
+    /// The largest number of rounds.
     pub max_rounds: Option<u32>,
-    /// `--margin`, as a fraction.
+    /// The difference under which variants are equivalent, as a fraction.
     pub margin: Option<f64>,
-    /// `--find best --within`, as a fraction.
+    /// Makes the run search for the best variant: the largest accepted regret of the choice, as a fraction.
     pub best_within: Option<f64>,
-    /// The first metric of `--metric`, for a run that searches for the best variant.
+    /// The metric of the search for the best variant.
     pub best_metric: Option<String>,
-    /// `--by`: the average that the search for the best variant compares.
+    /// The average that the search for the best variant compares.
     pub best_by: Option<Average>,
-    /// `--claim`.
+    /// Claims in addition to those of the plan.
     pub claims: Vec<String>,
-    /// Whether `--max-slowdown` makes the claims a gate.
+    /// Whether the claims are those of a gate.
     pub gate: bool,
-    /// `--fs`, `--options`, `--factor NAME=LEVEL,LEVEL`: levels instead of the plan's.
+    /// Levels of factors, instead of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
-    /// `--vary NAME=LEVEL,LEVEL`: levels that are each compared alone, instead of the plan's.
+    /// Levels that are compared one at a time, instead of the plan's.
     pub vary: Vec<(String, Vec<String>)>,
-    /// `--grid NAME=FROM..TO`: values of a setting at which the workloads run, instead of the plan's.
+    /// Values of settings at which the workloads run, such as `1e3..1e6`, instead of the plan's.
     pub grid: Vec<(String, String)>,
-    /// `--workload`: replaces the only workload of the plan.
+    /// A workload that replaces the only workload of the plan.
     pub workload: Option<String>,
-    /// `--set NAME=VALUE`.
+    /// Settings of the workloads, each with its value as text.
     pub settings: Vec<(String, String)>,
-    /// `--on`, `--erase`.
+    /// The place of the filesystems: images, a device, guests or directories.
     pub backing: Option<Backing>,
-    /// The directory of loop images if `--on` does not name one.
+    /// The directory of loop images if the place does not name one.
     pub images: Option<PathBuf>,
-    /// `--size`.
+    /// The size of the devices.
     pub size: Option<ByteSize>,
-    /// `--precondition`.
+    /// Whether an erased device is written into its steady state before the first round.
     pub precondition: bool,
-    /// `--age-images`.
+    /// The number of aged images of each variant.
     pub age_images: Option<u32>,
-    /// `--repository`.
+    /// The git repository whose commits age the filesystems.
     pub repository: Option<PathBuf>,
-    /// `--other` with a directory.
+    /// The directory of the source disk's image; if the variants are directories, the source directory itself.
     pub other_dir: Option<PathBuf>,
-    /// `--other` with a block device.
+    /// The block device that becomes the source disk.
     pub other_device: Option<OtherDevice>,
     /// The seed if neither the plan nor the command line sets one.
     pub fresh_seed: u64,

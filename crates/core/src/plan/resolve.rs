@@ -175,8 +175,8 @@ impl Resolver<'_> {
         self.within(at.as_ref(), limits::seconds)
     }
 
-    /// Parses a value that the plan writes as text. None if the plan does not set it. If `parse` returns None, the error says what
-    /// the value is (`what`) and how to write it (`how`).
+    /// Parses a value that the plan writes as text. None if the plan does not set it. If `parse` returns None, the error says
+    /// what the value is (`what`) and how to write it (`how`).
     fn read<T>(
         &self,
         text: &Text,
@@ -367,8 +367,8 @@ impl Resolver<'_> {
         Ok(if is_complete { variants } else { matrix::add_one_at_a_time(variants, &self.vary()?) })
     }
 
-    /// Whether the run uses the variants that the plan names one by one. If the command line names filesystems, it does so only if
-    /// each variant has another filesystem: then the command line selects some of the variants. Otherwise it replaces them.
+    /// Whether the run uses the variants that the plan names one by one. If the command line names filesystems, it does so only
+    /// if each variant has another filesystem: then the command line selects some of the variants. Otherwise it replaces them.
     fn takes_named(&self) -> bool {
         let mut seen = BTreeSet::new();
         let fs = |pairs: &Pairs| {

@@ -21,7 +21,10 @@ pub const ROWS: &[(&str, Make)] = &[
     ("cached 4 KiB random reads of 256 MiB, io_uring, depth 32", |title| {
         cached_uring(title, LARGE_BYTES, [1.0, 1.0])
     }),
-    ("4 KiB direct random reads on a loop image, io_uring, depth 32", direct_uring),
+    ("4 KiB direct random reads on a loop image, io_uring, depth 32", |title| direct_uring(title, 1)),
+    ("4 KiB direct random reads on a loop image, io_uring, depth 32, 16 completions a wait", |title| {
+        direct_uring(title, 16)
+    }),
     ("4 KiB direct random reads on a loop image, 128 threads", direct_threads),
     ("NOP ring, batch 32", nop_ring),
     ("create and unlink 100,000 files in memory, 1 thread", create_unlink),
@@ -101,17 +104,20 @@ fn direct(mut job: LoadJob) -> LoadJob {
     job
 }
 
-fn direct_uring(title: &'static str) -> Result<Row<'static>, Failure> {
+/// Both wait for `batch` completions in one system call. The engine then submits as many operations at once.
+fn direct_uring(title: &'static str, batch: u32) -> Result<Row<'static>, Failure> {
     let on_loop = Rc::new(OnLoop::new()?);
     let [us, fio] = std::array::from_fn(|_| Rc::clone(&on_loop));
+    let job = direct(LoadJob { batch, ..uring() });
     Ok(Row {
         title,
         contenders: vec![
-            ("fsarena io_uring", Box::new(move || ours(&direct(uring()), &us.files))),
+            ("fsarena io_uring", Box::new(move || ours(&job, &us.files))),
             (
                 "fio io_uring",
                 Box::new(move || {
-                    let options = ["--ioengine=io_uring", "--iodepth=32", "--direct=1"];
+                    let least = format!("--iodepth_batch_complete_min={batch}");
+                    let options = ["--ioengine=io_uring", "--iodepth=32", "--direct=1", &least];
                     peer::fio(&fio.files.paths()[0], SECONDS, &options)
                 }),
             ),

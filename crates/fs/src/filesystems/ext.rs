@@ -41,7 +41,7 @@ const E2FSCK: CheckDef = CheckDef { program: "e2fsck", before: &[], full: &["-f"
 
 /// The common part of the definitions of ext2, ext3 and ext4.
 const E2FS: FsDef = FsDef {
-    background: Some(crate::lazy::EXT4LAZYINIT),
+    background: Some(crate::lazy_init::EXT4LAZYINIT),
     always: &["-F"],
     type_flag: Some("-t"),
     feature_flag: Some("-O"),

@@ -1,7 +1,7 @@
 //! The checks that a device must pass before fsarena may overwrite it: its name, its users (mounts, swap, devices built on
 //! it) and its content.
 
-use crate::written::{Samples, Signature, WrittenLog};
+use crate::written_log::{Samples, Signature, WrittenLog};
 use crate::{Error, error::refused};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::device::{BlockDevice, device_of_path, is_claimed};

@@ -5,7 +5,7 @@
 //! prevent that.
 
 use super::checks::{DeviceUse, DeviceUses};
-use crate::{Error, error::refused, written::Signature};
+use crate::{Error, error::refused, written_log::Signature};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::device::{self, BlockDevice};
 use fsarena_sys::{argv::Argv, kernel::SysRoot, loopdev::BackingFile};

@@ -193,7 +193,7 @@ const DEFS: [&[ReadingDef]; 16] = [
             "bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up",
         ),
         ReadingDef::neutral("surprises_count", Unit::Count)
-            .help("opens and reads of dbench's loads that ended otherwise than the loadfile says"),
+            .help("opens and reads of dbench's loads with another result than the loadfile states"),
     ],
 ];
 

@@ -157,7 +157,7 @@ struct Decks {
 impl Decks {
     fn new(rng: &mut Xoshiro256PlusPlus) -> Decks {
         let data = FILE_LIVES.iter().map(|(count, _)| count).sum::<usize>();
-        let trues = |count: usize, of: usize| [(count, true), (of - count, false)];
+        let trues = |count: usize, total: usize| [(count, true), (total - count, false)];
         let reading: usize = READS.iter().map(|(count, _)| count).sum();
         Decks {
             reads: Deck::new(

@@ -59,13 +59,19 @@ impl Op {
         let copy = || program().arg(if clones { "--reflink=auto" } else { "--reflink=never" });
         let one = match self {
             Op::Touch(dir, count) => {
-                return (0..*count).map(|n| program().arg(dir.join(numbered_name("f", n)))).collect();
+                return (0..*count)
+                    .map(|number| program().arg(dir.join(numbered_name("f", number))))
+                    .collect();
             }
             Op::MakeDirs(dir, count) => {
-                return (0..*count).map(|n| program().arg(dir.join(numbered_name("d", n)))).collect();
+                return (0..*count)
+                    .map(|number| program().arg(dir.join(numbered_name("d", number))))
+                    .collect();
             }
             Op::CopyInto(from, into, count) => {
-                return (0..*count).map(|n| copy().arg(from).arg(into.join(n.to_string()))).collect();
+                return (0..*count)
+                    .map(|number| copy().arg(from).arg(into.join(number.to_string())))
+                    .collect();
             }
             Op::Find(dir) => program().arg(dir).quiet(),
             Op::Remove(dir) => program().arg("-r").arg(dir),
@@ -90,7 +96,7 @@ impl Op {
     }
 }
 
-/// The name of the n-th file or directory, such as `f00003`.
-pub fn numbered_name(prefix: &str, n: u64) -> String {
-    format!("{prefix}{n:05}")
+/// The name of the file or directory with this number, such as `f00003`.
+pub fn numbered_name(prefix: &str, number: u64) -> String {
+    format!("{prefix}{number:05}")
 }

@@ -18,7 +18,7 @@ const DEF: WorkloadDef = WorkloadDef {
     help: "search and copy the files of an aged filesystem, each from a cold cache; needs the factor age",
     metrics: &["elapsed", "synced"],
     settings: &[SettingDef::size("copy_bytes", 0..=1 << 50, 256 << 20)
-        .help("bytes that the copy may take: the filesystem has room for so many beside the aged files")],
+        .help("bytes of room for the copy, in addition to the aged files")],
 };
 
 /// The directory of the files of an aged filesystem, beside that of the work.

@@ -24,7 +24,7 @@ const BLOCK: usize = 4096;
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "amplification",
-    help: "what one call costs the device: bytes, requests and flushes for each mkdir, create, rename, unlink, append with fsync and 4 KiB overwrite",
+    help: "bytes, requests and flushes of the device for each mkdir, create, rename, unlink, append with fsync and 4 KiB overwrite",
     metrics: &["device_bytes_per_call", "device_writes_per_call", "device_flushes_per_call", "elapsed"],
     settings: &[
         SettingDef::int("calls", 0..=10_000_000, 0)
@@ -103,12 +103,11 @@ impl Workload for Amplification {
         let (root, each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
         let calls = Calls { root, count: count(job), each, seed: job.seed };
         let task = |(call, info): (Call, TaskInfo)| {
-            let of = calls.clone();
-            let prepare = Action::on("prepare", &calls.root, move |_| of.prepare(call));
-            let of = calls.clone();
+            let (before, during) = (calls.clone(), calls.clone());
+            let prepare = Action::on("prepare", &calls.root, move |_| before.prepare(call));
             let work = Action::on(call.name_and_title()[0], &calls.root, move |_| {
-                of.perform(call)?;
-                Ok(Readings([(reading::CALLS.to_string(), of.count as f64)].into()))
+                during.perform(call)?;
+                Ok(Readings([(reading::CALLS.to_string(), during.count as f64)].into()))
             });
             Task::new(info, work).after([prepare])
         };

@@ -86,7 +86,7 @@ struct TimedCommand {
 impl TimedCommand {
     fn all(job: &Job) -> Vec<TimedCommand> {
         let Some(Value::List(tables)) = job.settings.0.get("task") else { return vec![] };
-        let mut all = vec![];
+        let mut all: Vec<TimedCommand> = vec![];
         for table in tables {
             let Value::Table(values) = table else { continue };
             let settings = Settings(values.clone());
@@ -95,7 +95,9 @@ impl TimedCommand {
                 script => shell_words(script),
             };
             let name = match settings.text("name") {
-                "" => unused_name(&all, &program_name(&settings)),
+                "" => {
+                    task::free_name(&program_name(&settings), |name| all.iter().all(|task| task.name != name))
+                }
                 name => name.to_string(),
             };
             all.push(TimedCommand { name, words, settings });
@@ -164,13 +166,6 @@ fn program_name(settings: &Settings) -> String {
     let file = Path::new(first).file_name().unwrap_or_default().to_string_lossy();
     let name: String = file.chars().filter(|c| c.is_ascii_alphanumeric() || "-_".contains(*c)).collect();
     if name.is_empty() { "task".into() } else { name }
-}
-
-/// Returns the first unused name of `make`, `make-2`, …
-fn unused_name(taken: &[TimedCommand], name: &str) -> String {
-    let is_free = |name: &String| taken.iter().all(|task| task.name != *name);
-    let numbered = (2..).map(|n| format!("{name}-{n}"));
-    std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default()
 }
 
 /// The time limit of each command.

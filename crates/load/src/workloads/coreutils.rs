@@ -161,7 +161,7 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::choice("cache", &["warm", "cold"], "warm")
             .help("warm leaves caches as the task before left them; cold drops them before every task that starts from existing files"),
         SettingDef::ints("tasks", 1..=21, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21])
-            .help("numbers of the tasks to time; what they need from others is made untimed"),
+            .help("numbers of the tasks to time; fsarena makes the files that they need from other tasks, untimed"),
     ],
 };
 

@@ -130,10 +130,10 @@ fn remarks(source: Source, settings: &DbenchSettings) -> Vec<Note> {
         notes.push(remark(format!("clients write {what}")));
     }
     if let Some(rate) = settings.options.rate_mb_s {
-        notes.push(remark(format!("each client is held to {rate} MB/s")));
+        notes.push(remark(format!("each client moves at most {rate} MB/s")));
     }
-    let cached = "about 24 MB a client are read and written through the page cache: what reaches the device is what \
-                  is synced (Flush) and what is written back meanwhile";
+    let cached = "each client has about 24 MB of files and goes through the page cache: only synced data (Flush) and data \
+                  written back meanwhile reach the device";
     notes.push(remark(cached));
     notes
 }

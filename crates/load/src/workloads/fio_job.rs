@@ -60,10 +60,10 @@ fn file_name(job: &Job) -> &str {
 }
 
 fn job_file(job: &Job) -> Result<JobFile> {
-    JobFile::parse(file_name(job), job.settings.text("job")).map_err(of_plan)
+    JobFile::parse(file_name(job), job.settings.text("job")).map_err(plan_error)
 }
 
-fn of_plan(error: JobFileError) -> TaskError {
+fn plan_error(error: JobFileError) -> TaskError {
     TaskError::Plan(error.to_string())
 }
 
@@ -106,11 +106,9 @@ fn task_name(name: &str) -> String {
 
 /// The first unused name of `name`, `name-2`, …; adds it to the used ones.
 fn unused(taken: &mut Vec<String>, name: &str) -> String {
-    let is_free = |name: &String| {
-        !taken.contains(name) && !LIFECYCLE.contains(&name.as_str()) && !WHOLES.contains(&name.as_str())
-    };
-    let numbered = (2..).map(|n| format!("{name}-{n}"));
-    let free = std::iter::once(name.to_string()).chain(numbered).find(is_free).unwrap_or_default();
+    let free = task::free_name(name, |name| {
+        taken.iter().all(|used| used != name) && !LIFECYCLE.contains(&name) && !WHOLES.contains(&name)
+    });
     taken.push(free.clone());
     free
 }
@@ -241,7 +239,7 @@ fn room(jobs: &[&FioJob], chosen: u64) -> Result<Room> {
         let (bytes, count) = by_key.entry(files.key).or_default();
         (*bytes, *count) = ((*bytes).max(files.bytes), (*count).max(files.count));
     }
-    let sum = |of: fn(&(u64, u64)) -> u64| by_key.values().map(of).fold(0u64, u64::saturating_add);
+    let sum = |part: fn(&(u64, u64)) -> u64| by_key.values().map(part).fold(0u64, u64::saturating_add);
     let bytes = if chosen > 0 { chosen } else { sum(|(bytes, _)| *bytes) };
     // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
     let bytes = bytes.saturating_mul(2).max(MIN_ROOM_BYTES);

@@ -115,9 +115,9 @@ impl Workload for Meta {
         true
     }
 
-    fn client_tasks(&self, job: &Job, place: &Place, of: Client) -> Result<Vec<Task>> {
-        let client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
-        let (own, other) = (client(of.index)?, client(of.reads_from)?);
+    fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
+        let names_of = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
+        let (own, other) = (names_of(client.index)?, names_of(client.reads_from)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let work = match operation {

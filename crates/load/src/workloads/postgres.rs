@@ -119,8 +119,8 @@ fn room(settings: &PostgresSettings) -> Room {
 /// The notes on this workload in every report.
 fn remarks(settings: &PostgresSettings) -> Vec<Note> {
     let text = format!(
-        "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. Starting \
-         and stopping the server is in a task's elapsed time and CPU time, and in no figure of transactions",
+        "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. A \
+         task's elapsed time and CPU time include starting and stopping the server; the figures of transactions do not",
         settings.clients, settings.jobs, settings.protocol
     );
     let mut notes = vec![remark(text)];

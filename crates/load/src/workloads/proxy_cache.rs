@@ -83,7 +83,7 @@ fn remarks(shape: &CacheShape) -> Vec<Note> {
     let text = format!(
         "proxy-cache models Squid's ufs: a cache of {} MiB, objects of PolyMix-4, {:.0}% of requests recur \
          (Zipf {}); the index is in memory, objects are written in pages of 4 KiB and never synced; misses \
-         cost no network. What is dirty at the end of a task is written before its CPU is counted",
+         cost no network. Dirty data is written at the end of a task, before its CPU time is read",
         shape.bytes >> 20,
         100.0 * shape.recurrence,
         shape.zipf,

@@ -27,7 +27,7 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::flag("fsync", true)
             .help("each client syncs its file after its last write, and that is timed"),
         SettingDef::choice("cache", &["drop", "keep"], "drop")
-            .help("drop asks the kernel to forget a file before another client reads it (posix_fadvise)"),
+            .help("drop asks the kernel to drop the cached pages of a file before another client reads it (posix_fadvise)"),
     ],
 };
 

@@ -36,7 +36,7 @@ const DEF: WorkloadDef = WorkloadDef {
             .help("how squid keeps objects: files by threads, files by itself, or one database"),
         SettingDef::ints("rates", 0..=100_000, &[50, 100, 200])
             .help("requests a second, Poisson, one task each; 0 for as fast as the clients can"),
-        SettingDef::float("seconds", 0.1..=86_400.0, 5.0).help("how long each task asks"),
+        SettingDef::float("seconds", 0.1..=86_400.0, 5.0).help("how long each task sends requests"),
         SettingDef::int("clients", 1..=1000, 32)
             .help("connections that fill the cache and that send unpaced requests; paced requests open further connections, up to 1000"),
         SettingDef::size("cache_bytes", 1 << 20..=1 << 42, 32 << 20).help("size of the cache, in whole MiB"),
@@ -127,8 +127,8 @@ impl Workload for SquidWorkload {
 fn remarks(store: &str, cache: &CacheShape) -> Vec<Note> {
     let text = format!(
         "squid with cache_dir {store} of {} MiB and no memory cache; objects of PolyMix-4 from an origin on loopback, \
-         {:.0}% of requests recur (Zipf {}), Poisson arrivals. Starting and stopping squid is in a task's \
-         elapsed time and in no figure for a request",
+         {:.0}% of requests recur (Zipf {}), Poisson arrivals. A task's elapsed time \
+         includes starting and stopping squid; the figures of requests do not",
         cache.bytes >> 20,
         100.0 * cache.recurrence,
         cache.zipf

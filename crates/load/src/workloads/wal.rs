@@ -26,7 +26,7 @@ const COMMITTED: &str = "committed";
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "wal",
-    help: "append records to a log, each on the device before the next (fdatasync), flat out or at set rates, with group commit",
+    help: "append records to a log, each on the device before the next (fdatasync), as fast as possible or at set rates, with group commit",
     metrics: &["commits_per_s", "latency_p50", "latency_p99", "latency_p999", "latency_max"],
     settings: &[
         SettingDef::ints("clients", 1..=1024, &[1])

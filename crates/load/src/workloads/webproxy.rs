@@ -87,10 +87,10 @@ impl Workload for Webproxy {
 
 /// The notes on this workload in every report.
 fn remarks() -> Vec<Note> {
-    let text = "webproxy's data set shrinks while it measures: files of 16 KiB are deleted, and what takes their \
-                place has 8 KiB on average. A longer or faster run so works on less data, which flatters the \
-                faster filesystem; file_mean_bytes says where it ended";
-    vec![fairness(text).fix("use the workload proxy-cache, whose sizes stay")]
+    let text = "webproxy's data set shrinks during the measurement: deleted files have 16 KiB, and the files that replace \
+                them 8 KiB on average. So a longer or faster run works on less data, which favours the faster \
+                filesystem; file_mean_bytes is the mean size at the end";
+    vec![fairness(text).fix("use the workload proxy-cache, whose files keep their mean size")]
 }
 
 fn preallocate(dir: &Path, existing: u64, noise: &[u8]) -> Result<(), EngineError> {

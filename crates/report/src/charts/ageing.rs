@@ -1,8 +1,8 @@
 //! Charts of runs on aged filesystems: what a task costs over the age, and over the layout of the files.
 
-use crate::chart_context::ChartContext;
-use crate::drawing::{Axis, Chart, Mark, Panel, axis::trimmed};
-use crate::words::label;
+use crate::chart_context::{ChartContext, ratio_point};
+use crate::drawing::{Axis, Chart, Panel, SeriesPoint, axis::trimmed};
+use crate::words::task_label;
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::factor::{AGE, age};
 use fsarena_core::metric::layout::{BEFORE, DYNAMIC_SCORE};
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 const MAX_TASKS: usize = 6;
 
 /// The kind and the amount of an age: `pulls` and 1000 for `git:1000`. None for a variant that is not aged.
-fn amount(variant: &Variant) -> Option<(&'static str, f64)> {
+fn age_amount(variant: &Variant) -> Option<(&'static str, f64)> {
     Some(match age::parse(variant.level(AGE)).ok()?? {
         age::Age::Churn { percent } => ("times its size written", f64::from(percent) / 100.0),
         age::Age::Git { pulls } => ("pulls", f64::from(pulls)),
@@ -37,10 +37,10 @@ fn age_series(variants: &[Variant]) -> Vec<AgeSeries> {
         levels
     };
     let mut all = vec![];
-    for (fresh, plain) in variants.iter().enumerate().filter(|(_, variant)| amount(variant).is_none()) {
+    for (fresh, plain) in variants.iter().enumerate().filter(|(_, variant)| age_amount(variant).is_none()) {
         let mut aged: BTreeMap<_, Vec<(f64, usize)>> = BTreeMap::new();
         for (at, variant) in variants.iter().enumerate() {
-            if let Some((kind, amount)) = amount(variant).filter(|_| others(variant) == others(plain)) {
+            if let Some((kind, amount)) = age_amount(variant).filter(|_| others(variant) == others(plain)) {
                 aged.entry(kind).or_default().push((amount, at));
             }
         }
@@ -53,7 +53,7 @@ fn age_series(variants: &[Variant]) -> Vec<AgeSeries> {
 }
 
 /// The values of all tasks together and of single tasks, each with a title.
-fn tasks_of<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(String, &'a [Vec<f64>])> {
+fn task_values<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(String, &'a [Vec<f64>])> {
     let tasks: Vec<_> = analysis.tasks().filter(|task| task.excluded.is_none()).collect();
     let mut titled = vec![];
     if let Some(overall) = analysis.overall.as_ref().filter(|overall| overall.tasks > 1) {
@@ -62,7 +62,7 @@ fn tasks_of<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(String, 
     if tasks.len() <= MAX_TASKS {
         for task in tasks {
             let at = context.record().task(&task.task.id);
-            titled.extend(at.map(|at| (label(&task.task), analysis.grid.values[at].as_slice())));
+            titled.extend(at.map(|at| (task_label(&task.task), analysis.grid.values[at].as_slice())));
         }
     }
     titled
@@ -77,7 +77,7 @@ pub fn age_charts(context: &ChartContext) -> Vec<Chart> {
     let kinds: BTreeMap<&str, ()> =
         series.iter().flat_map(|one| one.aged.keys()).map(|kind| (*kind, ())).collect();
     let chart = |kind: &str| {
-        let panels = tasks_of(context, analysis).into_iter();
+        let panels = task_values(context, analysis).into_iter();
         let panels = panels.filter_map(|(title, values)| age_panel(context, &series, kind, title, values));
         let about = format!(
             "{} of each aged filesystem divided by that of the same filesystem with the same files copied fresh, within rounds. \
@@ -100,27 +100,23 @@ fn age_panel(
     title: String,
     values: &[Vec<f64>],
 ) -> Option<Panel> {
-    let (mut marks, mut range, mut oldest): (Vec<Mark>, _, _) = (vec![], (1.0f64, 1.0f64), 0.0f64);
+    let (mut marks, mut all) = (vec![], vec![]);
     for one in series {
-        let look = context.looks[one.fresh];
-        let mut points = vec![(0.0, 1.0)];
+        let mut points = vec![SeriesPoint { x: 0.0, y: 1.0, interval: None }];
         for (amount, variant) in one.aged.get(kind).into_iter().flatten() {
-            let Some(ratio) = Ratio::of(log_ratios(&values[one.fresh], &values[*variant]).d) else {
-                continue;
-            };
-            marks.push(look.interval(*amount, (ratio.low, ratio.high)));
-            points.push((*amount, ratio.value));
-            range = (range.0.min(ratio.low), range.1.max(ratio.high));
-            oldest = oldest.max(*amount);
+            let ratio = Ratio::of(log_ratios(&values[one.fresh], &values[*variant]).d);
+            points.extend(ratio.map(|ratio| ratio_point(*amount, ratio.value, Some(ratio))));
         }
         if points.len() > 1 {
-            marks.push(look.line(&points, 1.5));
-            marks.extend(look.dots(points));
+            marks.extend(context.looks[one.fresh].series(&points, 1.5));
+            all.extend(points);
         }
     }
+    let oldest = all.iter().map(|point| point.x).fold(0.0, f64::max);
+    let (low, high) = SeriesPoint::vertical_range(&all, (1.0, 1.0));
     (oldest > 0.0).then(|| {
         let x = Axis::linear(kind, 0.0, 1.04 * oldest, trimmed);
-        let y = Axis::log("aged / fresh", 0.97 * range.0, 1.03 * range.1, |at| format!("{}×", trimmed(at)));
+        let y = Axis::log("aged / fresh", 0.97 * low, 1.03 * high, |at| format!("{}×", trimmed(at)));
         Panel::new(title, x, y, 260, marks)
     })
 }
@@ -138,22 +134,19 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
     }
     let unit = analysis.metric.unit;
     let panel = |(title, values): (String, &[Vec<f64>])| {
-        let (mut marks, mut most) = (vec![], 0.0f64);
+        let (mut marks, mut all) = (vec![], vec![]);
         for variant in &drawn {
             let (Some(x), Some(y)) = (scores[*variant], median(&values[*variant])) else { continue };
-            let look = context.looks[*variant];
-            if let Some(typical) = Ratio::typical(&values[*variant]) {
-                marks.push(look.interval(x, (typical.low, typical.high)));
-                most = most.max(typical.high);
-            }
-            marks.extend(look.dots([(x, y)]));
-            most = most.max(y);
+            let point = ratio_point(x, y, Ratio::typical(&values[*variant]));
+            marks.extend(context.looks[*variant].points(&[point]));
+            all.push(point);
         }
+        let (_, most) = SeriesPoint::vertical_range(&all, (0.0, 0.0));
         let x = Axis::linear("dynamic layout score before the work", 0.0, 1.02, trimmed);
         let y = Axis::from_zero(analysis.metric.id.clone(), most, unit);
         Panel::new(title, x, y, 260, marks)
     };
-    let panels = tasks_of(context, analysis).into_iter().map(panel).collect();
+    let panels = task_values(context, analysis).into_iter().map(panel).collect();
     let about = format!(
         "Median {} of each variant over the dynamic layout score of its files: the share of blocks that follow the block read \
          before, if all files are read in the order of their directories. Bars are 95% intervals of the typical value.{}",

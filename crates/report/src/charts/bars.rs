@@ -2,7 +2,7 @@
 
 use crate::chart_context::{ChartContext, MAX_REACH, MAX_TASKS, clipped_whisker, too_many_tasks_note};
 use crate::drawing::{Axis, Chart, Colour, Mark, Panel, ValueScale, theme};
-use crate::words::{label, listed, not_drawn};
+use crate::words::{listed, not_drawn, task_label};
 use crate::{matrix, number::with_unit};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues};
@@ -71,7 +71,7 @@ fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
         groups.push(("GEOMETRIC MEAN".into(), &overall.geometric.comparison));
     }
     if tasks <= MAX_TASKS {
-        groups.extend(analysis.tasks().map(|task| (label(&task.task), &task.comparison)));
+        groups.extend(analysis.tasks().map(|task| (task_label(&task.task), &task.comparison)));
     }
     groups
 }
@@ -269,7 +269,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
         drawn.push((format!("{name} of {}", overall.scope()), name, &total.values));
     }
     if tasks.len() <= MAX_TASKS {
-        drawn.extend(tasks.iter().map(|(task, values)| (label(task), label(task), *values)));
+        drawn.extend(tasks.iter().map(|(task, values)| (task_label(task), task_label(task), *values)));
     }
     if drawn.is_empty() {
         return None;
@@ -282,7 +282,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     let about = format!(
         "Bars from zero of {}, one panel for each task, each with its own scale. A bar is the median over rounds. The \
          whisker is the 95% interval of the median (with fewer than 8 rounds, the smallest and the largest value). It \
-         includes the drift of the machine; the comparisons within rounds do not. A whisker that is cut off has an arrow, and after it the number at which it ends.{left_out}",
+         includes the drift of the machine; the comparisons within rounds do not; {CUT_OFF_NOTE}.{left_out}",
         info.help
     );
     let chart = Chart::new(format!("raw-{}", info.id), format!("{}, medians", info.id), about);

@@ -1,8 +1,9 @@
 //! Charts of client curves: throughput over the number of clients, the scalability law that fits best, the saturation and
 //! the peak.
 
-use crate::chart_context::ChartContext;
-use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, Shape, Sign, axis::trimmed, theme};
+use crate::chart_context::{ChartContext, ratio_point};
+use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, SeriesPoint, Shape, Sign};
+use crate::drawing::{axis::trimmed, theme};
 use crate::{number::Scale, scaling, scaling::curves::Curves};
 use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
@@ -13,7 +14,7 @@ const BAND_OPACITY: f64 = 0.35;
 /// One or two charts of throughput over the number of clients: all curves in one panel, if there are several; and a panel for
 /// each curve with the law that fits it best.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
-    let Some(run) = Curves::of_report(context.record()) else { return vec![] };
+    let Some(run) = Curves::for_report(context.record()) else { return vec![] };
     let (metric, mut analysed) = (&run.metric, run.analyse(context.record().plan.seed));
     // All charts have the order of the run's variants.
     analysed.sort_by_key(|(variant, _)| *variant);
@@ -22,7 +23,7 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
     for (at, (variant, scaling)) in analysed.iter().enumerate() {
         // A variant has a curve for each workload, each in another shade.
         let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
-        curves.push(Curve { scaling, look: context.shade(*variant, before) });
+        curves.push(DrawnCurve { scaling, look: context.shade(*variant, before) });
     }
     let mut charts = vec![];
     if curves.len() > 1 {
@@ -33,22 +34,18 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 /// One curve and its look.
-struct Curve<'a> {
+struct DrawnCurve<'a> {
     scaling: &'a Scaling,
     look: Look,
 }
 
-impl Curve<'_> {
-    /// The points of the curve: the number of clients, and the geometric mean of the throughput over rounds.
-    fn points(&self) -> Vec<(f64, f64)> {
-        let means = self.scaling.series.means();
-        self.scaling.series.n.iter().copied().zip(means.into_iter().map(f64::exp)).collect()
-    }
-
-    /// The intervals of the typical value at each number of clients.
-    fn intervals(&self) -> Vec<(f64, Ratio)> {
-        let interval = |(n, values): (&f64, &Vec<f64>)| Some((*n, Ratio::typical(values)?));
-        self.scaling.series.n.iter().zip(&self.scaling.series.x).filter_map(interval).collect()
+impl DrawnCurve<'_> {
+    /// The points of the curve: the geometric mean of the throughput over rounds for each number of clients, with the interval
+    /// of the typical value.
+    fn points(&self) -> Vec<SeriesPoint> {
+        let series = &self.scaling.series;
+        let measured = series.n.iter().zip(series.means()).zip(&series.x);
+        measured.map(|((n, mean), values)| ratio_point(*n, mean.exp(), Ratio::typical(values))).collect()
     }
 
     fn max_clients(&self) -> f64 {
@@ -56,21 +53,12 @@ impl Curve<'_> {
     }
 
     fn max_throughput(&self) -> f64 {
-        let highs = self.intervals().into_iter().map(|(_, typical)| typical.high);
-        let modelled = self.law().into_iter().map(|(_, throughput)| throughput);
-        let means = self.points().into_iter().map(|(_, throughput)| throughput);
-        means.chain(highs).chain(modelled).fold(0.0, f64::max)
-    }
-
-    /// The measured points with their intervals.
-    fn measured_marks(&self) -> Vec<Mark> {
-        let interval =
-            |(clients, typical): (f64, Ratio)| self.look.interval(clients, (typical.low, typical.high));
-        self.intervals().into_iter().map(interval).chain(self.look.dots(self.points())).collect()
+        let modelled = self.law_points().into_iter().map(|(_, throughput)| throughput);
+        modelled.fold(SeriesPoint::vertical_range(&self.points(), (0.0, 0.0)).1, f64::max)
     }
 
     /// The points of the law that fits best; empty if there are too few numbers of clients to fit a law.
-    fn law(&self) -> Vec<(f64, f64)> {
+    fn law_points(&self) -> Vec<(f64, f64)> {
         const STEPS: u32 = 80;
         let fit = self.scaling.choice.as_ref().and_then(|choice| choice.fits.first());
         let Some((fit, first)) = fit.zip(self.scaling.series.n.first()) else { return vec![] };
@@ -114,11 +102,10 @@ fn axes(metric: &MetricSpec, last: f64, most: f64) -> (Axis, Axis) {
 }
 
 /// The chart of all curves in one panel.
-fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], left_out: &str) -> Chart {
-    let last = curves.iter().map(Curve::max_clients).fold(1.0, f64::max);
-    let (x, y) = axes(metric, last, curves.iter().map(Curve::max_throughput).fold(0.0, f64::max));
-    let line = |curve: &Curve| curve.look.line(&curve.points(), 1.5);
-    let marks = curves.iter().flat_map(|curve| std::iter::once(line(curve)).chain(curve.measured_marks()));
+fn all_curves_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) -> Chart {
+    let last = curves.iter().map(DrawnCurve::max_clients).fold(1.0, f64::max);
+    let (x, y) = axes(metric, last, curves.iter().map(DrawnCurve::max_throughput).fold(0.0, f64::max));
+    let marks = curves.iter().flat_map(|curve| curve.look.series(&curve.points(), 1.5));
     let panel = Panel::new("", x, y, 340, marks.collect());
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
@@ -134,7 +121,7 @@ fn all_curves_chart(metric: &MetricSpec, curves: &[Curve], left_out: &str) -> Ch
 }
 
 /// The chart with a panel for each curve: its law, saturation and peak.
-fn fit_chart(metric: &MetricSpec, curves: &[Curve], left_out: &str) -> Chart {
+fn fit_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) -> Chart {
     let legend = vec![
         Key::new("measured", theme::SOFT, Sign::Point(Shape::Disc)),
         Key::new("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND_OPACITY)),
@@ -150,12 +137,12 @@ fn fit_chart(metric: &MetricSpec, curves: &[Curve], left_out: &str) -> Chart {
     Chart { legend, ..Chart::new("clients-fit", title, format!("{about}{left_out}")).in_pairs(panels) }
 }
 
-fn panel(metric: &MetricSpec, curve: &Curve) -> Panel {
+fn panel(metric: &MetricSpec, curve: &DrawnCurve) -> Panel {
     let one = curve.scaling;
     let (x, y) = axes(metric, curve.max_clients(), curve.max_throughput());
     let mut marks = curve.saturation_marks(y.range.1);
-    marks.push(Mark::line(curve.law(), curve.look.colour, 2.0));
-    marks.extend(curve.measured_marks());
+    marks.push(Mark::line(curve.law_points(), curve.look.colour, 2.0));
+    marks.extend(curve.look.points(&curve.points()));
     marks.extend(curve.peak_marks());
     marks.push(Mark::words((x.range.1, 0.0), (-4, -10), scaling::law_name(one), theme::INK, Anchor::End));
     let (saturation, peak) = (scaling::saturation_range(one), scaling::peak_range(one));

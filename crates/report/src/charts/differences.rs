@@ -3,7 +3,7 @@
 
 use crate::chart_context::{ChartContext, jitter, widen_range};
 use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
-use crate::words::{label, not_drawn, over_all};
+use crate::words::{not_drawn, overall_name, task_label};
 use crate::{document::Source, drawing::axis::trimmed, drawing::colour::PURPLE, number::plural};
 use fsarena_core::{claim::Relation, record::RunRecord};
 use fsarena_stats::analyse::Analysis;
@@ -13,11 +13,11 @@ use fsarena_stats::table::FIRST_LOOK;
 
 /// The comparison of two variants, round by round.
 #[derive(Debug, Clone)]
-pub struct Paired {
+pub struct PairedDifferences {
     /// The label of the comparison: `xfs over ext4: total elapsed`.
     pub label: String,
     /// ln(B/A) of every round with values of both variants, in the order of the rounds.
-    pub d: Vec<f64>,
+    pub log_ratios: Vec<f64>,
     /// The index of variant B, the numerator; `None` for a claim.
     pub variant: Option<usize>,
     /// The task, or all tasks, and both variants.
@@ -29,12 +29,12 @@ const MAX_SINGLE_TASKS: usize = 6;
 
 /// The comparisons of a report: its claims, then for each metric of the report the best variant with each other one; of
 /// only two variants the second with the first, also task by task if there are few tasks.
-pub fn paired_differences(context: &ChartContext) -> Vec<Paired> {
+pub fn paired_differences(context: &ChartContext) -> Vec<PairedDifferences> {
     let mut series = vec![];
     for judged in context.report.claims.iter().filter(|claim| !claim.d.is_empty()) {
-        series.push(Paired {
+        series.push(PairedDifferences {
             label: judged.claim.text.clone(),
-            d: judged.d.clone(),
+            log_ratios: judged.d.clone(),
             variant: None,
             source: claim_source(context.record(), judged),
         });
@@ -46,35 +46,35 @@ pub fn paired_differences(context: &ChartContext) -> Vec<Paired> {
 }
 
 /// The labels of comparisons.
-fn labels(series: &[Paired]) -> Vec<String> {
+fn labels(series: &[PairedDifferences]) -> Vec<String> {
     series.iter().map(|paired| paired.label.clone()).collect()
 }
 
-fn differences_of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Paired> {
+fn differences_of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<PairedDifferences> {
     let Some(overall) = &analysis.overall else { return vec![] };
-    let (record, main, what) = (context.record(), overall.main(), over_all(analysis));
+    let (record, main, what) = (context.record(), overall.main(), overall_name(analysis));
     let grid = &analysis.grid;
     let tasks = grid.comparable_tasks();
     let mut series = vec![];
     if record.variants.len() == 2 {
         if tasks.len() > 1 {
-            series.extend(Paired::new(context, &what, &main.values, None, [0, 1]));
+            series.extend(PairedDifferences::new(context, &what, &main.values, None, [0, 1]));
         }
         if tasks.len() <= MAX_SINGLE_TASKS {
             for task in tasks {
-                let what = format!("{}, {}", label(&grid.tasks[task]), analysis.metric.id);
-                series.extend(Paired::new(context, &what, &grid.values[task], Some(task), [0, 1]));
+                let what = format!("{}, {}", task_label(&grid.tasks[task]), analysis.metric.id);
+                series.extend(PairedDifferences::new(context, &what, &grid.values[task], Some(task), [0, 1]));
             }
         }
     } else if let Some(best) = main.comparison.best() {
         for other in main.comparison.order.iter().skip(1) {
-            series.extend(Paired::new(context, &what, &main.values, None, [best, *other]));
+            series.extend(PairedDifferences::new(context, &what, &main.values, None, [best, *other]));
         }
     }
     series
 }
 
-impl Paired {
+impl PairedDifferences {
     /// B over A. `values` are the values of the metric by variant and round. `None` if no round has values of both.
     fn new(
         context: &ChartContext,
@@ -82,11 +82,11 @@ impl Paired {
         values: &[Vec<f64>],
         task: Option<usize>,
         [a, b]: [usize; 2],
-    ) -> Option<Paired> {
-        let d = log_ratios(&values[a], &values[b]).d;
+    ) -> Option<PairedDifferences> {
+        let log_ratios = log_ratios(&values[a], &values[b]).d;
         let label = format!("{} over {}: {what}", context.name(b), context.name(a));
-        let (variant, source) = (Some(b), Source::of(task, [b, a]));
-        (!d.is_empty()).then_some(Paired { label, d, variant, source })
+        let (variant, source) = (Some(b), Source::new(task, [b, a]));
+        (!log_ratios.is_empty()).then_some(PairedDifferences { label, log_ratios, variant, source })
     }
 }
 
@@ -107,7 +107,7 @@ pub fn claim_source(record: &RunRecord, judged: &Judged) -> Option<Source> {
     let mut tasks = (0..record.tasks.len()).filter(matches_claim);
     let only_task = tasks.next().filter(|_| tasks.next().is_none());
     let variants = std::iter::once(subject).chain(&judged.rival);
-    Source::of(only_task, variants.filter_map(|name| record.variant(name)))
+    Source::new(only_task, variants.filter_map(|name| record.variant(name)))
 }
 
 /// A strip has about this many dots at most: of more rounds, it shows every n-th.
@@ -115,12 +115,13 @@ const MAX_STRIP_DOTS: usize = 200;
 
 /// The chart with a dot for the difference of each round, and the estimate with its interval.
 pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
-    let (series, short): (Vec<Paired>, Vec<Paired>) =
-        paired_differences(context).into_iter().partition(|paired| paired.d.len() > 1);
+    let (series, short): (Vec<PairedDifferences>, Vec<PairedDifferences>) =
+        paired_differences(context).into_iter().partition(|paired| paired.log_ratios.len() > 1);
     if series.is_empty() {
         return vec![];
     }
-    let (low, high) = widen_range((0.0, 0.0), series.iter().flat_map(|paired| paired.d.iter().copied()));
+    let (low, high) =
+        widen_range((0.0, 0.0), series.iter().flat_map(|paired| paired.log_ratios.iter().copied()));
     let x = Axis::changes("difference within a round", low, high);
     let no_difference = Mark::line([(0.0, -(series.len() as f64)), (0.0, 0.0)], theme::SOFT, 1.5);
     let strips = series.iter().enumerate().flat_map(|(at, paired)| strip(context, at, paired));
@@ -129,7 +130,7 @@ pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
     let about = "Every dot is the difference of two variants in one round; the diamond is the Hodges–Lehmann estimate \
                  and the line its 95% interval (with fewer than 8 rounds, the smallest and the largest value). Where the line crosses \"same\", \
              there is no significant difference.";
-    let thinned = series.iter().any(|paired| paired.d.len() > MAX_STRIP_DOTS);
+    let thinned = series.iter().any(|paired| paired.log_ratios.len() > MAX_STRIP_DOTS);
     let about = format!(
         "{about}{}{}",
         if thinned { " Of many rounds every n-th is a dot; the estimate is over all." } else { "" },
@@ -147,15 +148,15 @@ pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 /// The marks of the comparison in row `at`.
-fn strip(context: &ChartContext, at: usize, paired: &Paired) -> Vec<Mark> {
+fn strip(context: &ChartContext, at: usize, paired: &PairedDifferences) -> Vec<Mark> {
     let colour = paired.variant.map_or(PURPLE, |variant| context.looks[variant].colour);
-    let every = paired.d.len().div_ceil(MAX_STRIP_DOTS);
+    let every = paired.log_ratios.len().div_ceil(MAX_STRIP_DOTS);
     let dot = |(round, d): (usize, &f64)| {
         let at = (*d, Axis::slot(at) + 0.22 + 0.3 * jitter(round, at));
         Mark::Dot { at, colour, shape: Shape::Disc }
     };
-    let mut marks: Vec<Mark> = paired.d.iter().enumerate().step_by(every).map(dot).collect();
-    if let Some(ratio) = Ratio::of(paired.d.clone()) {
+    let mut marks: Vec<Mark> = paired.log_ratios.iter().enumerate().step_by(every).map(dot).collect();
+    if let Some(ratio) = Ratio::of(paired.log_ratios.clone()) {
         let y = Axis::slot(at) - 0.26;
         marks.push(Mark::HorizontalInterval { x: (ratio.low.ln(), ratio.high.ln()), y, beyond: None });
         marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour: theme::INK, shape: Shape::Diamond });
@@ -170,8 +171,8 @@ const MAX_LOOKS: usize = 60;
 
 /// The chart of the estimate and its interval after every round, a panel for each comparison.
 pub fn narrowing_charts(context: &ChartContext) -> Vec<Chart> {
-    let (series, short): (Vec<Paired>, Vec<Paired>) =
-        paired_differences(context).into_iter().partition(|paired| paired.d.len() > 2);
+    let (series, short): (Vec<PairedDifferences>, Vec<PairedDifferences>) =
+        paired_differences(context).into_iter().partition(|paired| paired.log_ratios.len() > 2);
     let panels: Vec<Panel> =
         series.iter().take(MAX_PANELS).map(|paired| narrowing_panel(context, paired)).collect();
     let about = format!(
@@ -190,27 +191,29 @@ pub fn narrowing_charts(context: &ChartContext) -> Vec<Chart> {
     vec![Chart::new("narrowing", "How sure, round by round", about).in_pairs(panels)]
 }
 
-fn narrowing_panel(context: &ChartContext, paired: &Paired) -> Panel {
-    let look = |n: usize| Some((n as f64, Ratio::of(paired.d[..n].to_vec())?));
-    let looks: Vec<(f64, Ratio)> = look_rounds(paired.d.len()).into_iter().filter_map(look).collect();
+fn narrowing_panel(context: &ChartContext, paired: &PairedDifferences) -> Panel {
+    let all_rounds = paired.log_ratios.len();
+    let after = |rounds: usize| Some((rounds as f64, Ratio::of(paired.log_ratios[..rounds].to_vec())?));
+    let estimates: Vec<(f64, Ratio)> = look_rounds(all_rounds).into_iter().filter_map(after).collect();
     let colour = paired.variant.map_or(PURPLE, |variant| context.looks[variant].colour);
     let band = |provisional: bool, colour| {
-        let of = looks.iter().filter(|(_, ratio)| ratio.provisional == provisional);
-        Mark::Band { points: of.map(|(n, ratio)| (*n, ratio.low.ln(), ratio.high.ln())).collect(), colour }
+        let of_kind = estimates.iter().filter(|(_, ratio)| ratio.provisional == provisional);
+        let points = of_kind.map(|(rounds, ratio)| (*rounds, ratio.low.ln(), ratio.high.ln()));
+        Mark::Band { points: points.collect(), colour }
     };
-    let (low, high) =
-        widen_range((0.0, 0.0), looks.iter().flat_map(|(_, ratio)| [ratio.low.ln(), ratio.high.ln()]));
-    let last = paired.d.len() as f64;
+    let ends = estimates.iter().flat_map(|(_, ratio)| [ratio.low.ln(), ratio.high.ln()]);
+    let (low, high) = widen_range((0.0, 0.0), ends);
+    let last = all_rounds as f64;
     let mut marks = vec![Mark::line([(1.0, 0.0), (last, 0.0)], theme::SOFT, 1.5)];
     let is_wide = |mark: &Mark| matches!(mark, Mark::Band { points, .. } if points.len() > 1);
     marks.extend([band(true, theme::SOFT), band(false, colour)].into_iter().filter(is_wide));
-    let points: Vec<_> = looks.iter().map(|(n, ratio)| (*n, ratio.value.ln())).collect();
+    let points: Vec<_> = estimates.iter().map(|(rounds, ratio)| (*rounds, ratio.value.ln())).collect();
     marks.push(Mark::line(points, colour, 2.0));
-    if let Some((n, ratio)) = looks.last() {
+    if let Some((rounds, ratio)) = estimates.last() {
         let y = (ratio.low.ln(), ratio.high.ln());
-        marks.push(Mark::VerticalInterval { x: *n, y, colour: theme::INK });
+        marks.push(Mark::VerticalInterval { x: *rounds, y, colour: theme::INK });
     }
-    let whole = |n: f64| if n.fract() == 0.0 { trimmed(n) } else { String::new() };
+    let whole = |rounds: f64| if rounds.fract() == 0.0 { trimmed(rounds) } else { String::new() };
     let (x, y) = (Axis::linear("rounds", 1.0, last, whole), Axis::changes("difference", low, high));
     Panel::new(&paired.label, x, y, 190, marks)
 }
@@ -240,7 +243,11 @@ pub fn mode_charts(context: &ChartContext) -> Vec<Chart> {
     let Some(analysis) = context.report.analyses.first().filter(|_| !modes.is_empty()) else { return vec![] };
     let (mut names, mut marks, mut all) = (vec![], vec![], vec![]);
     for (row, one) in modes.iter().enumerate() {
-        names.push(format!("{}: {}", context.name(one.variant), label(&context.record().tasks[one.task])));
+        names.push(format!(
+            "{}: {}",
+            context.name(one.variant),
+            task_label(&context.record().tasks[one.task])
+        ));
         let values = &analysis.grid.by_round().values[one.task][one.variant];
         for (cluster, colour) in one.clusters.iter().zip([theme::SOFT, context.looks[one.variant].colour]) {
             for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(MAX_MODE_DOTS).max(1))

@@ -4,7 +4,7 @@
 use crate::chart_context::{ChartContext, MAX_TASKS, widen_range};
 use crate::drawing::{Axis, Chart, Dash, Key, Look, Mark, Panel, Sign, theme};
 use crate::scaling::growth::{GrowthCurve, GrowthCurves, amount, grid_of, grown_metrics, of_run};
-use crate::words::label;
+use crate::words::task_label;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::scaling::growth::{BendFinding, Extrapolation, FARTHEST};
@@ -87,7 +87,7 @@ fn title(context: &ChartContext, run: &GrowthCurves, task: &TaskId) -> String {
         id.params.remove(&run.setting);
         id == *task
     });
-    of_run.map_or(task.to_string(), |info| label(&TaskInfo { id: task.clone(), ..info.clone() }))
+    of_run.map_or(task.to_string(), |info| task_label(&TaskInfo { id: task.clone(), ..info.clone() }))
 }
 
 /// A curve as it is drawn.

@@ -1,9 +1,9 @@
 //! Charts of latency by percentile, on the axis of HdrHistogram's plots: medians of the rounds' percentiles, and percentiles
 //! of all rounds together.
 
-use crate::chart_context::{ChartContext, widen_range};
-use crate::drawing::{Axis, Chart, Mark, Panel};
-use crate::{matrix, words::label};
+use crate::chart_context::{ChartContext, ratio_point, widen_range};
+use crate::drawing::{Axis, Chart, Mark, Panel, SeriesPoint};
+use crate::{matrix, words::task_label};
 use fsarena_core::observations::Grid;
 use fsarena_core::{latency::Latencies, sample::Unit};
 use fsarena_stats::comparison::median;
@@ -88,37 +88,32 @@ fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], tas
     let (mut marks, mut all) = (vec![], vec![]);
     for (variant, look) in context.looks.iter().enumerate() {
         let mut points = vec![];
-        for (_, at, grid) in quantiles {
+        for (_, x, grid) in quantiles {
             let mut values = grid.values[task][variant].clone();
             values.retain(|value| *value > 0.0);
-            let Some(middle) = median(&values) else { continue };
-            points.push((*at, middle));
-            all.push(middle);
-            if let Some(Ratio { low, high, .. }) = Ratio::typical(&values) {
-                all.extend([low, high]);
-                marks.push(look.interval(*at, (low, high)));
-            }
+            let middle = median(&values);
+            points.extend(middle.map(|middle| ratio_point(*x, middle, Ratio::typical(&values))));
         }
-        marks.push(look.line(&points, 1.75));
-        marks.extend(look.dots(points));
+        marks.extend(look.series(&points, 1.75));
+        all.extend(points);
     }
-    let ticks = quantiles.iter().map(|(name, at, _)| (*at, name.to_string())).collect();
-    latency_panel(context, task, (ticks, 4.0), all, marks)
+    let ticks = quantiles.iter().map(|(name, x, _)| (*x, name.to_string())).collect();
+    let range = SeriesPoint::vertical_range(&all, (f64::INFINITY, 0.0));
+    latency_panel(context, task, (ticks, 4.0), range, marks)
 }
 
-/// A panel of one task. Its horizontal axis has these ticks and ends at `last`; its vertical axis fits these latencies, in
+/// A panel of one task. Its horizontal axis has these ticks and ends at `last`; its vertical axis has this range, in
 /// nanoseconds.
 fn latency_panel(
     context: &ChartContext,
     task: usize,
     (ticks, last): (Vec<(f64, String)>, f64),
-    latencies: impl IntoIterator<Item = f64>,
+    (low, high): (f64, f64),
     marks: Vec<Mark>,
 ) -> Panel {
-    let (low, high) = widen_range((f64::INFINITY, 0.0), latencies);
     let x = Axis { label: "percentile".into(), range: (0.0, last), log: false, ticks, grid: true };
     let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
-    Panel::new(label(&context.record().tasks[task]), x, y, 230, marks)
+    Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
 }
 
 /// Number of intervals between the points of a curve.
@@ -130,7 +125,7 @@ pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
     let mut tasks: Vec<usize> = latencies.keys().map(|(task, _)| *task).collect();
     tasks.dedup();
     let shown = representative_tasks(context, &tasks);
-    let variants = context.variants(|at| latencies.keys().any(|(_, of)| *of == at));
+    let variants = context.variants(|variant| latencies.keys().any(|(_, other)| *other == variant));
     let panels = shown.into_iter().map(|task| pooled_panel(context, task)).collect();
     let about = format!(
         "Latency of all requests of all rounds by percentile; every nine is as wide as the one before. A line ends where \
@@ -143,8 +138,9 @@ pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
 
 fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
     let (mut marks, mut all) = (vec![], vec![]);
-    for ((_, variant), of) in context.record().latencies.iter().filter(|((at, _), _)| *at == task) {
-        let points = quantile_curve(of);
+    let of_task = context.record().latencies.iter().filter(|((other, _), _)| *other == task);
+    for ((_, variant), latencies) in of_task {
+        let points = quantile_curve(latencies);
         marks.push(context.looks[*variant].line(&points, 1.75));
         all.extend(points);
     }
@@ -156,7 +152,8 @@ fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
     };
     let last = (all.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
     let ticks = (0..=last).map(|at| (f64::from(at), nines(at))).collect();
-    latency_panel(context, task, (ticks, f64::from(last)), all.into_iter().map(|(_, y)| y), marks)
+    let range = widen_range((f64::INFINITY, 0.0), all.into_iter().map(|(_, y)| y));
+    latency_panel(context, task, (ticks, f64::from(last)), range, marks)
 }
 
 /// The points of a curve: x is −lg(1 − q) of a quantile q, y is its latency in nanoseconds. The x are evenly spaced up to the

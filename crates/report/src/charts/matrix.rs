@@ -1,7 +1,7 @@
 //! Charts of a matrix of block sizes and threads: operations a second over threads, and heat maps with frames around
 //! anomalies.
 
-use crate::chart_context::{ChartContext, widen_range};
+use crate::chart_context::{ChartContext, ratio_point, widen_range};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Look, Mark, Panel, Sign};
 use crate::number::three;
 use crate::{drawing::colour::ON_DARK, matrix::matrix_of_run, matrix::size_words};
@@ -64,21 +64,19 @@ fn curve_chart(matrix: &Matrix, mode: usize, looks: &[(usize, Look)]) -> Chart {
     Chart { legend, ..Chart::new(format!("iops-{name}"), title, about).in_pairs(panels) }
 }
 
-fn curve_panel(matrix: &Matrix, mode: usize, at_size: usize, looks: &[(usize, Look)], y: Axis) -> Panel {
+fn curve_panel(matrix: &Matrix, mode: usize, size: usize, looks: &[(usize, Look)], y: Axis) -> Panel {
     let mut marks = vec![];
     for (variant, look) in looks {
-        let along = matrix.along_threads(*variant, mode, at_size).into_iter();
-        let line: Vec<(f64, At)> = along.map(|at| (f64::from(matrix.threads[at.threads]), at)).collect();
-        let points = line.iter().filter_map(|(x, at)| Some((*x, cell_median(matrix, *at)?)));
-        let points: Vec<(f64, f64)> = points.collect();
-        marks.push(look.line(&points, 1.75));
-        let intervals = line.into_iter().filter_map(|(x, at)| Some((x, Ratio::typical(matrix.values(at))?)));
-        marks.extend(intervals.map(|(x, typical)| look.interval(x, (typical.low, typical.high))));
-        marks.extend(look.dots(points));
+        let point = |at: &At| {
+            let threads = f64::from(matrix.threads[at.threads]);
+            Some(ratio_point(threads, cell_median(matrix, *at)?, Ratio::typical(matrix.values(*at))))
+        };
+        let points = matrix.along_threads(*variant, mode, size).iter().filter_map(point).collect::<Vec<_>>();
+        marks.extend(look.series(&points, 1.75));
     }
     let threads: Vec<f64> = matrix.threads.iter().map(|count| f64::from(*count)).collect();
     let x = Axis::values("threads", &threads, |count| count.to_string());
-    Panel::new(format!("{} blocks", size_words(matrix.sizes[at_size])), x, y, 240, marks)
+    Panel::new(format!("{} blocks", size_words(matrix.sizes[size])), x, y, 240, marks)
 }
 
 /// A heat map for each mode of operations a second by block size and threads, with frames around anomalies.

@@ -12,17 +12,17 @@ const COSTS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_req
 const LOAD: &str = "request_rate";
 
 /// The windows of one variant in order of time.
-struct Service {
+struct ServiceWindows {
     variant: usize,
     /// Requests a second.
     load: Vec<f64>,
     /// Consumption a second.
-    spent: Vec<f64>,
+    consumption: Vec<f64>,
 }
 
-impl Service {
+impl ServiceWindows {
     fn windows(&self) -> Windows<'_> {
-        Windows { load: &self.load, spent: &self.spent }
+        Windows { load: &self.load, spent: &self.consumption }
     }
 }
 
@@ -35,7 +35,7 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let (mut costs, mut zeros) = (vec![], vec![]);
     for id in COSTS {
         let services = services(context, &loads, id);
-        if services.iter().flat_map(|service| &service.spent).any(|spent| *spent > 0.0) {
+        if services.iter().flat_map(|service| &service.consumption).any(|consumption| *consumption > 0.0) {
             costs.push((id, services));
         } else if !services.is_empty() {
             zeros.push(id.to_string());
@@ -45,16 +45,17 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
         .variants(|variant| costs.iter().flat_map(|(_, services)| services).any(|s| s.variant == variant));
     let rest = not_drawn(&zeros, "zero throughout")
         + &context.not_drawn(&drawn, "under two windows in which requests were served");
-    let about_bars = "The ratio of all that was spent to all requests served, a panel for each resource, bars from zero. \
-                      Whiskers are 95% intervals with as many windows as are independent; one that goes on beyond the \
-                      picture has an arrow and its end behind it. What is zero in every window has none.";
-    let about_load = "Every point is one window: requests a second, and what was spent a second. The line is the \
-                      least-squares fit and the band its 95% interval (HC3); a line that does not meet zero at no load is a \
+    let about_bars = "The sum of the consumption divided by the number of requests, a panel for each resource, bars from \
+                      zero. Whiskers are 95% intervals by the number of independent windows; a whisker that is cut off has \
+                      an arrow, and after it the number at which it ends. A resource that is zero in every window has no \
+                      panel.";
+    let about_load = "Every point is one window: its requests a second and its consumption a second. The line is the \
+                      least-squares fit, the band its 95% interval (HC3); a line that is above zero without load shows a \
                       fixed overhead.";
     let bar_panels = costs.iter().map(|(id, services)| bars(context, id, services)).collect();
     let load_panels = costs.iter().map(|(id, services)| scatter(context, id, services)).collect();
     let bars = Chart::new("requests", "What a request costs", format!("{about_bars}{rest}"));
-    let over_load = Chart::new("requests-load", "Spending over load", format!("{about_load}{rest}"));
+    let over_load = Chart::new("requests-load", "Consumption over load", format!("{about_load}{rest}"));
     vec![
         Chart { legend: context.legend(&drawn, false), ..bars.in_pairs(bar_panels) },
         Chart { legend: context.legend(&drawn, true), ..over_load.in_pairs(load_panels) },
@@ -62,7 +63,7 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 /// The windows of the variants with at least two windows in which requests were served. `cost` is the metric.
-fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Service> {
+fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<ServiceWindows> {
     let Some(grid) = Grid::of(context.record(), cost) else { return vec![] };
     // If some tasks have a request rate, the tasks without one only fill the cache.
     let has_rate: Vec<bool> =
@@ -70,14 +71,14 @@ fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Service> {
     let serves = |task: usize| has_rate[task] || !has_rate.contains(&true);
     let mut services = vec![];
     for variant in 0..context.record().variants.len() {
-        let mut service = Service { variant, load: vec![], spent: vec![] };
+        let mut service = ServiceWindows { variant, load: vec![], consumption: vec![] };
         // Round by round: the estimate requires windows in order of time.
         for round in 0..grid.rounds.len() {
             for task in (0..grid.values.len()).filter(|task| serves(*task)) {
                 let (load, cost) = (loads.values[task][variant][round], grid.values[task][variant][round]);
                 if load > 0.0 && cost.is_finite() {
                     service.load.push(load);
-                    service.spent.push(load * cost);
+                    service.consumption.push(load * cost);
                 }
             }
         }
@@ -89,8 +90,8 @@ fn services(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Service> {
 }
 
 /// The panel of bars of the cost of a request.
-fn bars(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
-    let row = |service: &Service| {
+fn bars(context: &ChartContext, cost: &str, services: &[ServiceWindows]) -> Panel {
+    let row = |service: &ServiceWindows| {
         let ratio = PerRequest::of(service.windows());
         let whisker =
             ratio.as_ref().and_then(PerRequest::estimate).map(|estimate| (estimate.low, estimate.high));
@@ -101,10 +102,11 @@ fn bars(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
 }
 
 /// The panel of consumption over load: a point for each window, and the fitted line with its band.
-fn scatter(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
+fn scatter(context: &ChartContext, cost: &str, services: &[ServiceWindows]) -> Panel {
     let max_load = services.iter().flat_map(|service| &service.load).copied().fold(0.0, f64::max);
-    let max_spent = services.iter().flat_map(|service| &service.spent).copied().fold(0.0, f64::max);
-    let (load, spent) = (max_load * 1.05, max_spent * 1.1);
+    let max_consumption =
+        services.iter().flat_map(|service| &service.consumption).copied().fold(0.0, f64::max);
+    let (load, consumption) = (max_load * 1.05, max_consumption * 1.1);
     let mut marks = vec![];
     for service in services {
         let look = context.looks[service.variant];
@@ -112,15 +114,15 @@ fn scatter(context: &ChartContext, cost: &str, services: &[Service]) -> Panel {
             const STEPS: u32 = 24;
             let at = |step: u32| load * f64::from(step) / f64::from(STEPS);
             let band = (0..=STEPS).filter_map(|step| {
-                let spent = line.interval(at(step))?;
-                Some((at(step), spent.low.max(0.0), spent.high.max(0.0)))
+                let consumption = line.interval(at(step))?;
+                Some((at(step), consumption.low.max(0.0), consumption.high.max(0.0)))
             });
             marks.push(Mark::Band { points: band.collect(), colour: look.colour });
             marks.push(look.line(&[0.0, load].map(|load| (load, line.at(load).0.max(0.0))), 1.5));
         }
-        marks.extend(look.dots(service.load.iter().copied().zip(service.spent.iter().copied())));
+        marks.extend(look.dots(service.load.iter().copied().zip(service.consumption.iter().copied())));
     }
     let resource = metric::find(cost).map_or("", |_| cost.trim_end_matches("_per_request"));
     let x = Axis::linear("requests a second", 0.0, load, three);
-    Panel::new(resource, x, Axis::from_zero("spent a second", spent, Unit::Seconds), 230, marks)
+    Panel::new(resource, x, Axis::from_zero("consumption a second", consumption, Unit::Seconds), 230, marks)
 }

@@ -2,7 +2,7 @@
 
 use crate::drawing::{Axis, Chart, Mark, NARROW, Panel, Shape, theme};
 use crate::number::{three, with_unit};
-use crate::{chart_context::ChartContext, words::over_all};
+use crate::{chart_context::ChartContext, words::overall_name};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
@@ -15,9 +15,8 @@ const MAX_REACH: f64 = 1.5;
 
 /// The chart of the first metric; empty if it ranks no two variants.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
-    let ranks = |analysis: &&Analysis| analysis.metric.direction != Direction::Neutral;
-    let first = context.report.analyses.first().filter(ranks);
-    first.and_then(|analysis| chart(context, analysis)).into_iter().collect()
+    let ranked = context.report.ranked_analysis();
+    ranked.and_then(|analysis| chart(context, analysis)).into_iter().collect()
 }
 
 fn chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
@@ -32,7 +31,7 @@ fn chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     let about = format!(
         "Each variant by {} in a typical round, in per cent of the one that beats most others (100%), over {}: further \
          {better} is better. Lines are {}. An interval that contains 100% means no significant difference.",
-        over_all(analysis),
+        overall_name(analysis),
         overall.scope(),
         if analysis.provisional() { "the range of the rounds so far" } else { "95% confidence intervals" }
     );

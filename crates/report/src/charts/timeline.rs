@@ -3,7 +3,7 @@
 use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, theme};
 use crate::number::{ordinal, with_unit};
 use crate::time_series::{self, TimeSeries, left_out_note};
-use crate::words::{label, over_all};
+use crate::words::{overall_name, task_label};
 use crate::{chart_context::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
 use fsarena_core::event::SpentOn;
 use fsarena_core::record::RunRecord;
@@ -17,7 +17,7 @@ const MAX_CELLS: usize = 1500;
 const BUSY_OPACITY: f64 = 0.2;
 
 /// One cell: the measurement of one variant in one round.
-struct Cell {
+struct CellPoint {
     /// Its start, in seconds since the run began.
     from: f64,
     /// Its end, in seconds since the run began.
@@ -42,10 +42,10 @@ pub fn run_charts(context: &ChartContext) -> Vec<Chart> {
     let every = cells.len().div_ceil(MAX_CELLS) as u32;
     cells.retain(|cell| cell.round % every == 0);
     let drawn = context.variants(|variant| cells.iter().any(|cell| cell.variant == variant));
-    let metric = context.report.analyses.first().map_or(String::new(), over_all);
+    let metric = context.report.analyses.first().map_or(String::new(), overall_name);
     let about = format!(
         "One point a cell, at the time it began: throughput, the work of a cell over its {metric}, in per cent of \
-         the median of all cells. A line that wanders is a machine that drifts. Below: the share of each cell's \
+         the median of all cells. A line that rises or falls shows a machine that drifts. Below: the share of each cell's \
          time that went into idle wait and warm-up, which no figure counts; orange marks cells that \
          began on a busy machine. A point is one measurement and has no interval.{}{}",
         match every {
@@ -78,7 +78,7 @@ struct CellSums {
 }
 
 /// The cells with a value of the first metric for every task.
-fn cells(context: &ChartContext) -> Vec<Cell> {
+fn cells(context: &ChartContext) -> Vec<CellPoint> {
     let record = context.record();
     let Some(analysis) = context.report.analyses.first() else { return vec![] };
     let Some((info, values)) = record.metric(&analysis.metric.id) else { return vec![] };
@@ -97,7 +97,7 @@ fn cells(context: &ChartContext) -> Vec<Cell> {
     for (at, level) in levels {
         let cell = &record.cells[at];
         let seconds = |part: SpentOn| cell.spent_on(part) as f64 / 1e9;
-        cells.push(Cell {
+        cells.push(CellPoint {
             from: cell.started_at - run_start,
             to: cell.started_at - run_start + seconds(SpentOn::Total),
             variant: cell.variant,
@@ -135,22 +135,23 @@ fn busy_cells(record: &RunRecord) -> BTreeSet<(u32, usize)> {
     timeouts.filter_map(|(round, note)| Some((round?, record.variant(note.variant.as_deref()?)?))).collect()
 }
 
-fn time_axis(cells: &[Cell]) -> Axis {
+fn time_axis(cells: &[CellPoint]) -> Axis {
     let end = cells.iter().map(|cell| cell.to).fold(0.0, f64::max);
     Axis::from_zero("since the run began", end, Unit::Seconds)
 }
 
 /// The panel of throughput over time, with marks on cells that began on a busy machine.
-fn rate_panel(context: &ChartContext, cells: &[Cell]) -> Panel {
+fn rate_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
     let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
     let late = busy_cells(context.record());
     let busy = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
     let y = (0.0, most * 1.02);
-    let mark = |cell: &Cell| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY_OPACITY };
+    let mark =
+        |cell: &CellPoint| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY_OPACITY };
     let mut marks: Vec<Mark> = busy.map(mark).collect();
     for (variant, look) in context.looks.iter().enumerate() {
-        let of = cells.iter().filter(|cell| cell.variant == variant);
-        let points: Vec<(f64, f64)> = of.map(|cell| (cell.from, cell.rate)).collect();
+        let own = cells.iter().filter(|cell| cell.variant == variant);
+        let points: Vec<(f64, f64)> = own.map(|cell| (cell.from, cell.rate)).collect();
         if points.len() > 1 {
             marks.push(look.line(&points, 1.0));
         }
@@ -162,8 +163,8 @@ fn rate_panel(context: &ChartContext, cells: &[Cell]) -> Panel {
 }
 
 /// The panel of the share of each cell's time that went into idle wait and warm-up.
-fn waiting_panel(context: &ChartContext, cells: &[Cell]) -> Panel {
-    let share = |part: f64, cell: &Cell| 100.0 * part / (cell.to - cell.from).max(1e-9);
+fn waiting_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
+    let share = |part: f64, cell: &CellPoint| 100.0 * part / (cell.to - cell.from).max(1e-9);
     let most = cells.iter().map(|cell| share(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
     let mut marks = vec![];
     for cell in cells {
@@ -199,8 +200,8 @@ pub fn throughput_charts(context: &ChartContext) -> Vec<Chart> {
         legend.push(Key::new("warm-up, left out of all figures", theme::WARM, Sign::Area(WARM_UP_OPACITY)));
     }
     let about = format!(
-        "Operations a second in each stretch of a task: lines are medians over rounds, bands the least and the most \
-         of all rounds, none of one round. A load that is steady is level.{rest}{absent}{}",
+        "Operations a second in each stretch of a task. Lines are medians over rounds, bands the range of the rounds; one \
+         round has no band. The line of a steady load is level.{rest}{absent}{}",
         left_out_note(&context.record().series)
             .map_or(String::new(), |rest| format!(" Not all rounds are drawn: {rest}."))
     );
@@ -234,5 +235,5 @@ fn throughput_panel(context: &ChartContext, task: usize, all: &[&TimeSeries]) ->
     }
     let x = Axis::from_zero("since the load began", end, Unit::Seconds);
     let y = Axis::from_zero("operations a second", most, Unit::PerSecond);
-    Panel::new(label(&context.record().tasks[task]), x, y, 230, marks)
+    Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
 }

@@ -1,8 +1,8 @@
 //! The answer of a comparison in words: how many figures are better, worse, equivalent or inconclusive, and which differ
 //! most.
 
-use crate::difference::RatioVerdict;
 use crate::number::{self, percent};
+use crate::ratio_verdict::RatioVerdict;
 use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
 use std::borrow::Borrow;
@@ -14,7 +14,7 @@ const MAX_NAMED: usize = 3;
 #[derive(Debug, Clone)]
 pub struct ComparedRatio {
     /// The task or the resource.
-    pub what: String,
+    pub subject: String,
     /// The variant; empty if the comparison does not distinguish variants.
     pub variant: String,
     /// The side of the comparison, as an index into [`RatioSummary::sides`].
@@ -22,13 +22,13 @@ pub struct ComparedRatio {
     /// The ratio with its 95% interval. `None` if numerator or denominator has no values.
     pub ratio: Option<Estimate>,
     /// Whether the ratio is significant, equivalent or inconclusive.
-    pub finding: RatioVerdict,
+    pub verdict: RatioVerdict,
     /// Whether a lower or a higher value of the metric is better.
     pub direction: Direction,
     /// Whether the figure is a total over other figures.
-    pub over_all: bool,
+    pub is_total: bool,
     /// The same ratio in published figures.
-    pub then: Option<f64>,
+    pub published: Option<f64>,
 }
 
 /// The class that the answer counts a ratio in.
@@ -79,19 +79,28 @@ impl RatioClass {
 impl ComparedRatio {
     /// A figure of the first side, without a variant.
     pub fn new(
-        what: &str,
+        subject: &str,
         ratio: Option<Estimate>,
-        finding: RatioVerdict,
+        verdict: RatioVerdict,
         direction: Direction,
     ) -> ComparedRatio {
-        let (what, variant) = (what.into(), String::new());
-        ComparedRatio { what, variant, side: 0, ratio, finding, direction, over_all: false, then: None }
+        let (subject, variant) = (subject.into(), String::new());
+        ComparedRatio {
+            subject,
+            variant,
+            side: 0,
+            ratio,
+            verdict,
+            direction,
+            is_total: false,
+            published: None,
+        }
     }
 
     /// The class of the ratio.
     pub fn class(&self) -> RatioClass {
         let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
-        match (self.finding, self.direction) {
+        match (self.verdict, self.direction) {
             (RatioVerdict::Different, Direction::Neutral) => RatioClass::Other,
             (RatioVerdict::Different, Direction::Higher) if up => RatioClass::Better,
             (RatioVerdict::Different, Direction::Lower) if !up => RatioClass::Better,
@@ -157,7 +166,7 @@ impl RatioSummary<'_> {
     fn single_figures(&self, filter: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
         self.figures
             .iter()
-            .filter(|figure| !figure.over_all && figure.ratio.is_some() && filter(figure))
+            .filter(|figure| !figure.is_total && figure.ratio.is_some() && filter(figure))
             .collect()
     }
 
@@ -193,13 +202,13 @@ impl RatioSummary<'_> {
     /// A sentence for each total, with all its variants and sides.
     fn totals(&self) -> Vec<String> {
         let mut sentences: Vec<(&str, Vec<String>)> = vec![];
-        for figure in self.figures.iter().filter(|figure| figure.over_all) {
+        for figure in self.figures.iter().filter(|figure| figure.is_total) {
             let Some(ratio) = figure.ratio else { continue };
             let (side, times) = (self.side_suffix(figure), ratio_with_interval(ratio));
             let words = format!("{}{side} {times}, {}", figure.variant, figure.class().words(self.terms));
-            match sentences.iter_mut().find(|(title, _)| *title == figure.what) {
+            match sentences.iter_mut().find(|(title, _)| *title == figure.subject) {
                 Some((_, figures)) => figures.push(words),
-                None => sentences.push((&figure.what, vec![words])),
+                None => sentences.push((&figure.subject, vec![words])),
             }
         }
         sentences.into_iter().map(|(title, figures)| format!("{title}: {}.", figures.join("; "))).collect()
@@ -230,7 +239,7 @@ impl RatioSummary<'_> {
             let comma = if figure.variant.is_empty() { "" } else { ", " };
             let (variant, side) = (&figure.variant, self.side_suffix(figure));
             let ratio = ratio_with_interval(figure.ratio?);
-            named.push(format!("{}{comma}{variant}{side}: {ratio}", figure.what));
+            named.push(format!("{}{comma}{variant}{side}: {ratio}", figure.subject));
         }
         (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
     }
@@ -254,10 +263,10 @@ fn ratio_with_interval(ratio: Estimate) -> String {
 mod tests {
     use super::*;
 
-    fn figure(what: &str, finding: RatioVerdict, value: f64) -> ComparedRatio {
+    fn figure(what: &str, verdict: RatioVerdict, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1.1 });
         let (variant, direction) = ("xfs".into(), Direction::Lower);
-        ComparedRatio { variant, ..ComparedRatio::new(what, ratio, finding, direction) }
+        ComparedRatio { variant, ..ComparedRatio::new(what, ratio, verdict, direction) }
     }
 
     fn words(figures: &[ComparedRatio], sides: &[&str]) -> Vec<String> {
@@ -267,7 +276,7 @@ mod tests {
 
     #[test]
     fn the_answer_counts_every_figure_once_and_names_the_largest() {
-        let total = ComparedRatio { over_all: true, ..figure("TOTAL", RatioVerdict::Different, 1.5) };
+        let total = ComparedRatio { is_total: true, ..figure("TOTAL", RatioVerdict::Different, 1.5) };
         let figures = [
             figure("cp", RatioVerdict::Different, 1.2),
             figure("rm", RatioVerdict::Different, 2.0),

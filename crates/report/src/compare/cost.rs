@@ -2,17 +2,15 @@
 //! that it shares with the comparison of published proxies.
 
 use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
-use crate::difference::{RatioVerdict, ratio_cell};
 use crate::document::{Cell, Document, Table, labelled_row, row};
 use crate::number::{self, plural, three, with_unit};
+use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::words::{format_start, machines};
-use crate::{advice, compare::comparison_report::ComparisonReport, error::Error};
+use crate::{advice, error::Error, page::ComparisonReport};
 use fsarena_core::observations::dropped;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{metric::reading, names::distinct, record::RunRecord};
-use fsarena_stats::cost::{Answer, FEWEST, Method, compare};
-use fsarena_stats::cost::{Estimate, Windows};
-use fsarena_stats::cost::{Line, PerRequest};
+use fsarena_stats::cost::{Answer, Estimate, FEWEST, Line, Method, PerRequest, Windows, compare};
 use serde_json::{Value, json};
 
 /// A resource that requests consume: CPU time, bytes, reads.
@@ -22,7 +20,7 @@ pub struct Resource {
     /// The name in texts and tables.
     pub title: String,
     /// Formats a cost per request, with its unit.
-    pub shown: fn(f64) -> String,
+    pub format: fn(f64) -> String,
     /// Whether the kernel samples it at clock ticks.
     pub tick_sampled: bool,
 }
@@ -34,13 +32,13 @@ pub struct Service {
     /// Requests per second in each window; NaN if they were not counted.
     pub load: Vec<f64>,
     /// Consumption per second, by resource and then by window; NaN without a reading.
-    pub spent: Vec<Vec<f64>>,
+    pub consumption: Vec<Vec<f64>>,
 }
 
 impl Service {
     /// The windows with both a load and a consumption of the resource; `None` if there are fewer than two.
     fn windows(&self, resource: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-        let both = self.load.iter().copied().zip(self.spent[resource].iter().copied());
+        let both = self.load.iter().copied().zip(self.consumption[resource].iter().copied());
         let both = both.filter(|(load, spent)| load.is_finite() && spent.is_finite());
         let (load, spent): (Vec<f64>, Vec<f64>) = both.unzip();
         (load.len() >= 2).then_some((load, spent))
@@ -57,8 +55,8 @@ impl Service {
     }
 }
 
-fn as_windows((load, spent): &(Vec<f64>, Vec<f64>)) -> Windows<'_> {
-    Windows { load, spent }
+fn as_windows((load, consumption): &(Vec<f64>, Vec<f64>)) -> Windows<'_> {
+    Windows { load, spent: consumption }
 }
 
 /// The comparison of two services on one resource.
@@ -109,8 +107,8 @@ pub fn add_cost_tables(document: &mut Document, services: &[Service], resources:
         Some(resource.cell(cost.value, cost.estimate(), ""))
     }));
     document.text(
-        "All that was spent over all that was served (R = ΣC/ΣQ), and its 95% interval with as many windows as \
-         are independent (n·(1−ρ₁)/(1+ρ₁)). ~ marks what the kernel samples at clock ticks.",
+        "The sum of the consumption divided by the number of requests (R = ΣC/ΣQ), and its 95% interval by the number of \
+         independent windows, n·(1−ρ₁)/(1+ρ₁). ~ marks a resource that the kernel samples at clock ticks.",
     );
     document.heading(3, "Fixed overhead a second");
     document.table(resource_table(services, resources, |service, at, resource| {
@@ -119,9 +117,8 @@ pub fn add_cost_tables(document: &mut Document, services: &[Service], resources:
         Some(resource.cell(overhead.value, Some(overhead), mark))
     }));
     document.text(
-        "The intercept of spending over load with its 95% interval (least squares, HC3 errors). Where an interval \
-         excludes 0 (marked *) the cost of a request depends on the load, and pairs are compared at a load that \
-         both had.",
+        "The intercept of consumption over load with its 95% interval (least squares, HC3 errors). If the interval excludes \
+         0, marked *, the cost of a request depends on the load, and pairs are compared at a load that both services had.",
     );
 }
 
@@ -159,8 +156,8 @@ fn resource_title(resource: &Resource) -> Cell {
 impl Resource {
     /// A cell with a value and a mark behind it, and the interval in its second line.
     fn cell(&self, value: f64, interval: Option<Estimate>, mark: &str) -> Cell {
-        let ends = |end: Estimate| format!("{}–{}", (self.shown)(end.low), (self.shown)(end.high));
-        Cell::two_lines(format!("{}{mark}", (self.shown)(value)), interval.map_or(String::new(), ends))
+        let ends = |end: Estimate| format!("{}–{}", (self.format)(end.low), (self.format)(end.high));
+        Cell::two_lines(format!("{}{mark}", (self.format)(value)), interval.map_or(String::new(), ends))
     }
 }
 
@@ -242,8 +239,8 @@ fn not_compared<'a>(why: &str, pairs: impl Iterator<Item = &'a ServicePair<'a>>)
 
 fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
     let Answer::Ratio { ratio, provisional, .. } = pair.answer else { return None };
-    let finding = RatioVerdict::judged(provisional, ratio.excludes(1.0), false);
-    Some(ComparedRatio::new(&pair.resource.title, Some(ratio), finding, Direction::Lower))
+    let verdict = RatioVerdict::from_tests(provisional, ratio.excludes(1.0), false);
+    Some(ComparedRatio::new(&pair.resource.title, Some(ratio), verdict, Direction::Lower))
 }
 
 /// The costs of all services and the comparisons of pairs, as JSON.
@@ -339,10 +336,12 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error>
         }
     }
     // Readings that no service has are left out.
-    let measured = |at: &usize| services.iter().any(|s| s.spent[*at].iter().any(|value| value.is_finite()));
+    let measured =
+        |at: &usize| services.iter().any(|s| s.consumption[*at].iter().any(|value| value.is_finite()));
     let measured: Vec<usize> = (0..READINGS.len()).filter(measured).collect();
     for service in &mut services {
-        service.spent = measured.iter().map(|at| std::mem::take(&mut service.spent[*at])).collect();
+        service.consumption =
+            measured.iter().map(|at| std::mem::take(&mut service.consumption[*at])).collect();
     }
     let resources: Vec<Resource> =
         measured.iter().map(|at| watched_resource(READINGS[*at], records)).collect();
@@ -379,7 +378,7 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
 /// The resource of a reading, in the unit that the runs have for it.
 fn watched_resource((id, title, tick_sampled): (&str, &str, bool), records: &[RunRecord]) -> Resource {
     let unit = records.iter().find_map(|record| reading_unit(record, id));
-    let (id, shown): (String, fn(f64) -> String) = match unit {
+    let (id, format): (String, fn(f64) -> String) = match unit {
         // The consumption in nanoseconds becomes a cost in seconds, with the id that fits.
         Some(Unit::Nanoseconds) => {
             let id = Unit::Seconds.named(Unit::Nanoseconds.bare(id));
@@ -388,7 +387,7 @@ fn watched_resource((id, title, tick_sampled): (&str, &str, bool), records: &[Ru
         Some(Unit::Bytes) => (id.into(), |value| with_unit(value, Unit::Bytes)),
         _ => (id.into(), crate::number::three),
     };
-    Resource { id, title: title.into(), shown, tick_sampled }
+    Resource { id, title: title.into(), format, tick_sampled }
 }
 
 /// The service of a watch with its rates in order of time, without windows that were dropped. `number` is the index of the
@@ -408,8 +407,8 @@ fn watched_service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Resu
             "has fewer than two windows whose requests are known; watch with a counter, for longer",
         ));
     }
-    let spent = READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
-    Ok(Service { name: service_name(record, number, all), load, spent })
+    let consumption = READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
+    Ok(Service { name: service_name(record, number, all), load, consumption })
 }
 
 /// The values of a metric divided by the seconds of their windows, for these rows of samples. Nanoseconds become seconds.
@@ -435,7 +434,7 @@ fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
     (dropped + unknown > 0).then(|| {
         format!(
             "{}: {} left out because something disturbed them, {} because their requests are not known; \
-             {} says what happened",
+             {} shows what happened",
             service.name,
             plural(dropped, "window"),
             plural(unknown, "window"),

@@ -60,8 +60,8 @@ impl VariantOrder {
     }
 
     /// Whether two variants differ significantly; figures without a spread always do.
-    fn differs(&self, i: usize, j: usize) -> bool {
-        self.differs.as_ref().is_none_or(|pairs| pairs[i][j])
+    fn differs(&self, variant: usize, other: usize) -> bool {
+        self.differs.as_ref().is_none_or(|pairs| pairs[variant][other])
     }
 
     /// Whether one variant is first and differs significantly from every other.
@@ -91,9 +91,9 @@ impl OrderPair<'_> {
     /// The pairs that changed places: the variant that was better, the variant that passed it, and whether the two differ
     /// significantly in both orders.
     pub fn changes(&self) -> Vec<(&str, &str, bool)> {
-        let significant = |i, j| self.earlier.differs(i, j) && self.later.differs(i, j);
+        let significant = |passed, by| self.earlier.differs(passed, by) && self.later.differs(passed, by);
         let pairs = swapped(&self.earlier.values, &self.later.values).into_iter();
-        pairs.map(|(i, j)| (self.names[i], self.names[j], significant(i, j))).collect()
+        pairs.map(|(passed, by)| (self.names[passed], self.names[by], significant(passed, by))).collect()
     }
 
     /// The changes in words. Changes that are not significant are in brackets, because they may be chance.

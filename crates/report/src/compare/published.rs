@@ -6,10 +6,8 @@ use crate::compare::order::{self, OrderPair, TaskOrders, VariantOrder};
 use crate::document::{Table, row};
 use crate::number::{plural, three};
 use crate::published::{stated_machine, study_conclusions};
-use crate::words::{label, machines, sentence};
-use crate::{
-    compare::comparison_report::ComparisonReport, difference::RatioVerdict, error::Error, sections::head,
-};
+use crate::words::{machines, sentence, task_label};
+use crate::{error::Error, page::ComparisonReport, ratio_verdict::RatioVerdict, sections::head};
 use fsarena_core::conclusion::{Machine, Trust};
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::published::{Figure, Published};
@@ -45,8 +43,8 @@ pub fn compare_published(
     for task in analysis.tasks() {
         let then =
             |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
-        ratios.extend(ratios_to_best(&pairs, &task.comparison, then, &label(&task.task), &analysis));
-        rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (label(&task.task), orders)));
+        ratios.extend(ratios_to_best(&pairs, &task.comparison, then, &task_label(&task.task), &analysis));
+        rows.extend(orders(&pairs, &task.comparison, then).map(|orders| (task_label(&task.task), orders)));
     }
     if rows.is_empty() {
         return Err(nothing("task"));
@@ -137,9 +135,9 @@ fn ratios_to_best(
     let Some(best_then) = then(best_name) else { return vec![] };
     let ratio_to_best = |(name, variant): &(&str, usize)| {
         let ratio = comparison.variants[*variant].ratio?;
-        let finding = RatioVerdict::judged(ratio.provisional, ratio.separated(), false);
-        let figure = ComparedRatio::new(task, Some(ratio.into()), finding, analysis.metric.direction);
-        Some(ComparedRatio { variant: name.to_string(), then: Some(then(name)? / best_then), ..figure })
+        let verdict = RatioVerdict::from_tests(ratio.provisional, ratio.separated(), false);
+        let figure = ComparedRatio::new(task, Some(ratio.into()), verdict, analysis.metric.direction);
+        Some(ComparedRatio { variant: name.to_string(), published: Some(then(name)? / best_then), ..figure })
     };
     pairs
         .iter()
@@ -245,15 +243,13 @@ impl PublishedComparison<'_> {
 /// The sentences of the answer: in how many tasks the leader is the same, and which variants changed places.
 fn conclusions(tasks: &TaskOrders, noun: &str) -> Vec<String> {
     let TaskOrders { rows, total } = tasks;
-    let same = tasks.same_first();
-    let mut items = vec![format!("The same {noun} leads in {same} of {} tasks.", rows.len())];
+    let mut items = vec![format!("The same {noun} leads in {} of {} tasks.", tasks.same_first(), rows.len())];
     if let Some((_, orders)) = total {
         let (then, here) = orders.firsts();
         items
             .push(format!("Over all tasks, {then} was first as published, and {here} is first in this run."));
     }
-    let mut significant = vec![];
-    let mut others = 0;
+    let (mut significant, mut others) = (vec![], 0);
     for (title, orders) in rows {
         for (former, later, is_significant) in orders.changes() {
             if is_significant {
@@ -263,20 +259,21 @@ fn conclusions(tasks: &TaskOrders, noun: &str) -> Vec<String> {
             }
         }
     }
-    let named = first_of(&significant, "; ");
+    let changes_are = |count: usize, other: &str| match count {
+        1 => format!("1 {other}change of place is"),
+        _ => format!("{count} {other}changes of place are"),
+    };
     items.push(match significant.len() {
         0 => format!("No two {noun}s that differ significantly in this run changed places."),
-        1 => format!("One change of place is significant in this run: {named}."),
-        some => format!("{some} changes of place are significant in this run: {named}."),
+        count => {
+            let named = first_of(&significant, "; ");
+            format!("{} significant in this run: {named}.", changes_are(count, ""))
+        }
     });
     if others > 0 {
-        let changes = if others == 1 {
-            "1 other change of place is".into()
-        } else {
-            format!("{others} other changes of place are")
-        };
         items.push(format!(
-            "{changes} between {noun}s that do not differ significantly in this run; this may be chance."
+            "{} between {noun}s that do not differ significantly in this run; this may be chance.",
+            changes_are(others, "other ")
         ));
     }
     items

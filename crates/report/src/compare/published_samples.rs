@@ -1,13 +1,13 @@
 //! The comparison of published samples of services (proxies): the cost of a request on each service, and the author's
 //! conclusions, checked on these samples.
 
-use super::comparison_report::ComparisonReport;
 use super::cost::{self, Resource, Service, every_two};
 use crate::document::{Document, Table, row};
 use crate::number::{self, three};
+use crate::page::ComparisonReport;
 use crate::published::{add_consistency, conclusions_then, recomputed_json, sample_table};
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
-use crate::{difference::ratio_cell, error::Error};
+use crate::{error::Error, ratio_verdict::ratio_cell};
 use fsarena_core::published::{Derived, Published};
 use fsarena_stats::cost::Estimate;
 use fsarena_stats::published_values::{evidence, recompute};
@@ -46,7 +46,7 @@ pub fn compare_published_samples(published: &Published) -> Result<ComparisonRepo
     cost::set_cost_answer(&mut compared, &pairs, lead_sentences(&single, &paired));
 
     let document = &mut compared.data;
-    document.text("The author's table, worked out again from its raw columns.");
+    document.text("The author's table, computed again from its raw columns.");
     for derived in &published.derived {
         add_recomputed_table(document, published, derived);
     }
@@ -56,9 +56,9 @@ pub fn compare_published_samples(published: &Published) -> Result<ComparisonRepo
     add_paired_table(document, &paired);
     add_published_conclusions(document, &conclusions);
     compared.method.text(format!(
-        "Each of the {} samples is a round: the services were sampled at the same times, so what the time of day did \
-         to all of them cancels. Averages over other samples are left out. It was one machine for each filesystem: \
-         what the machines themselves differed by is in every figure.",
+        "Each of the {} samples is a round: the services were sampled at the same times, so influences of the time of day \
+         cancel. Averages over samples are left out. Each filesystem ran on another machine, so every figure includes the \
+         differences between the machines.",
         single.samples().len()
     ));
     Ok(compared)
@@ -86,14 +86,14 @@ fn series(published: &Published, variant: &str, metric: &str) -> Vec<f64> {
 fn service(published: &Published, variant: &str) -> Service {
     let load = published.derived.first().map_or("", |derived| derived.below.as_str());
     let spent = published.derived.iter().map(|derived| series(published, variant, &derived.above));
-    Service { name: variant.into(), load: series(published, variant, load), spent: spent.collect() }
+    Service { name: variant.into(), load: series(published, variant, load), consumption: spent.collect() }
 }
 
 fn resource(derived: &Derived) -> Resource {
     Resource {
         id: format!("{}_percent", derived.above),
         title: format!("{}, %", derived.above),
-        shown: three,
+        format: three,
         // Such studies read /proc/stat, which the kernel samples at clock ticks.
         tick_sampled: true,
     }

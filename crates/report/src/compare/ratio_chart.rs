@@ -47,7 +47,7 @@ impl RatioSummary<'_> {
             "Every point is a ratio with its 95% interval (with fewer than 8 values, the smallest and the largest). The \
              upright line is 1, no difference: an interval that crosses it shows no significant difference.",
         );
-        if figures.iter().any(|figure| figure.then.is_some()) {
+        if figures.iter().any(|figure| figure.published.is_some()) {
             about.push_str(" Rings are the same ratios in the published figures, which have no interval. The best variant of this run has no row.");
         }
         if left_out > 0 {
@@ -84,7 +84,7 @@ impl RatioSummary<'_> {
         let colours = side_colours(self.sides);
         let mut marks = vec![Mark::line([(0.0, -(rows.len() as f64)), (0.0, 0.0)], theme::INK, 1.5)];
         for figure in figures {
-            let Some(at) = rows.iter().position(|row| *row == figure.what.as_str()) else { continue };
+            let Some(at) = rows.iter().position(|row| *row == figure.subject.as_str()) else { continue };
             let (offset, sign) = if series > 1 {
                 // The points of all sides share the middle 72% of the row's height.
                 let spacing = 0.72 / series as f64;
@@ -108,7 +108,7 @@ impl RatioSummary<'_> {
     fn legend(&self, figures: &[&ComparedRatio]) -> Vec<Key> {
         let mut legend =
             if self.has_series_per_side(figures) { self.side_keys() } else { self.class_keys(figures) };
-        if figures.iter().any(|figure| figure.then.is_some()) {
+        if figures.iter().any(|figure| figure.published.is_some()) {
             legend.push(Key::new("then, as published", theme::INK, Sign::Point(Shape::Ring)));
         }
         legend
@@ -138,9 +138,9 @@ fn drawable_ratio(figure: &ComparedRatio) -> Option<f64> {
 
 /// The names of the rows of a panel, and how many rows are left out because others differ more.
 fn rows<'f>(figures: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
-    let mut rows = distinct(figures.iter().map(|figure| figure.what.as_str()));
+    let mut rows = distinct(figures.iter().map(|figure| figure.subject.as_str()));
     let largest_difference = |row: &str| {
-        let in_row = figures.iter().filter(|figure| figure.what == row);
+        let in_row = figures.iter().filter(|figure| figure.subject == row);
         in_row.filter_map(|figure| drawable_ratio(figure)).map(|value| value.ln().abs()).fold(0.0, f64::max)
     };
     let mut by_distance = rows.clone();
@@ -153,12 +153,13 @@ fn rows<'f>(figures: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
 
 /// The range of the horizontal axis, in logarithms: it contains all values, and intervals up to [`MAX_REACH`].
 fn range(figures: &[&ComparedRatio]) -> (f64, f64) {
-    let values =
-        figures.iter().flat_map(|figure| [drawable_ratio(figure), figure.then.filter(|then| *then > 0.0)]);
+    let values = figures
+        .iter()
+        .flat_map(|figure| [drawable_ratio(figure), figure.published.filter(|then| *then > 0.0)]);
     let furthest = values.flatten().map(|value| value.ln().abs()).fold(MIN_REACH, f64::max);
     let limit = MAX_REACH * furthest;
     let limits = figures.iter().filter_map(|figure| figure.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
-    let values = figures.iter().flat_map(|figure| [drawable_ratio(figure), figure.then]).flatten();
+    let values = figures.iter().flat_map(|figure| [drawable_ratio(figure), figure.published]).flatten();
     let all = limits.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
     let (low, high) = widen_range((-MIN_REACH, MIN_REACH), all);
     (low.max(-limit), high.min(limit))
@@ -215,8 +216,8 @@ fn point_marks(
             marks.push(Mark::words((low, y), (3, 0), "◂", theme::INK, Anchor::End));
         }
     }
-    if let Some(then) = figure.then.filter(|then| *then > 0.0) {
-        marks.push(Mark::Dot { at: (then.ln(), y), colour: theme::INK, shape: Shape::Ring });
+    if let Some(published) = figure.published.filter(|then| *then > 0.0) {
+        marks.push(Mark::Dot { at: (published.ln(), y), colour: theme::INK, shape: Shape::Ring });
     }
     marks.push(Mark::Dot { at: (ratio.value.ln(), y), colour, shape });
     marks
@@ -225,17 +226,17 @@ fn point_marks(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::difference::RatioVerdict;
+    use crate::ratio_verdict::RatioVerdict;
     use fsarena_core::sample::Direction;
     use fsarena_stats::cost::Estimate;
 
     fn figure(what: String, variant: &str, side: usize, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1000.0 });
-        let (finding, direction) = (RatioVerdict::Inconclusive, Direction::Lower);
+        let (verdict, direction) = (RatioVerdict::Inconclusive, Direction::Lower);
         ComparedRatio {
             variant: variant.into(),
             side,
-            ..ComparedRatio::new(&what, ratio, finding, direction)
+            ..ComparedRatio::new(&what, ratio, verdict, direction)
         }
     }
 

@@ -1,7 +1,7 @@
 //! The comparison of two runs: their ratios and the orders of their variants, task by task.
 
 use super::order::{OrderPair, VariantOrder};
-use crate::{error::Error, number::plural, words::label};
+use crate::{error::Error, number::plural, words::task_label};
 use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -17,7 +17,7 @@ pub struct TaskRatios<'a> {
     /// The orders of the variants in both runs; `None` if fewer than two variants are in both.
     pub orders: Option<OrderPair<'a>>,
     /// Whether this is the total over several tasks.
-    pub over_all: bool,
+    pub is_total: bool,
 }
 
 /// One run with its analysis.
@@ -45,7 +45,7 @@ impl<'a> ComparedRun<'a> {
     ///
     /// # Errors
     /// If the run lacks the metric.
-    pub fn of(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
+    pub fn analyse(record: &'a RunRecord, metric: &str) -> Result<ComparedRun<'a>, Error> {
         Ok(ComparedRun { record, analysis: analyse(MetricSeries::of(record, metric)?) })
     }
 
@@ -75,7 +75,7 @@ impl<'a> RunPair<'a> {
     ///
     /// # Errors
     /// If the runs have no variant or task in common, or define the metric differently.
-    pub fn of(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
+    pub fn compare(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
         let mut declared = Declared::default();
         for side in [a, b] {
             declared
@@ -89,7 +89,7 @@ impl<'a> RunPair<'a> {
         }
         let shared = common_indexes(&a.record.tasks, &b.record.tasks, |task| &task.id);
         let mut pair = RunPair { a, b, variants, tasks: vec![] };
-        pair.tasks = shared.iter().filter_map(|(i, j)| pair.task_ratios(*i, *j)).collect();
+        pair.tasks = shared.iter().filter_map(|(in_a, in_b)| pair.task_ratios(*in_a, *in_b)).collect();
         if pair.tasks.is_empty() {
             return Err(nothing("task"));
         }
@@ -98,23 +98,23 @@ impl<'a> RunPair<'a> {
     }
 
     /// The ratios and orders of a task, given by its index in each run; `None` if no variant has a ratio.
-    fn task_ratios(&self, i: usize, j: usize) -> Option<TaskRatios<'a>> {
-        let info = &self.a.record.tasks[i];
+    fn task_ratios(&self, task_in_a: usize, task_in_b: usize) -> Option<TaskRatios<'a>> {
+        let info = &self.a.record.tasks[task_in_a];
         let analysed =
             |side: &'a ComparedRun| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
         let orders = self.orders(&analysed(self.a)?.comparison, &analysed(self.b)?.comparison);
-        let ratios = self.ratios(self.a.values(i), self.b.values(j));
+        let ratios = self.ratios(self.a.values(task_in_a), self.b.values(task_in_b));
         if ratios.iter().all(Option::is_none) {
             return None;
         }
-        Some(TaskRatios { title: label(info), ratios, orders, over_all: false })
+        Some(TaskRatios { title: task_label(info), ratios, orders, is_total: false })
     }
 
     /// The ratios of the total over the tasks with data in both runs that count in totals. `tasks` are the common tasks.
     fn total_ratios(&self, tasks: &[(usize, usize)]) -> Option<TaskRatios<'a>> {
         let (a, b) = (self.a, self.b);
-        let counts = |i: usize| a.record.tasks[i].in_totals && has_data(a.values(i));
-        let tasks = tasks.iter().filter(|(i, j)| counts(*i) && has_data(b.values(*j)));
+        let counts = |task: usize| a.record.tasks[task].in_totals && has_data(a.values(task));
+        let tasks = tasks.iter().filter(|(in_a, in_b)| counts(*in_a) && has_data(b.values(*in_b)));
         let (first, second): (Vec<usize>, Vec<usize>) = tasks.copied().unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
         if first.is_empty() {
@@ -128,18 +128,18 @@ impl<'a> RunPair<'a> {
             title: format!("{} of {}", overall_a.name.to_uppercase(), plural(first.len(), "task")),
             ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
             orders: orders.filter(|_| same_tasks),
-            over_all: true,
+            is_total: true,
         })
     }
 
     /// The ratio of each common variant. The values are by variant and round.
     fn ratios(&self, a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<Option<Ratio>> {
-        self.variants.iter().map(|(i, j)| independent_ratio(&a[*i], &b[*j])).collect()
+        self.variants.iter().map(|(in_a, in_b)| independent_ratio(&a[*in_a], &b[*in_b])).collect()
     }
 
     /// The orders of the common variants with data in both comparisons; `None` if there are fewer than two.
     fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {
-        let ordered = |(i, j): &&(usize, usize)| a.order.contains(i) && b.order.contains(j);
+        let ordered = |(in_a, in_b): &&(usize, usize)| a.order.contains(in_a) && b.order.contains(in_b);
         let (first, second): (Vec<usize>, Vec<usize>) = self.variants.iter().filter(ordered).copied().unzip();
         if first.len() < 2 {
             return None;
@@ -154,5 +154,6 @@ impl<'a> RunPair<'a> {
 
 /// The indexes in both lists of the items with the same key.
 fn common_indexes<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
-    a.iter().enumerate().filter_map(|(i, x)| Some((i, b.iter().position(|y| key(y) == key(x))?))).collect()
+    let in_both = |(at, item): (usize, &T)| Some((at, b.iter().position(|other| key(other) == key(item))?));
+    a.iter().enumerate().filter_map(in_both).collect()
 }

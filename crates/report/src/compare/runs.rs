@@ -4,13 +4,13 @@
 use super::run_pair::{ComparedRun, RunPair, TaskRatios};
 use crate::compare::answer::{ComparedRatio, RatioSummary, counted};
 use crate::compare::order::{self, OrderPair};
-use crate::difference::{RatioVerdict, ratio_cell};
-use crate::document::{Cell, Document, Table, labelled_row, row};
+use crate::document::{Cell, Document, Table, labelled_row};
+use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::sections::warnings::notes_of_kind;
-use crate::words::{each_host, format_start, label};
-use crate::{compare::comparison_report::ComparisonReport, error::Error, number::plural, sections::head};
+use crate::words::{each_host, format_start, task_label};
+use crate::{error::Error, number::plural, page::ComparisonReport, sections::head};
 use fsarena_core::plan::{Backing, Emulator};
-use fsarena_core::record::{MetricSpec, RunRecord};
+use fsarena_core::record::{MetricSpec, RunRecord, RunStatus};
 use fsarena_core::{event::NoteKind, names::distinct, sample::Direction};
 use fsarena_stats::ratio::Ratio;
 use serde_json::{Map, Value, json};
@@ -24,11 +24,11 @@ use serde_json::{Map, Value, json};
 /// task in common with the first.
 pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<ComparisonReport, Error> {
     let [first, others @ ..] = records else { return Ok(ComparisonReport::default()) };
-    let a = ComparedRun::of(first, metric)?;
+    let a = ComparedRun::analyse(first, metric)?;
     let mut refused = vec![];
-    let comparable = |other| a.comparable(other).and_then(|()| ComparedRun::of(other, metric));
+    let comparable = |other| a.comparable(other).and_then(|()| ComparedRun::analyse(other, metric));
     let others = successes(others.iter().map(comparable), &mut refused);
-    let pairs = successes(others.iter().map(|other| RunPair::of(&a, other)), &mut refused);
+    let pairs = successes(others.iter().map(|other| RunPair::compare(&a, other)), &mut refused);
     if pairs.is_empty() {
         return refused.into_iter().next().map_or(Ok(ComparisonReport::default()), Err);
     }
@@ -71,7 +71,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     if let Some(confounded) = confounded_note(pairs) {
         compared.answer.warning(confounded);
     }
-    if figures.iter().any(|figure| figure.finding == RatioVerdict::Provisional && figure.ratio.is_some()) {
+    if figures.iter().any(|figure| figure.verdict == RatioVerdict::Provisional && figure.ratio.is_some()) {
         compared.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
     compared.set_answer(answer_sentences(&summary, pairs, refused, &letters));
@@ -136,12 +136,12 @@ fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
         let direction = pair.a.analysis.metric.direction;
         for task in &pair.tasks {
             for (variant, ratio) in variant_names(pair).zip(&task.ratios) {
-                let finding = RatioVerdict::of_independent(*ratio, margin(pair.a.record));
-                let figure = ComparedRatio::new(&task.title, ratio.map(Into::into), finding, direction);
+                let verdict = RatioVerdict::of_samples(*ratio, margin(pair.a.record));
+                let figure = ComparedRatio::new(&task.title, ratio.map(Into::into), verdict, direction);
                 figures.push(ComparedRatio {
                     variant: variant.into(),
                     side,
-                    over_all: task.over_all,
+                    is_total: task.is_total,
                     ..figure
                 });
             }
@@ -273,34 +273,36 @@ fn add_circumstances(document: &mut Document, sides: &[&ComparedRun], pairs: &[R
     }
 }
 
-/// The table of facts of each run: study, time, machine, scale and others.
+/// The facts of a run in the table: the title of each, and its value.
+const FACTS: [(&str, fn(&ComparedRun) -> String); 9] = [
+    ("study", |run| run.record.plan.name.clone()),
+    ("begun", |run| format_start(&run.record.started)),
+    ("machine", |run| hostnames(run.record)),
+    ("kernel", |run| kernels(run.record)),
+    ("filesystems on", |run| head::describe_storage(run.record)),
+    ("scale", |run| run.record.plan.scale.name().into()),
+    ("rounds", |run| run.analysis.grid.rounds.len().to_string()),
+    ("ended", |run| match &run.record.status {
+        RunStatus { complete: true, .. } => "complete".into(),
+        RunStatus { why, .. } => why.clone(),
+    }),
+    ("fsarena", |run| run.record.version.clone()),
+];
+
+/// The table of the facts of each run.
 fn machine_table(sides: &[&ComparedRun], letters: &[String]) -> Table {
-    let names =
-        ["", "study", "begun", "machine", "kernel", "filesystems on", "scale", "rounds", "ended", "fsarena"];
-    let mut rows: Vec<Vec<Cell>> = vec![names.into_iter().map(Cell::from).collect()];
-    for (side, letter) in sides.iter().zip(letters) {
-        let record = side.record;
-        let ended = if record.status.complete { "complete".to_string() } else { record.status.why.clone() };
-        rows.push(row![
-            format!("{letter}: {}", record.id),
-            record.plan.name.as_str(),
-            format_start(&record.started),
-            hostnames(record),
-            kernels(record),
-            head::describe_storage(record),
-            record.plan.scale.name(),
-            side.analysis.grid.rounds.len().to_string(),
-            ended,
-            record.version.as_str(),
-        ]);
-    }
+    let names = sides.iter().zip(letters).map(|(side, letter)| format!("{letter}: {}", side.record.id));
     if sides.len() <= MAX_COLUMNS {
-        // Swaps rows and columns.
-        let columns = names.len();
-        rows = (0..columns).map(|at| rows.iter().map(|row| row[at].clone()).collect()).collect();
+        let row = |(title, fact): &(&str, fn(&ComparedRun) -> String)| {
+            labelled_row(*title, sides.iter().map(|side| fact(side).into()))
+        };
+        return Table::words(std::iter::once(String::new()).chain(names)).with(FACTS.iter().map(row));
     }
-    let heads = rows.remove(0);
-    Table { rows, ..Table::words(heads.iter().map(|cell| cell.lines.concat())) }
+    let row = |(name, side): (String, &&ComparedRun)| {
+        labelled_row(name, FACTS.iter().map(|(_, fact)| fact(side).into()))
+    };
+    let titles = FACTS.iter().map(|(title, _)| *title);
+    Table::words(std::iter::once("").chain(titles)).with(names.zip(sides).map(row))
 }
 
 fn hostnames(record: &RunRecord) -> String {
@@ -328,12 +330,12 @@ fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
 /// Names the tasks and variants that only one of two runs has, which are therefore not compared.
 fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
     let variants = |side: &ComparedRun| side.record.names().into_iter().map(String::from).collect();
-    let tasks = |side: &ComparedRun| side.analysis.tasks.iter().map(|task| label(&task.task)).collect();
+    let tasks = |side: &ComparedRun| side.analysis.tasks.iter().map(|task| task_label(&task.task)).collect();
     let mut items = vec![];
     let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
         let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
         if !only.is_empty() {
-            items.push(format!("Not compared, for only {letter} has values: {}.", counted(&only, what)));
+            items.push(format!("Not compared, because only {letter} has values: {}.", counted(&only, what)));
         }
     };
     for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
@@ -369,8 +371,8 @@ fn confounded_note(pairs: &[RunPair]) -> Option<String> {
     );
     Some(if pairs.iter().all(alike) {
         format!(
-            "{time} Nothing else that was recorded differs, the variants included: what is better or worse here is the \
-             machine, not a filesystem."
+            "{time} Nothing else that was recorded differs, not even the variants: all differences come from the machine, \
+             not from a filesystem."
         )
     } else {
         time

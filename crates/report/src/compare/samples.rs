@@ -1,18 +1,17 @@
 //! The comparison of two files of samples, which any tool may have measured.
 
 use super::answer::{ComparedRatio, RatioSummary, counted, first_of};
-use super::comparison_report::ComparisonReport;
-use crate::difference::{RatioVerdict, ratio_cell};
 use crate::document::{Cell, Table, row};
 use crate::error::Error;
 use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three};
+use crate::page::ComparisonReport;
+use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use fsarena_core::names::{distinct, nearest, unknown};
 use fsarena_core::sample::Unit;
 use fsarena_core::setting_text::setting;
 use fsarena_stats::comparison::median;
-use fsarena_stats::ratio::independent_ratio;
-use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::ratio::{Ratio, independent_ratio, log_ratios};
 use fsarena_stats::sequential::Centre;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +26,7 @@ struct SampleRow<'a> {
     paired: bool,
     /// B over A.
     ratio: Option<Ratio>,
-    finding: RatioVerdict,
+    verdict: RatioVerdict,
 }
 
 /// Compares the series that both files measured under equal conditions by their ratio b/a, paired by round if both have
@@ -80,11 +79,16 @@ fn has_metric_name(series: &Series, metric: &str) -> bool {
 /// Pairs the series of both files that have the same subject, metric, unit and conditions; of the conditions, only those that
 /// vary within a file must agree. The subject of a series is what was measured, without the conditions. If no subject is in both and each file has only one, the two are paired by metric and unit alone:
 /// `cp on ext4` with `cp on xfs`.
-fn matching_series<'a>(a: &'a Samples, b: &'a Samples, by: &Distinctions) -> Vec<(&'a Series, &'a Series)> {
+fn matching_series<'a>(
+    a: &'a Samples,
+    b: &'a Samples,
+    distinctions: &Distinctions,
+) -> Vec<(&'a Series, &'a Series)> {
     let same_subject = pair_by(a, b, |series| {
-        (series.subject.as_str(), by.values(series), series.metric.as_str(), series.unit.as_str())
+        (series.subject.as_str(), distinctions.values(series), series.metric.as_str(), series.unit.as_str())
     });
-    let one_name = |samples: &Samples| samples.series.iter().all(|s| s.name == samples.series[0].name);
+    let one_name =
+        |samples: &Samples| samples.series.iter().all(|series| series.name == samples.series[0].name);
     if same_subject.is_empty() && one_name(a) && one_name(b) {
         return pair_by(a, b, |series| (series.metric.as_str(), series.unit.as_str()));
     }
@@ -105,21 +109,21 @@ fn pair_by<'a, K: Ord>(
 /// Compares two series, paired by round if both have rounds. The row has no names yet.
 fn compare_series<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
     let paired = a.rounds.is_some() && b.rounds.is_some();
-    let (ratio, finding) = match (&a.rounds, &b.rounds) {
+    let (ratio, verdict) = match (&a.rounds, &b.rounds) {
         (Some(first), Some(second)) => {
             let both: (Vec<f64>, Vec<f64>) =
                 first.iter().filter_map(|(round, x)| Some((*x, *second.get(round)?))).unzip();
             let d = log_ratios(&both.0, &both.1).d;
             let narrow = Centre::of(&d).map(|centre| centre.narrow);
             let ratio = Ratio::of(d);
-            (ratio, RatioVerdict::of(ratio, narrow, margin))
+            (ratio, RatioVerdict::of_rounds(ratio, narrow, margin))
         }
         _ => {
             let ratio = independent_ratio(&a.values, &b.values);
-            (ratio, RatioVerdict::of_independent(ratio, margin))
+            (ratio, RatioVerdict::of_samples(ratio, margin))
         }
     };
-    SampleRow { a, b, names: Default::default(), paired, ratio, finding }
+    SampleRow { a, b, names: Default::default(), paired, ratio, verdict }
 }
 
 impl SampleRow<'_> {
@@ -190,7 +194,7 @@ fn ratios(rows: &[SampleRow]) -> Vec<ComparedRatio> {
         let ratio = row.ratio.map(Into::into);
         // Each metric has its own panel.
         let variant = if several { row.a.metric.clone() } else { String::new() };
-        ComparedRatio { variant, ..ComparedRatio::new(&row.label(), ratio, row.finding, row.a.direction) }
+        ComparedRatio { variant, ..ComparedRatio::new(&row.label(), ratio, row.verdict, row.a.direction) }
     };
     rows.iter().map(figure).collect()
 }
@@ -271,7 +275,7 @@ fn cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
         _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
     };
     let ratio = row.ratio.map_or(Cell::two_lines("–", "–"), |ratio| ratio_cell(ratio, ""));
-    let words = row.finding.words(row.ratio, row.a.direction, margin);
+    let words = row.verdict.words(row.ratio, row.a.direction, margin);
     row![row.label(), value(row.a), value(row.b), ratio, n, words]
 }
 
@@ -293,7 +297,7 @@ fn comparison_json(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) ->
             "median_a": median(&row.a.values),
             "median_b": median(&row.b.values),
             "ratio_b_to_a": row.ratio,
-            "verdict": row.finding,
+            "verdict": row.verdict,
         })
     };
     json!({

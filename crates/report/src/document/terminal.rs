@@ -1,7 +1,6 @@
 //! Renders a document as text for a terminal.
 
-use crate::document::{Document, Part, Table};
-use crate::document::{join_figures, unjoin_figures};
+use crate::document::{Document, Part, Table, join_figures, unjoin_figures};
 use crate::safe;
 use comfy_table::{Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, Width, presets};
 use std::io::{Result, Write};

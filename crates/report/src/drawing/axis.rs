@@ -28,7 +28,7 @@ impl Axis {
         // All ticks use one multiple of the unit (s, ms …) and round numbers of it.
         let scale = Scale::of(most, unit);
         let ticks = multiples(round_step(most / scale.per / TICK_COUNT), 0.0, most / scale.per).into_iter();
-        let ticks = ticks.map(|at| (at * scale.per, scale.said(trimmed(at)))).collect();
+        let ticks = ticks.map(|at| (at * scale.per, scale.with_symbol(trimmed(at)))).collect();
         Axis { label: label.into(), range: (0.0, most), log: false, ticks, grid: true }
     }
 
@@ -78,7 +78,7 @@ impl Axis {
         let is_wide = high / low > 1000.0;
         let label_of = |at: f64| {
             let scale = if is_wide { &Scale::of(at * common.per, unit) } else { &common };
-            scale.said(trimmed(at * common.per / scale.per))
+            scale.with_symbol(trimmed(at * common.per / scale.per))
         };
         // Ticks are round numbers of the multiple: 8 KiB, not 8,000 bytes.
         let mut axis = Axis::log(label, low / common.per, high / common.per, label_of);

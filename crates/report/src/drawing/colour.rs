@@ -63,23 +63,20 @@ const RAW: Colour = Colour(0x7d, 0x85, 0x90);
 const WHITE: Colour = Colour(0xff, 0xff, 0xff);
 const BLACK: Colour = Colour(0x00, 0x00, 0x00);
 
-/// Filesystems that have the same colour in every report.
-const FIXED_COLOURS: [(&str, Colour); 8] = [
-    ("ext4", BLUE),
-    ("xfs", VERMILLION),
-    ("btrfs", GREEN),
-    ("ext3", SKY),
-    ("ext2", PURPLE),
-    ("f2fs", ORANGE),
-    ("jfs", YELLOW),
-    (factor::RAW, RAW),
-];
+/// Filesystems that have the same colour in every report: those of the palette in order, and that of the bare device.
+const FIXED: [&str; 8] = ["ext4", "xfs", "btrfs", "ext3", "ext2", "f2fs", "jfs", factor::RAW];
+
+/// The colour that a filesystem has in every report, if it has one.
+fn fixed_colour(name: &str) -> Option<Colour> {
+    let at = FIXED.iter().position(|fixed| *fixed == name)?;
+    Some(PALETTE.get(at).copied().unwrap_or(RAW))
+}
 
 /// The colour of each filesystem by its name. A name that occurs again gets another shade of its colour. Filesystems
 /// without a fixed colour get the unused colours of the palette, in order.
 pub fn filesystem_colours(names: &[&str]) -> Vec<Colour> {
     let mut assigned: Vec<(&str, Colour)> =
-        names.iter().filter_map(|name| FIXED_COLOURS.into_iter().find(|(fs, _)| fs == name)).collect();
+        names.iter().filter_map(|name| Some((*name, fixed_colour(name)?))).collect();
     let mut colours: Vec<Colour> = Vec::new();
     for (at, name) in names.iter().enumerate() {
         let base = match assigned.iter().find(|(fs, _)| fs == name) {

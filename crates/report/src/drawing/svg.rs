@@ -1,11 +1,9 @@
 //! Draws a chart as SVG, inside an HTML page or as a separate file: its title, its legend, and its panels row by row.
 
-mod pen;
-
 use crate::drawing::colour::{Colour, theme};
+use crate::drawing::pen::{Font, LABEL, Paint, Pen, Point, SMALL, rounded};
 use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
 use fsarena_core::safe;
-use pen::{Font, LABEL, Paint, Pen, Point, SMALL, n};
 use quick_xml::escape::escape;
 
 /// Returns the chart as an `<svg>` element for an HTML page. The style sheet of the page must contain the rules of
@@ -327,7 +325,7 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
         Mark::HorizontalInterval { x, y, beyond } => draw_interval(pen, plot, *x, *y, beyond.as_deref()),
         Mark::VerticalInterval { x, y, colour } => {
             let ((x, low), (_, high)) = (plot.at((*x, y.0)), plot.at((*x, y.1)));
-            let (left, low, high) = (n(x - 3.0), n(low), n(high));
+            let (left, low, high) = (rounded(x - 3.0), rounded(low), rounded(high));
             let path = format_args!("M{left},{low}h6m-3,0V{high}m-3,0h6").to_string();
             pen.path(path, Paint::Line(*colour, 1.0, Dash::Solid));
         }
@@ -348,7 +346,7 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
 fn draw_interval(pen: &mut Pen, plot: &Plot, (low, high): (f64, f64), y: f64, beyond: Option<&str>) {
     let high = if beyond.is_some() { plot.panel.x.range.1 } else { high };
     let ((low, y), (high, _)) = (plot.at((low, y)), plot.at((high, y)));
-    let (left, top, right) = (n(low), n(y - 3.0), n(high));
+    let (left, top, right) = (rounded(low), rounded(y - 3.0), rounded(high));
     let end = if beyond.is_some() { "m-4,-3l4,3l-4,3" } else { "m0,-3v6" };
     let path = format!("M{left},{top}v6m0,-3H{right}{end}");
     // A rim in the colour of the page separates the line from a bar of any colour.

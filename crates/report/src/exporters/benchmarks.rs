@@ -126,8 +126,23 @@ impl Sample<'_> {
     }
 }
 
-/// The samples of a run with at least one of these metrics that pass the filter `keep`, sorted by round, without dropped
-/// rounds. `format` and `what` name the format and what it shows, for the error.
+/// The samples of a run with at least one of these metrics, sorted by round, without dropped rounds.
+fn samples<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample<'a>> {
+    let mut samples: BTreeMap<(u32, String), Sample> = BTreeMap::new();
+    for metric in metrics.iter().map(AsRef::as_ref) {
+        for SampleSeries { task, variant, values } in series_of_metric(record, metric) {
+            let name = format!("{task} on {}", variant.name);
+            for (round, value) in values {
+                let new = || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
+                let sample = samples.entry((round, name.clone())).or_insert_with(new);
+                sample.values.insert(metric.to_string(), value);
+            }
+        }
+    }
+    samples.into_values().collect()
+}
+
+/// The samples of [`samples`] that a format shows. `format` and `what` name the format and what it shows, for the error.
 ///
 /// # Errors
 /// If the run has no such sample.
@@ -135,28 +150,18 @@ fn samples_with<'a>(
     record: &'a RunRecord,
     metrics: &[impl AsRef<str>],
     (format, what): (&str, &str),
-    keep: impl Fn(&Sample) -> bool,
+    shows: impl Fn(&Sample) -> bool,
 ) -> Result<Vec<Sample<'a>>, Error> {
-    let mut rows: BTreeMap<(u32, String), Sample> = BTreeMap::new();
-    for metric in metrics.iter().map(AsRef::as_ref) {
-        for SampleSeries { task, variant, values } in series_of_metric(record, metric) {
-            let name = format!("{task} on {}", variant.name);
-            for (round, value) in values {
-                let new = || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
-                let row = rows.entry((round, name.clone())).or_insert_with(new);
-                row.values.insert(metric.to_string(), value);
-            }
-        }
-    }
-    let rows: Vec<Sample> = rows.into_values().filter(keep).collect();
-    if rows.is_empty() {
+    let mut samples = samples(record, metrics);
+    samples.retain(shows);
+    if samples.is_empty() {
         return Err(Error::Usage(format!(
-            "{} has no {what}, which is what {format} tells; `{}` has all that it measured",
+            "{} has no {what}, which the format {format} requires; `{}` exports all samples",
             record.id,
             setting("format", "csv")
         )));
     }
-    Ok(rows)
+    Ok(samples)
 }
 
 /// The exporter of hyperfine's JSON.
@@ -215,25 +220,19 @@ const GOBENCH_TIMES: [(&str, &str); 5] = [
 
 fn export_gobench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let mut lines: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
-    for (metric, unit) in GOBENCH_TIMES {
-        for series in series_of_metric(record, metric) {
-            let name = format!(
-                "Benchmark{}/variant={}",
-                gobench_title(&series.task.to_string()),
-                without_blanks(&series.variant.name)
-            );
-            for (round, seconds) in series.values {
-                let line = lines.entry(round).or_default().entry(name.clone()).or_default();
-                line.push_str(&format!("\t{} {unit}", (seconds * 1e9).round()));
-            }
-        }
-    }
     writeln!(out, "study: {}\nrun: {}", without_blanks(&record.plan.name), without_blanks(&record.id))?;
-    for (round, lines) in lines {
-        writeln!(out, "round: {round}")?;
-        for (name, times) in lines {
-            writeln!(out, "{name}\t1{times}")?;
+    let samples = samples(record, &GOBENCH_TIMES.map(|(metric, _)| metric));
+    for round in samples.chunk_by(|a, b| a.round == b.round) {
+        writeln!(out, "round: {}", round[0].round)?;
+        for sample in round {
+            let (task, variant) = (sample.task.to_string(), without_blanks(&sample.variant.name));
+            write!(out, "Benchmark{}/variant={variant}\t1", gobench_title(&task))?;
+            for (metric, unit) in GOBENCH_TIMES {
+                if let Some(seconds) = sample.get(metric) {
+                    write!(out, "\t{} {unit}", (seconds * 1e9).round())?;
+                }
+            }
+            writeln!(out)?;
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use std::io::Write;
 /// The exporter of annotations for GitHub Actions.
 pub const GITHUB: Exporter = Exporter::new(
     "github",
-    "annotations of GitHub Actions: an error for a refuted claim, a warning for an open one",
+    "annotations of GitHub Actions: an error for a refuted claim, a warning for an inconclusive one",
     export_github,
 );
 

@@ -144,7 +144,7 @@ pub const SERIES: Exporter = Exporter {
     lacks: |report| time_series::left_out_note(&report.record.series),
     ..Exporter::new(
         "series",
-        "CSV of what loads did over time: one row a stretch, at most 61 a task; warm_up is 1 where it counts for nothing",
+        "CSV of the time series of loads: one row a stretch, at most 61 a task; warm_up is 1 in stretches that no figure counts",
         export_series,
     )
 };

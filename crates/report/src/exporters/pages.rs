@@ -1,17 +1,14 @@
 //! The exports of the report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
 
-use crate::document::{Detail, terminal, write_markdown};
+use crate::document::{Detail, markdown, terminal};
 use crate::exporter::{Exporter, to_file};
 use crate::sections::document;
-use crate::{advice, charts, drawing::svg, error::Error, html, report::Report};
+use crate::{advice, charts, drawing::svg, error::Error, report::Report, report_page};
 use std::{io::Write, path::Path};
 
-/// The exporter for the terminal: the answer, or with `--full` the whole report.
-pub const TERM: Exporter = Exporter::new(
-    "term",
-    "the answer on a screen, for the terminal; with --full the whole report",
-    export_terminal,
-);
+/// The exporter for the terminal: the answer, or the whole report if [`Report::full`] is set.
+pub const TERM: Exporter =
+    Exporter::new("term", "the answer, or the whole report, for the terminal", export_terminal);
 
 fn export_terminal(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if report.full { Detail::Full } else { Detail::Brief };
@@ -34,7 +31,7 @@ pub const HTML: Exporter = Exporter {
 };
 
 fn export_html(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    Ok(out.write_all(html::report::page(report)?.as_bytes())?)
+    Ok(out.write_all(report_page::page(report)?.as_bytes())?)
 }
 
 /// The exporter of Markdown with everything needed to repeat the run.
@@ -65,7 +62,7 @@ fn write_with_charts(report: &Report, path: &Path) -> Result<(), Error> {
 /// Writes the document as Markdown, with links to charts in this folder; without a folder it has no charts.
 fn write_document(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if charts.is_some() { Detail::Charts } else { Detail::Full };
-    Ok(write_markdown(&document(report, detail), charts, out)?)
+    Ok(markdown::write(&document(report, detail), charts, out)?)
 }
 
 /// The exporter of all charts as SVG files, whose text is not converted to outlines.

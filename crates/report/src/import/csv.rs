@@ -64,7 +64,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     let warm_up = sheet.heads.iter().position(|head| own && WARM_UP.contains(&head.as_str()));
     for row in &sheet.rows {
         if warm_up.is_some_and(|at| matches!(&row[at], "true" | "1")) {
-            into.leave_out("row", "", "warm-up, which counts for nothing");
+            into.leave_out("row", "", "warm-up, which no figure counts");
             continue;
         }
         let mut conditions = Conditions::default();

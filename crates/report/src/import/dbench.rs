@@ -18,7 +18,7 @@ const ALL_OPERATIONS: &str = "all operations";
 
 /// The run whose lines are being read. Its last line, which has the number of clients and the throughput, is still to come.
 #[derive(Default)]
-struct Run {
+struct DbenchRun {
     version: String,
     /// The file with the load.
     load: String,
@@ -28,7 +28,23 @@ struct Run {
     operations: Vec<(String, f64, f64)>,
 }
 
-impl Run {
+impl DbenchRun {
+    /// Adds the figures of a complete run. `mb_s` is its throughput, `max_ms` its largest latency.
+    fn finish(self, conditions: &Conditions, mb_s: f64, max_ms: Option<f64>, into: &mut Collector) {
+        let succeeded = self.failed.is_none();
+        let mut all = ToolRun { failed: self.failed, ..ToolRun::new(ALL_OPERATIONS, conditions) };
+        all.add_figure("throughput", "MB/s", Some(mb_s));
+        all.add_figure("latency max", "ms", max_ms);
+        into.add_run(all);
+        for (name, mean, max) in self.operations.into_iter().filter(|_| succeeded) {
+            let mut operation = ToolRun::new(name, conditions);
+            // dbench prints times below its resolution as 0.000 ms.
+            operation.add_figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
+            operation.add_figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
+            into.add_run(operation);
+        }
+    }
+
     /// Counts a run without a last line as left out, if it failed or has operations. Its first lines alone are not a run,
     /// because children that fail print them again.
     fn leave_out_unfinished(self, into: &mut Collector) {
@@ -42,9 +58,9 @@ impl Run {
 
 /// Reads the output of dbench, and adds the figures of each run.
 fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let mut run = Run::default();
-    for (line, said) in read(text) {
-        match said.map_err(|message| Fault::at(line, message))? {
+    let mut run = DbenchRun::default();
+    for (line, parsed) in read(text) {
+        match parsed.map_err(|message| Fault::at(line, message))? {
             DbenchLine::Version(version) => {
                 std::mem::take(&mut run).leave_out_unfinished(into);
                 run.version = version.into();
@@ -57,32 +73,16 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 }
             }
             DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms } => {
-                let Run { version, load, failed, operations } = std::mem::take(&mut run);
+                let run = std::mem::take(&mut run);
                 let mut conditions = Conditions::default();
                 // By default each process has one client. Then the number of processes is not a condition of its own.
                 let processes = processes.filter(|processes| Some(*processes) != clients);
-                let pairs = [
-                    ("load", &*load),
-                    ("clients", clients.unwrap_or("")),
-                    ("processes", processes.unwrap_or("")),
-                    ("sync", sync),
-                    ("version", &version),
-                ];
-                for (name, value) in pairs {
-                    conditions.set(name, value);
-                }
-                let mut all = ToolRun { failed, ..ToolRun::new(ALL_OPERATIONS, &conditions) };
-                let succeeded = all.failed.is_none();
-                all.add_figure("throughput", "MB/s", Some(mb_s));
-                all.add_figure("latency max", "ms", max_ms);
-                into.add_run(all);
-                for (name, mean, max) in operations.into_iter().filter(|_| succeeded) {
-                    let mut operation = ToolRun::new(name, &conditions);
-                    // dbench prints times below its resolution as 0.000 ms.
-                    operation.add_figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
-                    operation.add_figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
-                    into.add_run(operation);
-                }
+                conditions.set("load", &run.load);
+                conditions.set("clients", clients.unwrap_or(""));
+                conditions.set("processes", processes.unwrap_or(""));
+                conditions.set("sync", sync);
+                conditions.set("version", &run.version);
+                run.finish(&conditions, mb_s, max_ms, into);
             }
         }
     }

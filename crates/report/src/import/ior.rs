@@ -54,6 +54,19 @@ fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
     conditions.set(name, value);
 }
 
+/// A run with the figures of one access, `write` or `read`: bandwidth in MiB/s, operations per second, and time in seconds.
+fn access_run(
+    access: &str,
+    conditions: &Conditions,
+    [bandwidth, iops, elapsed]: [Option<f64>; 3],
+) -> ToolRun {
+    let mut run = ToolRun::new(access, conditions);
+    run.add_figure("bandwidth", "MiB/s", bandwidth);
+    run.add_figure("iops", "/s", iops);
+    run.add_figure("elapsed", "s", elapsed);
+    run
+}
+
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     if text.contains("\"bwMiB\"") {
         for (_, document) in json_documents(text)? {
@@ -61,7 +74,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         }
         return Ok(());
     }
-    let mut run = Run::default();
+    let mut run = IorRun::default();
     for (at, line) in (1..).zip(text.lines()) {
         run.read_line(at, line, into)?;
     }
@@ -71,7 +84,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 
 /// The run of IOR whose lines are being read.
 #[derive(Default)]
-struct Run {
+struct IorRun {
     /// Whether the banner or the head of the table has been read.
     started: bool,
     conditions: Conditions,
@@ -87,7 +100,7 @@ struct Run {
     failed: Option<String>,
 }
 
-impl Run {
+impl IorRun {
     /// Adds the last row, and counts the run as left out if it failed or has no results.
     fn finish(self, into: &mut Collector) {
         if let Some(last) = self.last {
@@ -182,12 +195,13 @@ impl Run {
                 set_condition(&mut conditions, name, &format!("{value}{unit}"));
             }
         }
-        let mut reading = ToolRun::new(access, &conditions);
-        reading.add_figure("bandwidth", "MiB/s", number("bw(MiB/s)", "is not a bandwidth")?);
-        reading.add_figure("iops", "/s", number("IOPS", "is not a number of operations")?);
-        reading.add_figure("elapsed", "s", number("total(s)", "is not a time")?);
+        let figures = [
+            number("bw(MiB/s)", "is not a bandwidth")?,
+            number("IOPS", "is not a number of operations")?,
+            number("total(s)", "is not a time")?,
+        ];
         self.rows += 1;
-        if let Some(before) = self.last.replace(reading) {
+        if let Some(before) = self.last.replace(access_run(access, &conditions, figures)) {
             into.add_run(before);
         }
         Ok(())
@@ -202,13 +216,8 @@ impl Run {
         figures: &[&str],
         into: &mut Collector,
     ) -> Result<(), Fault> {
-        let mut reading = ToolRun::new(access, &self.conditions);
-        reading.add_figure(
-            "bandwidth",
-            "MiB/s",
-            Some(Fault::parse_number(at, figures[2], "is not a bandwidth")?),
-        );
-        into.add_run(reading);
+        let mean = Fault::parse_number(at, figures[2], "is not a bandwidth")?;
+        into.add_run(access_run(access, &self.conditions, [Some(mean), None, None]));
         // The run has a result, so `finish` must not count it as left out.
         self.started = false;
         self.failed = None;
@@ -233,11 +242,8 @@ fn add_json_document(document: &Value, into: &mut Collector) {
         flatten(&test["Results"], &mut results);
         for result in results {
             let Some(access @ ("write" | "read")) = result["access"].as_str() else { continue };
-            let mut reading = ToolRun::new(access, &conditions);
-            reading.add_figure("bandwidth", "MiB/s", result["bwMiB"].as_f64());
-            reading.add_figure("iops", "/s", result["iops"].as_f64());
-            reading.add_figure("elapsed", "s", result["totalTime"].as_f64());
-            into.add_run(reading);
+            let figures = ["bwMiB", "iops", "totalTime"].map(|name| result[name].as_f64());
+            into.add_run(access_run(access, &conditions, figures));
         }
     }
 }

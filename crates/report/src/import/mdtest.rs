@@ -17,7 +17,7 @@ pub const MDTEST: Importer = Importer {
 
 /// The run of mdtest whose lines are being read.
 #[derive(Default)]
-struct Run {
+struct MdtestRun {
     /// Whether the first line of the run has been read.
     started: bool,
     conditions: Conditions,
@@ -31,7 +31,7 @@ struct Run {
 
 /// Reads the output of several runs.
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let mut run = Run::default();
+    let mut run = MdtestRun::default();
     for (at, line) in (1..).zip(text.lines()) {
         if let Some((version, rest)) = parse_first_line(line) {
             std::mem::take(&mut run).finish(into);
@@ -47,7 +47,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
     Ok(())
 }
 
-impl Run {
+impl MdtestRun {
     /// Counts the run as left out if it has no table.
     fn finish(self, into: &mut Collector) {
         if self.started && self.tables == 0 {
@@ -110,9 +110,9 @@ impl Run {
         let mean = figures[numbers - 2];
         // mdtest prints 0 for an operation that did not run.
         let mean = mean.parse().ok().filter(|mean: &f64| *mean != 0.0);
-        let mut reading = ToolRun::new(name, &self.conditions);
-        reading.add_figure(metric, unit, mean);
-        into.add_run(reading);
+        let mut tool_run = ToolRun::new(name, &self.conditions);
+        tool_run.add_figure(metric, unit, mean);
+        into.add_run(tool_run);
         Ok(())
     }
 }

@@ -321,7 +321,7 @@ impl Collector {
         self.left_out[at].count += 1;
     }
 
-    /// Returns the collect samples, with the names of their series. The series of `lead_metrics` come first, in that order.
+    /// Returns the collected samples, with the names of their series. The series of `lead_metrics` come first, in that order.
     pub fn into_samples(mut self, origin: &str, format: &'static str, lead_metrics: &[&str]) -> Samples {
         let distinctions = Distinctions::among(&self.series);
         for series in &mut self.series {

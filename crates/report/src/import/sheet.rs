@@ -152,14 +152,10 @@ impl Sheet {
             return Ok(());
         }
         for row in &mut self.rows {
-            let mut converted = StringRecord::new();
-            for (at, field) in row.iter().enumerate() {
-                if columns.contains(&at) {
-                    converted.push_field(&with_decimal_point(field));
-                } else {
-                    converted.push_field(field);
-                }
-            }
+            let convert = |(at, field): (usize, &str)| {
+                if columns.contains(&at) { with_decimal_point(field) } else { field.to_string() }
+            };
+            let mut converted: StringRecord = row.iter().enumerate().map(convert).collect::<Vec<_>>().into();
             converted.set_position(row.position().cloned());
             *row = converted;
         }

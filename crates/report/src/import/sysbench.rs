@@ -59,7 +59,7 @@ const FIGURES: [(&str, &str, &str); 17] = [
 ];
 
 fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let mut run: Option<Run> = None;
+    let mut run: Option<SysbenchRun> = None;
     for (at, line) in (1..).zip(text.lines().map(str::trim)) {
         if let Some(version) = version_of_first_line(line) {
             if let Some(run) = run.take() {
@@ -67,7 +67,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
             }
             let mut conditions = Conditions::default();
             conditions.set("version", version);
-            run = Some(Run { conditions, ..Run::default() });
+            run = Some(SysbenchRun { conditions, ..SysbenchRun::default() });
         } else if let Some(run) = &mut run {
             run.read_line(line).map_err(|message| Fault::at(at, message))?;
         }
@@ -86,7 +86,7 @@ fn version_of_first_line(line: &str) -> Option<&str> {
 
 /// The run whose lines are being read.
 #[derive(Default)]
-struct Run {
+struct SysbenchRun {
     /// The name of the test: `random r/w test`.
     test: String,
     conditions: Conditions,
@@ -98,20 +98,20 @@ struct Run {
     checkpoints: usize,
 }
 
-impl Run {
+impl SysbenchRun {
     /// Adds the run to the samples. A run without a report counts as failed.
     fn finish(self, into: &mut Collector) {
         let no_report = || self.figures.is_empty().then(|| "it has no report".to_string());
         let failed = self.failed.clone().or_else(no_report);
-        let mut reading = ToolRun { failed, ..ToolRun::new(self.test, &self.conditions) };
+        let mut tool_run = ToolRun { failed, ..ToolRun::new(self.test, &self.conditions) };
         for _ in 0..self.checkpoints {
-            into.leave_out("report", &reading.subject, "a checkpoint before the end (--report-checkpoints)");
+            into.leave_out("report", &tool_run.subject, "a checkpoint before the end (--report-checkpoints)");
         }
         for (metric, unit, value) in self.figures {
             // sysbench prints 0 for operations that the test did not perform, and for times below 0.01 ms.
-            reading.add_figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
+            tool_run.add_figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
         }
-        into.add_run(reading);
+        into.add_run(tool_run);
     }
 
     /// Sets a figure, and replaces that of an earlier report.

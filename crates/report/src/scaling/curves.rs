@@ -5,8 +5,7 @@ use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::observations::left_out;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor, published::Published};
-use fsarena_stats::scaling::{Row, Series, SeriesError};
-use fsarena_stats::scaling::{Scaling, analyse};
+use fsarena_stats::scaling::{Row, Scaling, Series, SeriesError, analyse};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The metrics to try if the user names none: the first that the run has.
@@ -92,7 +91,7 @@ fn no_curve(why: String) -> Error {
 impl Curves {
     /// The curves for the report of a run. `None` if the run does not vary its clients, or if no curve has at least three
     /// numbers of clients.
-    pub fn of_report(record: &RunRecord) -> Option<Curves> {
+    pub fn for_report(record: &RunRecord) -> Option<Curves> {
         if !varies_clients(record) {
             return None;
         }

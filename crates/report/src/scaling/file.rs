@@ -21,7 +21,7 @@ const LATENCY: &str = "latency lat time elapsed duration runtime ns us ms s sec 
 
 /// The curves of a file.
 #[derive(Debug)]
-pub struct Curves {
+pub struct FileCurves {
     /// The curves, ordered by name.
     pub series: Vec<Series>,
     /// The number of failed runs and their reasons, in words; `None` if all runs succeeded.
@@ -35,11 +35,11 @@ pub struct Curves {
 ///
 /// # Errors
 /// The file is not a table with clients and throughput, or is too large. The error names the file and, if known, the line.
-pub fn read(origin: &str, bytes: &[u8]) -> Result<Curves, ImportError> {
+pub fn read(origin: &str, bytes: &[u8]) -> Result<FileCurves, ImportError> {
     parse_curves(bytes).map_err(|fault| ImportError::fault(origin, fault))
 }
 
-fn parse_curves(bytes: &[u8]) -> Result<Curves, Fault> {
+fn parse_curves(bytes: &[u8]) -> Result<FileCurves, Fault> {
     let sheet = Sheet::read(&decode(bytes)?)?;
     check_limit("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
     let columns = Columns::find(&sheet)?;
@@ -71,7 +71,7 @@ fn parse_curves(bytes: &[u8]) -> Result<Curves, Fault> {
         let failed = left_out.map(|list| format!("; left out: {list}"));
         return Err(Fault::whole(format!("no row has a throughput{}", failed.unwrap_or_default())));
     }
-    Ok(Curves { series, left_out })
+    Ok(FileCurves { series, left_out })
 }
 
 /// A number of clients, the round if the file states one, and a throughput.

@@ -1,6 +1,6 @@
 //! The formulas of fitted laws, as text for people.
 
-use crate::number::three;
+use crate::{number::three, words::grouped_digits};
 use fsarena_stats::scaling::laws::Law;
 
 /// The formula of a law with its parameters. N is the number of clients.
@@ -46,14 +46,7 @@ pub(super) fn exponent(value: f64) -> String {
 pub(super) fn count(value: f64) -> String {
     let unit = 10f64.powf((value.abs().max(1.0).log10().floor() - 2.0).max(0.0));
     let digits = ((value / unit).round() * unit).to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) && !digits.contains('.') {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    if digits.contains('.') { digits } else { grouped_digits(&digits) }
 }
 
 #[cfg(test)]

@@ -3,13 +3,14 @@
 use crate::document::{Detail, Document};
 use crate::figures::value_or_dash;
 use crate::report::Report;
-use crate::words::{clipped, either, few, few_of, interval, is_synced_time, is_time, sentence};
+use crate::words::{
+    clipped, either, is_synced_time, is_time, ratio_with_interval, sentence, shorten_list, shorten_list_to,
+};
 use crate::{matrix, number::plural, sections::decision::Decision};
 use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
-use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
-use fsarena_stats::analyse::{BestLevel, best_levels};
+use fsarena_stats::analyse::{Analysis, BestLevel, Overall, TaskAnalysis, best_levels};
 use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
 use std::cmp::Reverse;
 
@@ -46,11 +47,7 @@ pub fn headline_answers(report: &Report, detail: Detail) -> bool {
 fn brief_sentences(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let mut sentences = best_of_each(record, analysis);
     // For two variants, the decision already names the tasks that the choice loses.
-    if !analysis.provisional() && names.len() > 2 {
-        sentences.extend(wins_by_variant(names, analysis));
-        sentences.extend(tasks_without_winner(names, analysis));
-    }
-    sentences.extend(dropped_rounds_sentence(names, analysis));
+    sentences.extend(task_sentences(names, analysis, names.len() > 2));
     sentences.iter().map(|sentence| clipped(sentence)).collect()
 }
 
@@ -85,7 +82,14 @@ pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
         None if analysis.tasks().all(|task| task.excluded.is_none()) => vec![],
         None => vec!["No task is left that may rank the variants.".into()],
     };
-    if !analysis.provisional() {
+    sentences.extend(task_sentences(names, analysis, true));
+    sentences
+}
+
+/// The sentences about single tasks, unless `with_tasks` is false or the figures are provisional, and about dropped rounds.
+fn task_sentences(names: &[&str], analysis: &Analysis, with_tasks: bool) -> Vec<String> {
+    let mut sentences = vec![];
+    if with_tasks && !analysis.provisional() {
         sentences.extend(wins_by_variant(names, analysis));
         sentences.extend(tasks_without_winner(names, analysis));
     }
@@ -140,7 +144,7 @@ fn overall_sentences(
     };
     let ratios = |variants: Vec<usize>| {
         let ratio = |variant: usize| format!("{} {}", names[variant], ratio_to_best(main, variant));
-        few(variants.into_iter().map(ratio).collect())
+        shorten_list(variants.into_iter().map(ratio).collect())
     };
     let mut others: Vec<usize> = main.order.iter().skip(1).copied().collect();
     if provisional {
@@ -180,7 +184,8 @@ fn overall_verdict(
     let (best, was_best) = (names[main.order[0]], was_best(metric));
     if main.winner().is_some() {
         let next = main.order[1];
-        let lead = main.variants[next].ratio.map_or(String::new(), |ratio| interval(ratio.inverse()));
+        let lead =
+            main.variants[next].ratio.map_or(String::new(), |ratio| ratio_with_interval(ratio.inverse()));
         let next = names[next];
         return format!(
             "{tasks}, {best} {was_best}: its {what} is {lead} times that of the next variant, {next}."
@@ -211,7 +216,7 @@ fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Compari
 
 /// The ratio of a variant to the best one, with its interval: `1.12 [1.10–1.14]`.
 fn ratio_to_best(comparison: &Comparison, variant: usize) -> String {
-    comparison.variants[variant].ratio.map_or("no common round".to_string(), interval)
+    comparison.variants[variant].ratio.map_or("no common round".to_string(), ratio_with_interval)
 }
 
 /// For each variant a sentence with the tasks that it won; the variant with the most wins is first.
@@ -349,10 +354,10 @@ fn unranked_values(report: &Report) -> Vec<String> {
                 values.push(format!("{name} {}", value_or_dash(variant.median, first.metric.unit)));
             }
         }
-        let (id, values) = (&task.task.id, few(values).join(", "));
+        let (id, values) = (&task.task.id, shorten_list(values).join(", "));
         sentences.push(format!("{id}, not ranked: {values} (medians of {}).", first.metric.id));
     }
-    few_of(sentences, MAX_VALUES)
+    shorten_list_to(sentences, MAX_VALUES)
 }
 
 /// For each reason a sentence with the figures that are left out of the ranking.
@@ -367,7 +372,7 @@ fn left_out_sentences(report: &Report) -> Vec<String> {
         let figures = figures.iter().filter(|(_, why)| **why == reason);
         let names = figures
             .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
-        let subject = few(names.collect()).join(", ");
+        let subject = shorten_list(names.collect()).join(", ");
         if !subject.is_empty() {
             let why = reason.words();
             sentences.push(format!("{subject} {why}: left out of the ranking, for all variants."));

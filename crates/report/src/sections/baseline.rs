@@ -11,7 +11,7 @@ use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 
 /// The stored figures of one task beside those of this run.
-struct Compared<'a> {
+struct ComparedFigure<'a> {
     stored: &'a StoredFigures,
     /// The median of the stored values.
     then: f64,
@@ -29,7 +29,7 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
         format!("The baseline {}, measured on {} and again", baseline.name, day(&baseline.measured)),
     );
     let compared = compare(report, baseline);
-    let row = |one: &Compared| {
+    let row = |one: &ComparedFigure| {
         let shown = |value: f64| with_unit(value, one.stored.unit);
         let now = one.now.map_or("–".into(), shown);
         let change = one.now.map_or(String::new(), |now| signed(now / one.then - 1.0, &[]));
@@ -37,7 +37,7 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
             format!("{} {}", one.stored.task, one.stored.metric).as_str(),
             shown(one.then).as_str(),
             now.as_str(),
-            Cell::two_lines(change, finding(one, report.margin))
+            Cell::two_lines(change, verdict_words(one, report.margin))
         ]
     };
     let header = ["task and metric", "stored", "again, here", "change"];
@@ -57,7 +57,7 @@ fn may_judge(report: &Report, baseline: &RecalledBaseline) -> bool {
     counts && baseline.changed.is_empty()
 }
 
-/// A sentence about what the stored figures are worth.
+/// A sentence on whether the stored figures are judged, and why.
 fn meaning(report: &Report, baseline: &RecalledBaseline) -> String {
     if may_judge(report, baseline) {
         return format!(
@@ -77,7 +77,7 @@ fn meaning(report: &Report, baseline: &RecalledBaseline) -> String {
 }
 
 /// The stored figures with those of the same variant in this run, without tasks and metrics that the run does not have.
-fn compare<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<Compared<'a>> {
+fn compare<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<ComparedFigure<'a>> {
     let record = &report.record;
     let Some(variant) = record.variant(&baseline.variant) else { return vec![] };
     let judges = may_judge(report, baseline);
@@ -98,13 +98,13 @@ fn compare<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<Compared<
                 grid.rounds.iter().map(|round| of_round(round).map_or(f64::NAN, |one| one.1)).collect();
             judged = Ratio::of(log_ratios(&old, values).d).filter(|_| judges);
         }
-        compared.push(Compared { stored, then, now, judged });
+        compared.push(ComparedFigure { stored, then, now, judged });
     }
     compared
 }
 
 /// The verdict on stored counts; empty if they are not judged.
-fn finding(one: &Compared, margin: f64) -> &'static str {
+fn verdict_words(one: &ComparedFigure, margin: f64) -> &'static str {
     match one.judged {
         None => "",
         Some(ratio) if ratio.provisional => "provisional",
@@ -117,7 +117,7 @@ fn finding(one: &Compared, margin: f64) -> &'static str {
 /// The baseline as JSON; null if the run recalled none.
 pub fn baseline_json(report: &Report) -> Value {
     let Some(baseline) = &report.record.plan.baseline else { return Value::Null };
-    let figure = |one: &Compared| {
+    let figure = |one: &ComparedFigure| {
         json!({
             "task": one.stored.task,
             "metric": one.stored.metric,
@@ -125,7 +125,7 @@ pub fn baseline_json(report: &Report) -> Value {
             "stored_median": one.then,
             "median": one.now,
             "ratio": one.judged.map(|ratio| json!({"value": ratio.value, "low": ratio.low, "high": ratio.high})),
-            "finding": if one.judged.is_some() { Some(finding(one, report.margin)) } else { None },
+            "finding": if one.judged.is_some() { Some(verdict_words(one, report.margin)) } else { None },
         })
     };
     json!({

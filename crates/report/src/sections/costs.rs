@@ -1,31 +1,31 @@
 //! Levels that were varied one at a time: the difference of each to the plain variant.
 
-use crate::difference::RatioVerdict;
 use crate::document::{Cell, Detail, Document, Source, Table, row_with_source};
 use crate::pair::{PairRow, rows_of_metric};
+use crate::ratio_verdict::RatioVerdict;
 use crate::report::Report;
 use crate::sections::pair::difference_lines;
-use crate::words::few;
+use crate::words::shorten_list;
 use fsarena_core::matrix::plain_variants;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
 /// A variant compared with its plain variant, by one metric over all tasks.
-struct Cost {
+struct LevelCost {
     variant: usize,
     plain: usize,
     row: PairRow,
 }
 
 /// Every variant that differs in one level from a plain variant, by each of these metrics, metric by metric.
-fn costs(report: &Report) -> Vec<Cost> {
+fn costs(report: &Report) -> Vec<LevelCost> {
     let record = &report.record;
     let plain = plain_variants(&record.plan, &record.variants);
     let mut costs = vec![];
     for analysis in &report.analyses {
         for (variant, plain) in plain.iter().enumerate().filter_map(|(at, plain)| Some((at, (*plain)?))) {
             let rows = rows_of_metric(record, (plain, variant), &analysis.metric.id, report.margin);
-            costs.extend(rows.into_iter().find(|row| row.whole).map(|row| Cost { variant, plain, row }));
+            costs.extend(rows.into_iter().find(|row| row.whole).map(|row| LevelCost { variant, plain, row }));
         }
     }
     costs
@@ -39,15 +39,15 @@ pub fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
     references.sort_unstable();
     references.dedup();
     let are = if references.len() == 1 { "is the reference" } else { "are the references" };
-    let names =
-        few(references.into_iter().map(|plain| report.record.name(plain).into()).collect()).join(", ");
+    let names = shorten_list(references.into_iter().map(|plain| report.record.name(plain).into()).collect())
+        .join(", ");
     document.heading(3, format!("Compared with the plain variant, one level at a time ({names} {are})"));
     if detail < Detail::Full {
         let by_first = costs.iter().filter(|cost| cost.row.metric.id == first);
         return document.list(by_first.map(|cost| cost_sentence(report, cost)).collect());
     }
     let header = ["variant", "reference", "metric", "difference", "finding"];
-    let cells = |cost: &Cost| {
+    let cells = |cost: &LevelCost| {
         let (difference, interval) = difference_lines(&cost.row, report.margin);
         let cells = vec![
             report.record.name(cost.variant).into(),
@@ -56,7 +56,7 @@ pub fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
             Cell::two_lines(difference, format!("{interval}{}", cost.row.left_out())),
             verdict_words(&cost.row, report.margin).into(),
         ];
-        row_with_source(Source::of(None, [cost.variant, cost.plain]), cells)
+        row_with_source(Source::new(None, [cost.variant, cost.plain]), cells)
     };
     document.table(Table::figures(header).with(costs.iter().map(cells)));
     document.text(
@@ -65,17 +65,17 @@ pub fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
     );
 }
 
-fn cost_sentence(report: &Report, cost: &Cost) -> String {
+fn cost_sentence(report: &Report, cost: &LevelCost) -> String {
     let (value, interval) = difference_lines(&cost.row, report.margin);
     let interval = if cost.row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
     let (variant, plain) = (report.record.name(cost.variant), report.record.name(cost.plain));
-    let (metric, finding) = (&cost.row.metric.id, verdict_words(&cost.row, report.margin));
-    format!("{variant}: {metric} {value}{interval} compared with {plain} ({finding}){}.", cost.row.left_out())
+    let (metric, verdict) = (&cost.row.metric.id, verdict_words(&cost.row, report.margin));
+    format!("{variant}: {metric} {value}{interval} compared with {plain} ({verdict}){}.", cost.row.left_out())
 }
 
 /// The verdict on a cost in words: `costs more`, `equivalent within 1%`.
 fn verdict_words(row: &PairRow, margin: f64) -> String {
-    match row.finding {
+    match row.verdict {
         RatioVerdict::Different => row.effect_words().into(),
         RatioVerdict::Provisional => "provisional, fewer than 8 rounds".into(),
         other => other.words(Some(row.ratio), row.metric.direction, margin),
@@ -87,7 +87,7 @@ pub fn costs_json(report: &Report) -> Value {
     if report.record.plan.vary.is_empty() {
         return Value::Null;
     }
-    let one = |cost: &Cost| {
+    let one = |cost: &LevelCost| {
         json!({
             "variant": report.record.name(cost.variant),
             "reference": report.record.name(cost.plain),
@@ -95,7 +95,7 @@ pub fn costs_json(report: &Report) -> Value {
             "ratio": cost.row.ratio,
             "mean_ratio": cost.row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND)
                 .as_ref().map(crate::figures::mean_ratio_json),
-            "finding": cost.row.finding,
+            "finding": cost.row.verdict,
         })
     };
     costs(report).iter().map(one).collect()

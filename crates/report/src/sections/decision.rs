@@ -6,7 +6,7 @@ mod headline;
 use crate::document::{Detail, Document};
 use crate::number::{beside, percent, plural};
 use crate::report::{Current, Report};
-use crate::words::{either, few, is_synced_time, is_time, rounds_needed, sentence};
+use crate::words::{either, is_synced_time, is_time, rounds_needed, sentence, shorten_list};
 use fsarena_core::event::SpentOn;
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::MetricSpec;
@@ -60,10 +60,7 @@ pub struct Decision<'a> {
 impl Decision<'_> {
     /// Decides which variant to use. `None` if the run cannot compare its variants, or the metric has no better direction.
     pub fn new(report: &Report) -> Option<Decision<'_>> {
-        let analysis = report.analyses.first()?;
-        if analysis.metric.direction == Direction::Neutral {
-            return None;
-        }
+        let analysis = report.ranked_analysis()?;
         let overall = analysis.overall.as_ref()?;
         let main = overall.main();
         let mut order = main.comparison.order.clone();
@@ -142,7 +139,9 @@ impl Decision<'_> {
         let (metric, main) = (&self.analysis.metric, self.overall.main());
         let mut sentences = vec![];
         for (variant, weakened) in self.cheaper_variants() {
-            let Some(cost) = cost(metric, &main.values[variant], &main.values[self.lead]) else { continue };
+            let Some(cost) = cost_ratio(metric, &main.values[variant], &main.values[self.lead]) else {
+                continue;
+            };
             let sure = if main.comparison.separated[self.lead][variant] { "" } else { " (inconclusive)" };
             let (by, is) = (percent(gain(metric, cost.value.ln())), better(metric));
             let (name, over, weakened) = (self.name(variant), self.measure(), weakened.join("; "));
@@ -163,7 +162,7 @@ impl Decision<'_> {
             return Some(format!("{name} is the current variant: stay on it."));
         }
         let values = &self.overall.main().values;
-        let cost = cost(&self.analysis.metric, &values[self.lead], &values[current])?;
+        let cost = cost_ratio(&self.analysis.metric, &values[self.lead], &values[current])?;
         let [value, low, high] =
             [cost.value, cost.low, cost.high].map(|ratio| beside(100.0 * (ratio - 1.0), &[0.0]));
         Some(format!("Staying on {name} costs {value}% [{low}, {high}]."))
@@ -182,15 +181,11 @@ impl Decision<'_> {
         }
         let last = last_rounds.iter().copied().max().flatten();
         let regrets = &self.overall.main().regrets;
-        let mut stopped = vec![];
-        for (variant, rounds) in last_rounds.into_iter().enumerate() {
-            if let Some(rounds) =
-                rounds.filter(|rounds| Some(*rounds) < last && regrets.is_dominated(variant))
-            {
-                stopped.push((variant, rounds));
-            }
-        }
-        stopped
+        let is_stopped =
+            |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.is_dominated(*variant);
+        let measured =
+            last_rounds.iter().enumerate().filter_map(|(variant, rounds)| Some((variant, (*rounds)?)));
+        measured.filter(is_stopped).collect()
     }
 
     /// The variants that fsarena stopped measuring: `fsarena stopped measuring variants that are not the best (95% confidence):
@@ -245,7 +240,7 @@ impl Decision<'_> {
         }
         let (name, count) = (self.name(choice), lost.len());
         let tasks = plural(self.analysis.tasks().count(), "task");
-        Some(format!("{name} loses {count} of {tasks}: {}.", few(lost).join(", ")))
+        Some(format!("{name} loses {count} of {tasks}: {}.", shorten_list(lost).join(", ")))
     }
 
     /// How to settle an open question: the number of further rounds and their time, and on a noisy machine other remedies.
@@ -263,14 +258,8 @@ impl Decision<'_> {
 
     /// The remedies for a spread of the log ratio within rounds: `To settle it: 48 rounds, about 20 min more; …`.
     fn remedies(&self, spread: Option<f64>) -> String {
-        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_name());
-        let rounds = match spread.map(|sigma| rounds_for(sigma, MOST_REGRET)) {
-            Some(Some(rounds)) if rounds > so_far => {
-                format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far))
-            }
-            Some(None) => format!("{} {unit}s with this noise", rounds_needed(None)),
-            _ => format!("more {unit}s"),
-        };
+        let more = || format!("more {}s", self.analysis.grid.column_name());
+        let rounds = spread.and_then(|spread| self.rounds_to_find(MOST_REGRET, spread)).unwrap_or_else(more);
         let backing = &self.report.record.plan.device.backing;
         let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
         let exact = if is_exact || !is_time(&self.analysis.metric) {
@@ -281,25 +270,30 @@ impl Decision<'_> {
         format!("To settle it: {rounds}; a quieter machine ({TROUBLESHOOTING}){exact}.")
     }
 
+    /// The number of rounds that finds a difference, a fraction, with this spread: `48 rounds, about 20 min more`. `None` if
+    /// the run already has them.
+    fn rounds_to_find(&self, difference: f64, spread: f64) -> Option<String> {
+        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_name());
+        match rounds_for(spread, difference) {
+            None => Some(format!("{} {unit}s with this noise", rounds_needed(None))),
+            Some(rounds) if rounds <= so_far => None,
+            Some(rounds) => {
+                Some(format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far)))
+            }
+        }
+    }
+
     /// The number of rounds that would show a difference between the choice and the variants that do not differ from it
-    /// significantly. `None` if there are none, or the run already has that number of rounds.
+    /// significantly. `None` if there are none. Also `None` if the run already has that number of rounds, because then the
+    /// difference is probably smaller than the margin.
     fn rounds_to_separate_others(&self) -> Option<String> {
         let separated = &self.overall.main().comparison.separated;
         let choices = self.choices();
-        let open = |variant: &usize| !choices.contains(variant) && !separated[self.lead][*variant];
-        let open: Vec<usize> = self.candidates.iter().copied().filter(open).collect();
-        let sigma = self.spread(self.lead, &open)?;
-        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_name());
+        let mut open = self.candidates.clone();
+        open.retain(|variant| !choices.contains(variant) && !separated[self.lead][*variant]);
+        let needed = self.rounds_to_find(self.report.margin, self.spread(self.lead, &open)?)?;
         let names = self.names(&open);
-        let needed = match rounds_for(sigma, self.report.margin) {
-            None => format!("{} {unit}s", rounds_needed(None)),
-            // The run already has enough rounds to find the margin, so the difference is probably smaller.
-            Some(rounds) if rounds <= so_far => return None,
-            Some(rounds) => {
-                format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far))
-            }
-        };
-        let others = if names.len() > 6 { few(names).join(", ") } else { either(&names) };
+        let others = if names.len() > 6 { shorten_list(names).join(", ") } else { either(&names) };
         let (name, margin) = (self.name(self.lead), percent(self.report.margin));
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }
@@ -327,7 +321,9 @@ impl Decision<'_> {
         let cheaper = self.cheaper_variants().into_iter();
         let cheaper = cheaper.map(|(at, words)| json!({ "variant": self.name(at), "gives_up": words }));
         let left = self.stopped_variants().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
-        let largest = |of: &Regrets| choices.iter().filter_map(|one| of.of(*one)).reduce(f64::max);
+        let largest =
+            |regrets: &Regrets| choices.iter().filter_map(|choice| regrets.of(*choice)).reduce(f64::max);
+        let geometric_regret = largest(&self.geometric_regrets).filter(|_| self.has_geometric_mean());
         json!({
             "answer": self.answer.id(),
             "choose": choices.first().map(|choice| self.name(*choice)),
@@ -338,7 +334,7 @@ impl Decision<'_> {
             "costs": self.costs_json(),
             "other_metrics": self.other_metrics_json(),
             "regret": largest(regrets).map(f64::exp_m1),
-            "regret_by_geometric_mean": self.has_geometric_mean().then(|| largest(&self.geometric_regrets)).flatten().map(f64::exp_m1),
+            "regret_by_geometric_mean": geometric_regret.map(f64::exp_m1),
             "cheaper_but_less_safe": cheaper.collect::<Vec<_>>(),
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
@@ -393,7 +389,7 @@ fn only_safe_variant(choice: usize, regrets: &Regrets) -> Answer {
 }
 
 /// The cost of `b` divided by the cost of `a`, within rounds. For a metric where higher is better, the cost is its inverse.
-fn cost(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
+fn cost_ratio(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
     let (a, b) = if metric.direction == Direction::Higher { (b, a) } else { (a, b) };
     Ratio::of(log_ratios(a, b).d)
 }

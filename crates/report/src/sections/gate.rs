@@ -63,23 +63,23 @@ fn summary(outcome: Outcome, claims: &[&Judged]) -> String {
 /// A line about one claim: `total.elapsed passed: +0.12%, at most +0.31%; margin 0.5%`.
 fn claim_sentence(judged: &Judged, margin: f64) -> String {
     let (name, word) = (&judged.claim.subject, outcome_word(judged.outcome()));
-    let allowed = allowed(judged, margin);
+    let margin_of_claim = margin_of_claim(judged, margin);
     let found = match (&judged.verdict, &judged.missing) {
         (Some(verdict), _) => format!("{}, {}", bound_words(verdict), plural(verdict.rounds, "round")),
         (None, missing) => missing.clone().unwrap_or_default(),
     };
     let needed = match (judged.open(), spread(&judged.d)) {
-        (true, Some(spread)) => match rounds_to_pass(spread, allowed) {
+        (true, Some(spread)) => match rounds_to_pass(spread, margin_of_claim) {
             Some(rounds) => format!("; with this spread, an equal candidate passes in about {rounds} rounds"),
             None => "; with this spread, 400 rounds do not suffice".into(),
         },
         _ => String::new(),
     };
-    format!("{name} {word}: {found}; margin {}{needed}", percent(allowed))
+    format!("{name} {word}: {found}; margin {}{needed}", percent(margin_of_claim))
 }
 
 /// The margin of a claim as a fraction: its own, or that of the run.
-fn allowed(judged: &Judged, margin: f64) -> f64 {
+fn margin_of_claim(judged: &Judged, margin: f64) -> f64 {
     match &judged.claim.relation {
         Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
         Relation::Extreme(_) => margin,
@@ -124,7 +124,7 @@ pub fn gate_json(report: &Report) -> Value {
         let ratio = |bound: fn(GateBounds) -> Option<f64>| bounds.and_then(bound).map(|bound| 1.0 + bound);
         json!({
             "quantity": judged.claim.subject.to_string(),
-            "margin_percent": 100.0 * allowed(judged, report.margin),
+            "margin_percent": 100.0 * margin_of_claim(judged, report.margin),
             "outcome": outcome_word(judged.outcome()),
             "exit": verdict::exit_code(&[judged.outcome()]).code(),
             "effect_ratio": judged.verdict.map(|verdict| 1.0 + verdict.effect),

@@ -18,7 +18,7 @@ pub fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
         document.heading(3, format!("How {} grows with {setting}", run.quantity()));
         let mut table = run.table();
         for (row, curve) in table.rows.iter_mut().zip(&run.curves) {
-            *row = row_with_source(Source::of(None, [curve.variant]), std::mem::take(row));
+            *row = row_with_source(Source::new(None, [curve.variant]), std::mem::take(row));
         }
         document.table(table);
         if let Some(words) = run.left_out().filter(|_| detail >= Detail::Full) {

@@ -3,12 +3,10 @@
 use crate::advice::MERGE;
 use crate::document::{Cell, Detail, Document, Part, Table, row};
 use crate::number::{percent, plural, with_unit};
-use crate::report::{Report, images};
-use crate::words::{few, listed};
-use fsarena_core::event::SpentOn;
-use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY, OF_MOUNT};
-use fsarena_core::factor::age;
-use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS};
+use crate::report::{Report, image_storage};
+use crate::words::{listed, shorten_list};
+use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY, OF_MOUNT, SpentOn};
+use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS, age};
 use fsarena_core::host::{self, Host, Storage};
 use fsarena_core::observations::{Grid, Images};
 use fsarena_core::record::RunRecord;
@@ -36,6 +34,21 @@ pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     if let Some(warning) = confounding_warning(record) {
         document.warning(warning);
     }
+    let facts = facts(report, full);
+    if let Some(shard) = plan.stop.shard {
+        let of = plan.stop.rounds;
+        document.warning(format!("SHARD {shard}: a part of {of} rounds. Merge all shards first: {MERGE}"));
+    }
+    if !record.status.complete {
+        document.warning(format!("NOT COMPLETE: {}", record.status.why));
+    }
+    document.parts.push(Part::Facts(facts));
+}
+
+/// The facts of a run: rounds, scale, seed and storage; with `full` also its id, its machines, and the differences that they
+/// can detect.
+fn facts(report: &Report, full: bool) -> Vec<String> {
+    let (record, plan) = (&report.record, &report.record.plan);
     let grid = report.analyses.first().map(|analysis| &analysis.grid);
     let rounds = grid.map_or(0, |grid| grid.by_round().rounds.len());
     let planned = format!(" of {} planned", plan.stop.rounds_here());
@@ -59,17 +72,10 @@ pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
         facts.extend((more > 0).then(|| format!("and {}", plural(more, "more machine"))));
         facts.extend(report.resolution.clone());
     }
-    if let Some(shard) = plan.stop.shard {
-        let of = plan.stop.rounds;
-        document.warning(format!("SHARD {shard}: a part of {of} rounds. Merge all shards first: {MERGE}"));
-    }
-    if !record.status.complete {
-        document.warning(format!("NOT COMPLETE: {}", record.status.why));
-    }
-    document.parts.push(Part::Facts(facts));
+    facts
 }
 
-/// The aged images of a run, and what that means for its figures.
+/// The aged images of a run, and how they affect its figures.
 fn describe_images(images: &Images) -> String {
     let rounds = match images.passes {
         1 => "one round".to_string(),
@@ -97,13 +103,13 @@ fn confounding_warning(record: &RunRecord) -> Option<String> {
     let first = names.first().and_then(mount);
     Some(if first.is_some() && names.iter().all(|name| mount(name) == first) {
         format!(
-            "These directories lie on one filesystem, so what differs between them is not the filesystem: {}.",
+            "These directories lie on one filesystem, so their differences are not those of filesystems: {}.",
             described.join("; ")
         )
     } else {
         format!(
             "These directories are used as they are: they differ in age, fullness and fragmentation besides their \
-             filesystems, and the figures cannot tell which of these matters: {}.",
+             filesystems, and the figures do not show which of these matters: {}.",
             described.join("; ")
         )
     })
@@ -141,7 +147,7 @@ fn memory_size(size: &str) -> String {
 
 /// The backing storage: `loop images in /data on vda (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
 pub fn describe_storage(record: &RunRecord) -> String {
-    match (&record.plan.device.backing, images(record)) {
+    match (&record.plan.device.backing, image_storage(record)) {
         (Backing::Loop { .. }, Some(images)) => format!("loop images in {images}"),
         (Backing::Loop { path: None }, None) => "loop images".into(),
         (Backing::Loop { path: Some(path) }, None) => format!("loop images in {}", path.display()),
@@ -309,7 +315,7 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let mut untested = vec![];
     let not_compared: Vec<String> = record.not_compared().iter().map(ToString::to_string).collect();
     if !not_compared.is_empty() {
-        untested.push(format!("{}, which the budget did not hold", few(not_compared).join(", ")));
+        untested.push(format!("{}, which the budget did not hold", shorten_list(not_compared).join(", ")));
     }
     if ![OPTIONS, MKFS, MOUNT].into_iter().any(|factor| record.varies(factor)) {
         untested.push("other mkfs and mount options".to_string());

@@ -23,10 +23,10 @@ struct HostRounds<'a> {
 }
 
 impl HostRounds<'_> {
-    /// The ratio from the log ratios `d` of the rounds on those hosts for which `keep` is true.
-    fn ratio(&self, d: &[f64], keep: impl Fn(usize) -> bool) -> Option<Ratio> {
-        let kept = d.iter().zip(&self.host).filter(|(d, host)| !d.is_nan() && keep(**host));
-        Ratio::of(kept.map(|(d, _)| *d).collect())
+    /// The ratio of a pair of variants in the rounds on those hosts for which `keep` is true.
+    fn ratio(&self, log_ratios: &[f64], keep: impl Fn(usize) -> bool) -> Option<Ratio> {
+        let kept = log_ratios.iter().zip(&self.host).filter(|(log, host)| !log.is_nan() && keep(**host));
+        Ratio::of(kept.map(|(log, _)| *log).collect())
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::document::{Detail, Document};
 use crate::number::{percent, with_unit};
 use crate::report::Report;
-use crate::words::few_of;
+use crate::words::shorten_list_to;
 use fsarena_core::observations::Grid;
 use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
@@ -23,7 +23,7 @@ const CPU_BOUND: f64 = 0.9;
 pub fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
     if report.record.plan.prints() {
         let lints = lints(&report.record);
-        document.list(if detail < Detail::Full { few_of(lints, 4) } else { lints });
+        document.list(if detail < Detail::Full { shorten_list_to(lints, 4) } else { lints });
     }
 }
 

@@ -5,7 +5,7 @@ use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_sourc
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_lines, percent, plural};
 use crate::report::Report;
-use crate::{difference::RatioVerdict, pair::PairRow, scaling::curves::Curves, words::rounds_needed};
+use crate::{pair::PairRow, ratio_verdict::RatioVerdict, scaling::curves::Curves, words::rounds_needed};
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let rows = report.pair();
     let [a, b] = report.record.variants.as_slice() else { return };
     // If the number of clients varies, a brief report shows the scaling of the two variants instead.
-    if rows.is_empty() || (detail < Detail::Full && Curves::of_report(&report.record).is_some()) {
+    if rows.is_empty() || (detail < Detail::Full && Curves::for_report(&report.record).is_some()) {
         return;
     }
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
@@ -39,7 +39,7 @@ pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let cells = |(at, row): (usize, &PairRow)| {
         // The source of the figures: both variants, B first, in the task of the row or in all tasks.
         let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
-        row_with_source(Source::of(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
+        row_with_source(Source::new(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
     };
     document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
     let intervals = if rows.iter().any(|row| row.ratio.provisional) {
@@ -61,7 +61,7 @@ fn row_sentence(row: &PairRow, margin: f64) -> String {
     let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
     let difference = format!("{value}{interval}{}", row.left_out());
     let (effect, margin) = (row.effect_words(), percent(margin));
-    let finding = match row.finding {
+    let verdict = match row.verdict {
         RatioVerdict::Different => format!("B {effect}: {difference}"),
         RatioVerdict::Negligible => {
             format!("B {effect}, but by less than the margin of {margin}: {difference}")
@@ -76,7 +76,7 @@ fn row_sentence(row: &PairRow, margin: f64) -> String {
     // With fewer rounds the mean has no interval, and only the table shows it.
     let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);
     let mean = mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", describe_mean_ratio(&ratio)));
-    format!("By {} in a typical round: {finding}.{mean}", row.metric.id)
+    format!("By {} in a typical round: {verdict}.{mean}", row.metric.id)
 }
 
 /// A sentence with the least noisy metric: `Least noisy: system of cp: 12 rounds.`
@@ -91,8 +91,9 @@ fn least_noisy(rows: &[PairRow]) -> Option<usize> {
     if rows.len() < 2 {
         return None;
     }
-    let spreads = rows.iter().enumerate().filter_map(|(at, row)| Some((row.sigma.filter(|s| *s > 0.0)?, at)));
-    spreads.min_by(|x, y| x.0.total_cmp(&y.0)).map(|(_, at)| at)
+    let spread = |(at, row): (usize, &PairRow)| Some((row.sigma.filter(|sigma| *sigma > 0.0)?, at));
+    let spreads = rows.iter().enumerate().filter_map(spread);
+    spreads.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
 }
 
 /// The cells of a row of the table; `cheapest` highlights its spread.
@@ -103,7 +104,7 @@ fn row_cells(row: &PairRow, margin: f64, cheapest: bool) -> Vec<Cell> {
     row![
         format!("{} {}", row.task, row.metric.id),
         Cell::two_lines(difference, format!("{interval}{}", row.left_out())),
-        row.finding.words(Some(row.ratio), row.metric.direction, margin),
+        row.verdict.words(Some(row.ratio), row.metric.direction, margin),
         row.mean_ratio.map_or("–".into(), |ratio| mean_ratio_cell(&ratio)),
         sigma,
         rounds,
@@ -119,7 +120,7 @@ pub fn pair_json(report: &Report) -> Value {
             "metric": row.metric.id,
             "ratio_b_to_a": row.ratio,
             "mean_ratio_b_to_a": row.mean_ratio.as_ref().map(mean_ratio_json),
-            "verdict": row.finding,
+            "verdict": row.verdict,
             "sigma_of_log_ratio": row.sigma,
             "rounds_for_margin": row.rounds,
         })

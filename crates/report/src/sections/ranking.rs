@@ -3,7 +3,7 @@
 use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_source};
 use crate::number::{percent, plural, three};
 use crate::report::Report;
-use crate::words::{interval, rounds_needed};
+use crate::words::{ratio_with_interval, rounds_needed};
 use crate::{chart_context::ChartContext, charts::differences::paired_differences};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ranking::{Ranked, Ranking};
@@ -37,7 +37,7 @@ fn variant_row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell>
     let range = |(low, high): (f64, f64)| format!("{}–{}", three(low), three(high));
     let cells = row![
         report.record.name(ranked.variant),
-        result.ratio.map_or("1.00".to_string(), interval),
+        result.ratio.map_or("1.00".to_string(), ratio_with_interval),
         letters,
         ranks,
         ranked.without_one.map_or("–".to_string(), range),
@@ -45,7 +45,7 @@ fn variant_row(report: &Report, ranking: &Ranking, ranked: &Ranked) -> Vec<Cell>
     ];
     // Each row compares a variant with the best, so its figures come from both.
     let both = std::iter::once(ranked.variant).chain(ranking.comparison.best());
-    row_with_source(Source::of(None, both), cells)
+    row_with_source(Source::new(None, both), cells)
 }
 
 /// Explains the columns of the ranking.
@@ -97,7 +97,7 @@ pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
     let margin = percent(report.margin);
     let mut open = vec![];
     for series in paired_differences(&ChartContext::new(report)) {
-        if let Some(ratio) = Ratio::of(series.d.clone()).filter(|ratio| !ratio.separated()) {
+        if let Some(ratio) = Ratio::of(series.log_ratios.clone()).filter(|ratio| !ratio.separated()) {
             open.push((ratio, series));
         }
     }
@@ -110,10 +110,10 @@ pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
         "so far, 95% interval"
     };
     let rows = open.into_iter().map(|(ratio, series)| {
-        let sigma = spread(&series.d).filter(|sigma| *sigma > 0.0);
+        let sigma = spread(&series.log_ratios).filter(|sigma| *sigma > 0.0);
         let needed = |sigma| rounds_needed(rounds_for(sigma, report.margin));
         let rounds = sigma.map_or("requires 3 rounds".to_string(), needed);
-        let cells = row![series.label, interval(ratio), sigma.map_or("–".into(), percent), rounds];
+        let cells = row![series.label, ratio_with_interval(ratio), sigma.map_or("–".into(), percent), rounds];
         row_with_source(series.source, cells)
     });
     document.heading(3, "Rounds needed for the rest");

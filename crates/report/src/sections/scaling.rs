@@ -8,12 +8,12 @@ use crate::scaling::{method_paragraph, misfit_sentence, overview};
 
 /// Adds a table with a row for each curve; nothing if the number of clients does not vary.
 pub fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
-    let Some(run) = Curves::of_report(&report.record) else { return };
+    let Some(run) = Curves::for_report(&report.record) else { return };
     let curves = run.analyse(report.record.plan.seed);
     document.heading(3, format!("How {} scales with clients", run.metric.id));
     let mut table = overview(curves.iter().map(|(_, one)| one));
     for (row, (variant, _)) in table.rows.iter_mut().zip(&curves) {
-        *row = row_with_source(Source::of(None, [*variant]), std::mem::take(row));
+        *row = row_with_source(Source::new(None, [*variant]), std::mem::take(row));
     }
     if detail < Detail::Full {
         // Drop the column of the laws, which takes much room.

@@ -4,7 +4,7 @@
 use crate::document::{Detail, Document};
 use crate::number::{plural, with_unit};
 use crate::report::Report;
-use crate::words::{few_of, label, listed};
+use crate::words::{listed, shorten_list_to, task_label};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::modes::{AssociatedReading, Modes};
@@ -32,13 +32,13 @@ pub fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail)
     let sentences: Vec<String> =
         found.iter().filter_map(|place| slow_sentence(report, analysis, place)).collect();
     if detail < Detail::Full {
-        return document.list(few_of(sentences, MAX_BRIEF_SENTENCES));
+        return document.list(shorten_list_to(sentences, MAX_BRIEF_SENTENCES));
     }
     if sentences.is_empty() {
         return;
     }
     document.heading(3, "Slow rounds");
-    document.list(few_of(sentences, MAX_SENTENCES));
+    document.list(shorten_list_to(sentences, MAX_SENTENCES));
     document.text(format!(
         "A round counts as slow where a variant needs more than {SLOW} times its own median. Typical ratios hardly change with \
          slow rounds; the ratio of mean cost counts them. Which variant stalls significantly more often is tested once, over \
@@ -127,7 +127,7 @@ fn slow_sentence(report: &Report, analysis: &Analysis, place: &SlowPlace) -> Opt
     }
     let scope = match place.task {
         None => "Over all tasks".to_string(),
-        Some(task) => format!("In {}", label(&record.tasks[task])),
+        Some(task) => format!("In {}", task_label(&record.tasks[task])),
     };
     let significant: Vec<String> =
         stalling_variants(report, analysis, place).into_iter().map(|at| name(at).to_string()).collect();
@@ -215,10 +215,10 @@ const MAX_MODES: usize = 12;
 pub fn add_modes(document: &mut Document, report: &Report, detail: Detail) {
     let sentences: Vec<String> = report.modes().iter().map(|modes| mode_sentence(report, modes)).collect();
     if detail < Detail::Full {
-        document.list(few_of(sentences, 2));
+        document.list(shorten_list_to(sentences, 2));
     } else if !sentences.is_empty() {
         document.heading(3, "Two speeds");
-        document.list(few_of(sentences, MAX_MODES));
+        document.list(shorten_list_to(sentences, MAX_MODES));
         document.text(
             "Here the values of a variant fall into two clusters, more clearly than those of 95% of runs under any of six \
              simulated noises. What is called associated may be cause or effect.",
@@ -236,7 +236,7 @@ fn mode_sentence(report: &Report, modes: &Modes) -> String {
         "{} has two {} at {}: {lower} in {}, {higher} in {in_higher}.",
         report.record.name(modes.variant),
         if high == "slow" { "speeds" } else { "levels" },
-        label(&report.record.tasks[modes.task]),
+        task_label(&report.record.tasks[modes.task]),
         plural(in_lower, "round"),
     );
     if let Some(later) = modes.why.later_is_higher {

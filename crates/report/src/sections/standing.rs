@@ -4,7 +4,7 @@ use super::tasks::ratio_row;
 use crate::document::{Cell, Detail, Document, Table, labelled_row};
 use crate::figures::{fewest_rounds, has_mean_interval, mean_cost_caveat, mean_cost_row, typical_cell};
 use crate::report::Report;
-use crate::{chart_context::ChartContext, charts::standing, number::plural, words::label as task_label};
+use crate::{chart_context::ChartContext, charts::standing, number::plural, words::task_label};
 use fsarena_core::sample::Direction;
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 

@@ -2,7 +2,7 @@
 
 use crate::document::{Cell, Detail, Document, Source, Table, labelled_row, row_with_source};
 use crate::report::Report;
-use crate::{number::with_unit, words::label};
+use crate::{number::with_unit, words::task_label};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
 
@@ -26,12 +26,12 @@ pub fn add_tails(document: &mut Document, report: &Report, _: Detail) {
     let header =
         ["task and variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]);
     let rows = all.iter().take(MAX_ROWS).map(|((task, variant), latencies)| {
-        let name = format!("{}: {}", label(&report.record.tasks[*task]), report.record.name(*variant));
+        let name = format!("{}: {}", task_label(&report.record.tasks[*task]), report.record.name(*variant));
         let longest = latencies.quantile(1.0).map_or(String::new(), time_words);
         let quantiles = SHARES.iter().map(|(share, ..)| quantile(latencies, *share));
         let figures = std::iter::once(latencies.count().to_string()).chain(quantiles).chain([longest]);
         let row = labelled_row(name, figures.map(Cell::from));
-        row_with_source(Source::of(Some(*task), [*variant]), row)
+        row_with_source(Source::new(Some(*task), [*variant]), row)
     });
     document.heading(3, "Latency of all rounds together");
     let rest = match all.len().saturating_sub(MAX_ROWS) {

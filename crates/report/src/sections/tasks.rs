@@ -7,7 +7,7 @@ use crate::figures::{
 };
 use crate::matrix::{self, ALIKE};
 use crate::report::Report;
-use crate::words::label;
+use crate::words::task_label;
 use crate::{advice, number, number::plural};
 use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
 use fsarena_core::sample::{Fold, Unit};
@@ -42,7 +42,7 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
         return matrix::add_medians(document, &report.record, analysis);
     }
     let task_row = |task: &TaskAnalysis| {
-        ratio_row(label(&task.task), &task.comparison, unit, record.task(&task.task.id))
+        ratio_row(task_label(&task.task), &task.comparison, unit, record.task(&task.task.id))
     };
     let mut rows: Vec<Vec<Cell>> = analysis.tasks().map(task_row).collect();
     if let Some(overall) = &analysis.overall {
@@ -78,7 +78,7 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
         analysis.tasks.iter().filter_map(|task| Some((&task.task, record.task(&task.task.id)?))).collect();
     let mut rows = parallel(tasks.len(), |row| {
         let (task, at) = tasks[row as usize];
-        labelled_row(label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
+        labelled_row(task_label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
     });
     if let Some(overall) = &analysis.overall
         && let Some(total) = &overall.total
@@ -103,7 +103,7 @@ pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Optio
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());
         ratio_cell_of(comparison, variant, unit)
-            .with_source(Source::of(task, std::iter::once(variant).chain(best)))
+            .with_source(Source::new(task, std::iter::once(variant).chain(best)))
     };
     labelled_row(title, (0..comparison.variants.len()).map(figure))
 }
@@ -139,7 +139,7 @@ fn space_row(record: &RunRecord, metric: &str, title: &str) -> Option<Vec<Cell>>
     let number = record.task(&task.task.id);
     let figure = |(variant, result): (usize, &VariantResult)| {
         let cell = Cell::from(value_or_dash(result.median, analysis.metric.unit));
-        cell.with_source(Source::of(number, [variant])).strong_if(task.comparison.best() == Some(variant))
+        cell.with_source(Source::new(number, [variant])).strong_if(task.comparison.best() == Some(variant))
     };
     let figures = task.comparison.variants.iter().enumerate().map(figure);
     Some(labelled_row(title, figures))

@@ -3,8 +3,9 @@
 use crate::document::{Detail, Document};
 use crate::number::{percent, plural};
 use crate::report::Report;
-use crate::words::few_of;
+use crate::words::shorten_list_to;
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
+use fsarena_core::names::distinct;
 use fsarena_core::observations::{Grid, never_steady};
 use fsarena_core::record::RunRecord;
 use fsarena_core::setting_text::setting;
@@ -31,7 +32,7 @@ pub fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
     }
     let mut items: Vec<Vec<String>> = groups.into_iter().map(|(_, items)| items).collect();
     // These are remarks, so they are in no group above. The full report has them in its section with remarks.
-    items.push(notes_where(record, Note::asks_the_user));
+    items.push(notes_where(record, Note::is_advice));
     document.titled_list("Warnings", first_of_each(items));
 }
 
@@ -90,7 +91,7 @@ fn unsteady_loads(record: &RunRecord) -> Option<String> {
     let names = cells
         .iter()
         .map(|(task, variant)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
-    let names = few_of(names.collect(), 3).join(", ");
+    let names = shorten_list_to(names.collect(), 3).join(", ");
     let longest =
         cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant)).reduce(f64::max);
     let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));
@@ -168,18 +169,17 @@ pub fn notes_of_kind(record: &RunRecord, kind: NoteKind) -> Vec<String> {
 
 /// The notes for which `keep` is true. Equal notes on several variants become one sentence.
 pub fn notes_where(record: &RunRecord, keep: impl Fn(&Note) -> bool) -> Vec<String> {
-    let mut grouped: Vec<(&Note, Vec<&str>)> = Vec::new();
+    let mut grouped: Vec<(&Note, Vec<&str>)> = vec![];
     for (_, note) in record.notes.iter().filter(|(_, note)| keep(note)) {
-        let same =
+        let is_equal =
             |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
-        let at = grouped.iter().position(|(other, _)| same(other)).unwrap_or(grouped.len());
-        if at == grouped.len() {
-            grouped.push((note, vec![]));
+        let variant = note.variant.as_deref();
+        match grouped.iter_mut().find(|(other, _)| is_equal(other)) {
+            Some((_, variants)) => variants.extend(variant),
+            None => grouped.push((note, variant.into_iter().collect())),
         }
-        let variants = &mut grouped[at].1;
-        variants.extend(note.variant.as_deref().filter(|variant| !variants.contains(variant)));
     }
-    grouped.into_iter().map(|(note, variants)| note_sentence(note, &variants)).collect()
+    grouped.into_iter().map(|(note, variants)| note_sentence(note, &distinct(variants))).collect()
 }
 
 /// A note as a sentence: the variants and the task, the text, and the remedy.

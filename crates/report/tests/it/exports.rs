@@ -142,7 +142,7 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
     assert!(lines.iter().any(|line| line.ends_with("0.5,0.5,0,202,4096,404,8192,10,20,30")), "{csv}");
 
     let samples = parse("a", csv.as_bytes(), None).unwrap();
-    assert_eq!(samples.left_out[0].to_string(), "6 rows: warm-up, which counts for nothing");
+    assert_eq!(samples.left_out[0].to_string(), "6 rows: warm-up, which no figure counts");
     let rate = samples.series.iter().find(|series| series.metric == "operations_per_s").unwrap();
     assert_eq!(rate.rounds.as_ref().unwrap().values().copied().collect::<Vec<f64>>(), [400.0, 402.0, 404.0]);
 
@@ -278,5 +278,5 @@ fn warm_up_rounds_of_csv_are_left_out() {
     let samples = parse("a", &export(record, "csv"), None).unwrap();
     let elapsed = samples.series.iter().find(|series| series.metric == "elapsed").unwrap();
     assert_eq!(elapsed.values.len(), 2);
-    assert_eq!(samples.left_out[0].to_string(), "10 rows: warm-up, which counts for nothing");
+    assert_eq!(samples.left_out[0].to_string(), "10 rows: warm-up, which no figure counts");
 }

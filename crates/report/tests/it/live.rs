@@ -17,7 +17,7 @@ impl Run {
     /// A run of ext4 and xfs, compared by this metric.
     fn of(metric: &str) -> Run {
         let RunRecord { plan, variants, .. } = fixture::run(&["ext4", "xfs"], 0);
-        Run { state: RunState::new(RunRecord::new(plan, variants)), intervals: Intervals::of(metric) }
+        Run { state: RunState::new(RunRecord::new(plan, variants)), intervals: Intervals::new(metric) }
     }
 
     fn hear(&mut self, at: f64, event: &Event) {
@@ -26,7 +26,7 @@ impl Run {
     }
 
     fn view(&self) -> Value {
-        json!(RunView::of(&self.state, &self.intervals))
+        json!(RunView::new(&self.state, &self.intervals))
     }
 
     /// A round in which the one task of ext4 and of xfs has these readings.

@@ -5,11 +5,12 @@ use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::published::{Published, parse};
 use fsarena_core::record::RunRecord;
-use fsarena_report::compare::{ComparisonReport, compare_all, compare_published, compare_samples};
+use fsarena_report::compare::{compare_all, compare_published, compare_samples};
 use fsarena_report::error::Error;
 use fsarena_report::report::Report;
 use fsarena_report::{
-    document::terminal::Screen, exporters, import::parse as parse_samples, page::Page, published,
+    document::terminal::Screen, exporters, import::parse as parse_samples, page::ComparisonReport,
+    page::Page, published,
 };
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];

@@ -3,7 +3,7 @@
 //! By default more of the same work is planted: a tree is copied and removed in guests that count instructions, by variants
 //! with 0.14%, 0.5% and 1% more files, and by pairs of identical variants. Printed are the verdicts after 8 rounds, and how
 //! often identical variants were called different. With `--option` it is a mount option whose cost is known by count:
-//! `strictatime` instead of `noatime`. docs/guide/exact.md holds what came out.
+//! `strictatime` instead of `noatime`. docs/internals/guests.md has the results.
 //!
 //! ```text
 //! cargo run --release -p fsarena-run --example planted -- [FILESYSTEM…] [--option] [--pairs N] [--files N]

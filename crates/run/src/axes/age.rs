@@ -1,6 +1,6 @@
 //! The axis of aged filesystems. Their images are made before the first round ([`crate::aged`]).
 
-use super::axis::{Axis, LevelCheck, lacking, wrong};
+use super::axis::{Axis, LevelCheck};
 use crate::error::{Result, RunError, require};
 use crate::layout::{DeviceRole, DeviceSpec};
 use fsarena_core::cell::{Variant, WorkloadPlan};
@@ -12,7 +12,7 @@ use fsarena_sys::{Error, program};
 use std::{collections::BTreeSet, io, path::Path};
 use walkdir::WalkDir;
 
-/// How the filesystem was used before the work begins.
+/// The axis: how the filesystem was used before the work begins.
 pub const AXIS: Axis = Axis::new(
     factor::AGE,
     "none, churn:3x, git:1000, command:10:'PROGRAM ARGUMENTS'",
@@ -31,7 +31,7 @@ pub fn starts_programs(variant: &Variant) -> bool {
     matches!(age_of(variant), Some(Age::Git { .. } | Age::Command { .. }))
 }
 
-/// The setup of a workload that is kept; None if it has none.
+/// The setup script of a workload whose result is kept in an image; None if the workload has none.
 pub fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
     match workload.settings.0.get(SETUP_ONCE)? {
         Value::Text(script) if !script.is_empty() => Some(script),
@@ -62,7 +62,7 @@ pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<De
     })
 }
 
-/// The space that the files of aged variants take, as far as their levels do not state it as a share.
+/// The space that the files of aged variants take, for ages whose level does not state it as a share.
 pub fn room(plan: &Plan, variants: &[Variant]) -> Result<Room> {
     let mut room = Room::default();
     for variant in variants {
@@ -88,13 +88,11 @@ fn check(check: &LevelCheck) -> Result<()> {
     let variant = check.variant;
     let Some(age) = age_of(variant) else { return Ok(()) };
     let fs = variant.level(factor::FS);
-    require(fs != factor::RAW, || wrong(check, factor::AGE, "a bare device has no files; leave it out"))?;
+    require(fs != factor::RAW, || check.wrong("a bare device has no files; leave it out"))?;
     let def = filesystems::find(fs)?;
     let general = def.is_general();
-    require(general, || {
-        wrong(check, factor::AGE, format!("{} does not keep files that are written to it", def.title))
-    })?;
-    let missing = |program: &str| lacking(check, factor::AGE, format!("program {program} is not installed"));
+    require(general, || check.wrong(format!("{} does not keep files that are written to it", def.title)))?;
+    let missing = |program: &str| check.lacking(format!("program {program} is not installed"));
     match age {
         Age::Churn { .. } => Ok(()),
         Age::Git { .. } => require(program::find("git").is_some(), || missing("git")),

@@ -5,7 +5,7 @@ use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
 use fsarena_sys::cgroup::{self, Group};
 use fsarena_sys::undo::{self, UndoGuard};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
-use std::path::PathBuf;
+use std::{fmt::Display, path::PathBuf};
 
 /// An axis: a factor, with functions that check and set up its levels.
 #[derive(Clone, Copy)]
@@ -57,6 +57,29 @@ pub struct LevelCheck<'a> {
     pub plan: &'a Plan,
     /// The variant.
     pub variant: &'a Variant,
+    /// The factor of the axis.
+    pub factor: &'static str,
+}
+
+impl<'a> LevelCheck<'a> {
+    /// The level of the axis.
+    pub fn level(&self) -> &'a str {
+        self.variant.level(self.factor)
+    }
+
+    /// The error of a level that does not fit the plan or its workload.
+    pub fn wrong(&self, why: impl Display) -> RunError {
+        RunError::Plan(self.describe(why))
+    }
+
+    /// The error of a level that this machine does not support.
+    pub fn lacking(&self, why: impl Display) -> RunError {
+        RunError::Missing(self.describe(why))
+    }
+
+    fn describe(&self, why: impl Display) -> String {
+        format!("variant {}: {}={}: {why}", self.variant.name, self.factor, self.level())
+    }
 }
 
 /// The arguments of [`Axis::set_up`]: a cell whose levels are being set up.
@@ -67,10 +90,28 @@ pub struct CellSetup<'a> {
     pub journal: &'a undo::Journal,
     /// The variant.
     pub variant: &'a Variant,
+    /// The factor of the axis.
+    pub factor: &'static str,
     /// All devices of its filesystem.
     pub devices: &'a [&'a BlockDevice],
     /// The conditions set up so far.
     pub done: &'a mut Conditions,
+}
+
+impl<'a> CellSetup<'a> {
+    /// The level of the axis.
+    pub fn level(&self) -> &'a str {
+        self.variant.level(self.factor)
+    }
+
+    /// Parses the level of the axis.
+    ///
+    /// # Errors
+    /// The message of `parse`. fsarena checks all levels before a run begins, so only a changed plan of a stored run has an
+    /// invalid one.
+    pub fn parse_level<T>(&self, parse: fn(&str) -> Result<T, String>) -> Result<T, fsarena_sys::Error> {
+        parse(self.level()).map_err(|why| fsarena_sys::Error::Unfit { what: self.factor.into(), why })
+    }
 }
 
 /// The levels that are set up for a cell. Dropping them undoes them.
@@ -95,7 +136,7 @@ impl Confine {
     /// Confines a process, which must not have started other processes yet.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// The kernel refuses.
     pub fn enter(&self, pid: i32) -> Result<(), fsarena_sys::Error> {
         self.groups.iter().try_for_each(|group| cgroup::add_process(group, pid))?;
         let Some(cpus) = &self.cpus else { return Ok(()) };
@@ -115,7 +156,7 @@ impl Confine {
     /// Kills every process in its control groups.
     ///
     /// # Errors
-    /// If one has not ended after 30 s.
+    /// A process has not ended after 30 s.
     pub fn end_processes(&self) -> Result<(), fsarena_sys::Error> {
         self.groups.iter().try_for_each(|group| cgroup::end_processes(&SysRoot::host(), group))
     }
@@ -130,7 +171,7 @@ impl Conditions {
     /// Undoes all conditions, the last first.
     ///
     /// # Errors
-    /// If a change cannot be undone; it stays in the undo journal.
+    /// A change cannot be undone; it stays in the undo journal.
     pub fn undo(mut self) -> Result<(), fsarena_sys::Error> {
         while let Some(guard) = self.guards.pop() {
             guard.undo()?;
@@ -155,24 +196,4 @@ impl Drop for Conditions {
         // The last first, as by `undo`; a vector drops its first first.
         while self.guards.pop().is_some() {}
     }
-}
-
-/// The error of a level that the plan or its workload cannot have.
-pub fn wrong(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) -> RunError {
-    RunError::Plan(format!("variant {}: {factor}={}: {why}", check.variant.name, check.variant.level(factor)))
-}
-
-/// The error of a level that this machine does not support.
-pub fn lacking(check: &LevelCheck, factor: &str, why: impl std::fmt::Display) -> RunError {
-    RunError::Missing(format!(
-        "variant {}: {factor}={}: {why}",
-        check.variant.name,
-        check.variant.level(factor)
-    ))
-}
-
-/// Makes the error of an invalid level of the axis `what` from its message. Levels are checked before a run begins, so this
-/// happens only if somebody changed the stored plan.
-pub fn unfit(what: &str) -> impl FnOnce(String) -> fsarena_sys::Error {
-    move |why| fsarena_sys::Error::Unfit { what: what.into(), why }
 }

@@ -1,6 +1,6 @@
 //! The axis of the CPU speed: sets the frequency if the machine can, else limits the CPU time by a cgroup quota.
 
-use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
+use super::axis::{Axis, CellSetup, LevelCheck};
 use super::load::parse_cpus;
 use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
@@ -37,8 +37,7 @@ fn cpu_controller(kernel: &SysRoot) -> Option<Controller> {
 }
 
 fn check(check: &LevelCheck) -> Result<()> {
-    let level = check.variant.level(factor::CPU_SPEED);
-    let speed = parse(level).map_err(|why| wrong(check, factor::CPU_SPEED, why))?;
+    let speed = parse(check.level()).map_err(|why| check.wrong(why))?;
     let policies = policies(check.kernel);
     let Some(speed) = speed else { return Ok(()) };
     let why = match (speed, policies.first()) {
@@ -65,7 +64,7 @@ fn check(check: &LevelCheck) -> Result<()> {
             format!("its frequencies are from {} to {} MHz", least / 1000, most / 1000)
         }
     };
-    Err(lacking(check, factor::CPU_SPEED, why))
+    Err(check.lacking(why))
 }
 
 /// The value of a setting in a `cpufreq` directory; empty if it cannot be read.
@@ -73,24 +72,24 @@ fn read(policy: &Path, name: &str) -> String {
     std::fs::read_to_string(policy.join(name)).unwrap_or_default().trim().to_string()
 }
 
-fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
-    let speed = parse(stage.variant.level(factor::CPU_SPEED)).map_err(unfit(factor::CPU_SPEED))?;
-    let policies = policies(stage.kernel);
+fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
+    let speed = setup.parse_level(parse)?;
+    let policies = policies(setup.kernel);
     match speed {
         None => Ok(()),
-        Some(Speed::Share(share)) if policies.is_empty() => set_quota(stage, share),
-        Some(Speed::Share(share)) => set_each(stage, &policies, "scaling_max_freq", |policy| {
+        Some(Speed::Share(share)) if policies.is_empty() => set_quota(setup, share),
+        Some(Speed::Share(share)) => set_each(setup, &policies, "scaling_max_freq", |policy| {
             let most: f64 = read(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
             ((most * share) as u64).to_string()
         }),
-        Some(Speed::Governor(name)) => set_each(stage, &policies, "scaling_governor", |_| name.clone()),
-        Some(Speed::Frequency(khz)) => set_each(stage, &policies, "scaling_max_freq", |_| khz.to_string()),
+        Some(Speed::Governor(name)) => set_each(setup, &policies, "scaling_governor", |_| name.clone()),
+        Some(Speed::Frequency(khz)) => set_each(setup, &policies, "scaling_max_freq", |_| khz.to_string()),
     }
 }
 
 /// Sets a setting of each `cpufreq` directory to the value that `value` computes for it.
 fn set_each(
-    stage: &mut CellSetup,
+    setup: &mut CellSetup,
     policies: &[PathBuf],
     name: &str,
     value: impl Fn(&Path) -> String,
@@ -98,32 +97,32 @@ fn set_each(
     for policy in policies {
         let (value, former) = (value(policy), read(policy, name));
         if value != former {
-            stage.done.keep(attribute::set(stage.journal, &policy.join(name), &value, &former)?);
+            setup.done.keep(attribute::set(setup.journal, &policy.join(name), &value, &former)?);
         }
     }
     Ok(())
 }
 
 /// Limits the CPU time to a share of all CPUs that the load may use, by a cgroup quota.
-fn set_quota(stage: &mut CellSetup, share: f64) -> Result<(), Error> {
-    let Some(controller) = cpu_controller(stage.kernel) else { return Ok(()) };
-    let bound = parse_cpus(stage.variant.level(factor::CPUS)).ok().flatten();
-    let online = stage.kernel.fact("sys/devices/system/cpu/online");
+fn set_quota(setup: &mut CellSetup, share: f64) -> Result<(), Error> {
+    let Some(controller) = cpu_controller(setup.kernel) else { return Ok(()) };
+    let bound = parse_cpus(setup.variant.level(factor::CPUS)).ok().flatten();
+    let online = setup.kernel.fact("sys/devices/system/cpu/online");
     let all = || online.and_then(|online| parse_cpus(&online).ok().flatten());
     let count = bound.or_else(all).map_or(1, |cpus| cpus.len());
     // The kernel accepts no quota below a millisecond.
     let quota = (share * PERIOD_US as f64 * count as f64).max(1000.0) as u64;
-    let group = controller.make_group(stage.journal)?;
+    let group = controller.make_group(setup.journal)?;
     if controller.unified {
         group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?;
     } else {
         group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
         group.set("cpu.cfs_quota_us", &quota.to_string())?;
     }
-    stage.done.join(group);
+    setup.done.join(group);
     let text = "this machine sets no frequency, so the CPUs are slowed by a quota of CPU time (cgroup): the load \
                 stops and goes within 10 ms, and threads of the kernel are not slowed";
-    stage.done.notes.push(Note::new(NoteKind::Remark, text));
+    setup.done.notes.push(Note::new(NoteKind::Remark, text));
     Ok(())
 }
 

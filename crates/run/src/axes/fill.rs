@@ -24,7 +24,7 @@ pub const AXIS: Axis = Axis::new(
 );
 
 /// The largest share, in per cent: with less free space filesystems may refuse writes.
-const MOST_PERCENT: f64 = 95.0;
+const MAX_PERCENT: f64 = 95.0;
 
 /// Parses a level: the share of the space that is filled, from 0 to 0.95.
 ///
@@ -36,8 +36,10 @@ pub fn parse_fill(level: &str) -> Result<f64, String> {
     }
     let number = level.strip_suffix('%').unwrap_or(level).parse::<f64>();
     match number {
-        Ok(percent) if (0.0..=MOST_PERCENT).contains(&percent) => Ok(percent / 100.0),
-        _ => Err(format!("`{level}` is no share of the space from 0% to {MOST_PERCENT}%; write it like 90%")),
+        Ok(percent) if (0.0..=MAX_PERCENT).contains(&percent) => Ok(percent / 100.0),
+        _ => Err(format!(
+            "invalid fill level `{level}`; write a share of the space from 0% to {MAX_PERCENT}%, such as 90%"
+        )),
     }
 }
 
@@ -51,26 +53,26 @@ pub fn fullness(variant: &Variant) -> f64 {
     if churns && fill == 0.0 { CHURN_FULLNESS } else { fill }
 }
 
-/// The space that these variants need for work that takes so many bytes: the fullest one has only a part of it left.
+/// The size that all variants need for work of `bytes`, so that the work fits into the free part of the fullest variant.
 pub fn bytes_with_fill(variants: &[Variant], bytes: u64) -> u64 {
     let fullest = variants.iter().map(fullness).fold(0.0, f64::max);
     (bytes as f64 / (1.0 - fullest)).ceil() as u64
 }
 
-/// The directory of the files, beside that of the work.
+/// The directory of the filling files, beside that of the work.
 const DIR: &str = "fill";
-/// The smallest size of a file in bytes, and the most files.
+/// The smallest size of a file in bytes, and the largest number of files.
 const LEAST_FILE: u64 = 256 << 10;
-const MOST_FILES: u64 = 8192;
+const MAX_FILES: u64 = 8192;
 const FILES_PER_DIR: u64 = 256;
-/// How often the space is read again after it was filled: a filesystem may take space only when it writes data back.
+/// How often fsarena reads the used space and fills again, because a filesystem may take space only when it writes data back.
 const PASSES: u64 = 3;
 
 /// Fills the filesystem that is mounted at `target` to the level of the cell, with files that cannot be compressed. Does nothing
 /// without a level.
 ///
 /// # Errors
-/// If the files cannot be written.
+/// The files cannot be written.
 pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
     let level = cell.variant.level(factor::FILL);
     let share = parse_fill(level).map_err(CellError::missing)?;
@@ -105,9 +107,9 @@ fn missing_bytes(target: &Path, share: f64) -> Result<u64, Error> {
     Ok(Some(wanted.saturating_sub(used)).filter(|missing| *missing >= LEAST_FILE).unwrap_or(0))
 }
 
-/// Writes files of equal size with so many bytes in all, in directories below `dir`.
+/// Writes files of equal size, `bytes` in all, in directories below `dir`.
 fn write_files(dir: &Path, bytes: u64, noise: &Noise) -> std::io::Result<()> {
-    let size = (bytes / MOST_FILES).max(LEAST_FILE);
+    let size = (bytes / MAX_FILES).max(LEAST_FILE);
     let mut pieces = 0;
     for number in 0..bytes / size {
         let below = dir.join((number / FILES_PER_DIR).to_string());

@@ -4,7 +4,7 @@
 //! own threads write back in the root group. A limit names a device, so other devices are not slowed. In version 2 the
 //! measuring process gets a separate group, and the kernel counts writeback for the process that dirtied the pages.
 
-use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit};
+use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::factor::{self, bytes};
@@ -27,23 +27,24 @@ fn io_controller(kernel: &SysRoot) -> Option<Controller> {
 }
 
 fn check(check: &LevelCheck) -> Result<()> {
-    if check.variant.level(factor::LIMIT).is_empty() {
+    if check.level().is_empty() {
         return Ok(());
     }
     // In version 2 the root group has no `io.max` to look for. A kernel without it fails when the limit is set.
     let can_throttle = |found: Controller| found.unified || found.root.join(WRITE_BYTES).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
-    require(io_controller(check.kernel).is_some_and(can_throttle), || lacking(check, factor::LIMIT, why))
+    require(io_controller(check.kernel).is_some_and(can_throttle), || check.lacking(why))
 }
 
 /// The file of version 1 that limits the bytes written per second.
 const WRITE_BYTES: &str = "blkio.throttle.write_bps_device";
 
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
-    let level = setup.variant.level(factor::LIMIT);
-    let Some(limit) = parse(level).map_err(unfit(factor::LIMIT))? else { return Ok(()) };
-    let controller = io_controller(setup.kernel)
-        .ok_or_else(|| unfit("cgroup")("the controller of I/O is gone since the run was checked".into()))?;
+    let Some(limit) = setup.parse_level(parse)? else { return Ok(()) };
+    let controller = io_controller(setup.kernel).ok_or_else(|| Error::Unfit {
+        what: "cgroup".into(),
+        why: "the controller of I/O is gone since the run was checked".into(),
+    })?;
     if controller.unified {
         throttle_unified(setup, &controller, &limit)?;
     } else {
@@ -60,8 +61,9 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     // A latency is rounded to whole requests per second, so the note has the rate.
     let rate = limit.requests_per_s.map_or(String::new(), |rate| format!(" ({rate} requests a second)"));
     let text = format!(
-        "reads and writes are each held to {level}{rate} by {how}: a limit of the queue, so that requests wait in the kernel; \
-         a slow device would also merge and reorder them"
+        "reads and writes are each held to {}{rate} by {how}: a limit of the queue, so that requests wait in the kernel; \
+         a slow device would also merge and reorder them",
+        setup.level()
     );
     setup.done.notes.push(Note::new(NoteKind::Remark, text).task("device"));
     Ok(())

@@ -1,6 +1,6 @@
 //! The axes of the load: its clients, its CPUs, its memory, and the time to idle before each task.
 
-use super::axis::{Axis, CellSetup, LevelCheck, lacking, unfit, wrong};
+use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use bytesize::ByteSize;
 use fsarena_core::factor::{self, bytes};
@@ -19,14 +19,14 @@ pub const CLIENTS: Axis = Axis::new(
 .checked(check_clients);
 
 fn check_clients(check: &LevelCheck) -> Result<()> {
-    if check.variant.level(factor::CLIENTS).is_empty() {
+    if check.level().is_empty() {
         return Ok(());
     }
     let Some(workload) = check.plan.workloads.iter().find(|work| !factor::has_clients(&work.settings)) else {
         return Ok(());
     };
     let why = format!("workload {} has neither clients nor threads", workload.name);
-    Err(wrong(check, factor::CLIENTS, why))
+    Err(check.wrong(why))
 }
 
 /// The CPUs that the load may run on, by affinity, which ends with the process.
@@ -41,17 +41,16 @@ pub const CPUS: Axis = Axis::new(
 .set_up(set_up_cpus);
 
 fn check_cpus(check: &LevelCheck) -> Result<()> {
-    let parsed =
-        parse_cpus(check.variant.level(factor::CPUS)).map_err(|why| wrong(check, factor::CPUS, why))?;
+    let parsed = parse_cpus(check.level()).map_err(|why| check.wrong(why))?;
     let Some(list) = parsed else { return Ok(()) };
     let Some(online) = check.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };
     let known = parse_cpus(&online).ok().flatten().unwrap_or_default();
     let why = |cpu| format!("there is no CPU {cpu}; online are {online}");
-    list.iter().try_for_each(|cpu| require(known.contains(cpu), || lacking(check, factor::CPUS, why(cpu))))
+    list.iter().try_for_each(|cpu| require(known.contains(cpu), || check.lacking(why(cpu))))
 }
 
-fn set_up_cpus(stage: &mut CellSetup) -> Result<(), Error> {
-    stage.done.confine.cpus = parse_cpus(stage.variant.level(factor::CPUS)).map_err(unfit(factor::CPUS))?;
+fn set_up_cpus(setup: &mut CellSetup) -> Result<(), Error> {
+    setup.done.confine.cpus = setup.parse_level(parse_cpus)?;
     Ok(())
 }
 
@@ -106,17 +105,17 @@ fn memory_controller(kernel: &SysRoot) -> Option<Controller> {
 
 fn check_memory(check: &LevelCheck) -> Result<()> {
     let why = "this kernel offers no memory controller (cgroup)";
-    let able = check.variant.level(factor::MEMORY).is_empty() || memory_controller(check.kernel).is_some();
-    require(able, || lacking(check, factor::MEMORY, why))
+    let is_possible = check.level().is_empty() || memory_controller(check.kernel).is_some();
+    require(is_possible, || check.lacking(why))
 }
 
-fn set_up_memory(stage: &mut CellSetup) -> Result<(), Error> {
-    let most = parse_memory(stage.variant.level(factor::MEMORY)).map_err(unfit(factor::MEMORY))?;
-    let (Some(most), Some(controller)) = (most, memory_controller(stage.kernel)) else { return Ok(()) };
-    let group = controller.make_group(stage.journal)?;
+fn set_up_memory(setup: &mut CellSetup) -> Result<(), Error> {
+    let most = setup.parse_level(parse_memory)?;
+    let (Some(most), Some(controller)) = (most, memory_controller(setup.kernel)) else { return Ok(()) };
+    let group = controller.make_group(setup.journal)?;
     let attribute = if controller.unified { "memory.max" } else { "memory.limit_in_bytes" };
     group.set(attribute, &most.to_string())?;
-    stage.done.join(group);
+    setup.done.join(group);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The axis of the I/O scheduler: sets the scheduler of every device of the variant.
 
-use super::axis::{Axis, CellSetup, LevelCheck, lacking, wrong};
+use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::Result;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::setting_text::setting;
@@ -25,7 +25,7 @@ pub const AXIS: Axis = Axis::new(
 .set_up(set_up);
 
 fn check(check: &LevelCheck) -> Result<()> {
-    let level = check.variant.level(factor::SCHEDULER);
+    let level = check.level();
     if level.is_empty() {
         return Ok(());
     }
@@ -43,9 +43,9 @@ fn check(check: &LevelCheck) -> Result<()> {
     };
     let only = offered.join(", ");
     if KNOWN.contains(&level) || FORMER.contains(&level) {
-        return Err(lacking(check, factor::SCHEDULER, format!("the device has only {only}")));
+        return Err(check.lacking(format!("the device has only {only}")));
     }
-    Err(wrong(check, factor::SCHEDULER, unknown("scheduler", level, KNOWN)))
+    Err(check.wrong(unknown("scheduler", level, KNOWN)))
 }
 
 /// The schedulers that devices of this kind (`loop`, `zram`) offer, read from the first one; None if there is no such device.
@@ -57,27 +57,27 @@ fn schedulers_of_kind(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
     Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
 }
 
-fn set_up(stage: &mut CellSetup) -> Result<(), Error> {
-    let level = stage.variant.level(factor::SCHEDULER);
-    for device in stage.devices {
+fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
+    let level = setup.level();
+    for device in setup.devices {
         let path = device.queue_path("scheduler");
         let former = device.scheduler().unwrap_or_else(|| "none".into());
         if former != level {
-            stage.done.keep(attribute::set(stage.journal, &path, level, &former)?);
+            setup.done.keep(attribute::set(setup.journal, &path, level, &former)?);
         }
     }
-    if let Some(note) = disks_below_note(stage) {
-        stage.done.notes.push(note);
+    if let Some(note) = disks_below_note(setup) {
+        setup.done.notes.push(note);
     }
     Ok(())
 }
 
 /// A note that the disks below loop devices keep their own schedulers; None without such disks.
-fn disks_below_note(stage: &CellSetup) -> Option<Note> {
-    let loops = stage.devices.iter().filter(|device| device.attribute("loop/backing_file").is_some());
+fn disks_below_note(setup: &CellSetup) -> Option<Note> {
+    let loops = setup.devices.iter().filter(|device| device.attribute("loop/backing_file").is_some());
     let disks: BTreeSet<String> = loops.flat_map(|device| device.disks()).collect();
     let describe = |disk: String| {
-        let line = stage.kernel.fact(&format!("sys/block/{disk}/queue/scheduler"))?;
+        let line = setup.kernel.fact(&format!("sys/block/{disk}/queue/scheduler"))?;
         let current = line.split_once('[')?.1.split_once(']')?.0.to_string();
         Some(format!("{disk} ({current})"))
     };

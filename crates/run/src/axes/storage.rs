@@ -1,7 +1,7 @@
 //! The axes of what lies below and above a filesystem: the place of its journal, its devices, injected faults, and layers. The
 //! checks are for this machine; the preflight of guests checks the levels of variants that run in guests.
 
-use super::axis::{Axis, LevelCheck, lacking, wrong};
+use super::axis::{Axis, LevelCheck};
 use crate::error::{Result, require};
 use crate::{layers, layout::filesystem_of};
 use fsarena_core::factor;
@@ -21,7 +21,7 @@ pub const JOURNAL: Axis = Axis::new(
 .checked(check_journal);
 
 fn check_journal(check: &LevelCheck) -> Result<()> {
-    if check.variant.level(factor::JOURNAL).is_empty() || check.variant.level(factor::FS) == factor::RAW {
+    if check.level().is_empty() || check.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
     // Fails if the filesystem cannot have a separate journal, or none of this size.
@@ -53,11 +53,11 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
             "{fs} stripes nothing by itself, and fsarena assembles md arrays in guests only; take btrfs, or a guest: {}",
             setting("on", "qemu")
         );
-        return Err(lacking(check, factor::RAID, why));
+        return Err(check.lacking(why));
     }
     let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
     let why = || format!("{} names one device; say device=loop, ram or zram", setting("erase", ""));
-    require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || wrong(check, factor::RAID, why()))
+    require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || check.wrong(why()))
 }
 
 /// Devices between the disk and the filesystem, made for each cell.
@@ -70,15 +70,14 @@ pub const STACK: Axis = Axis::new(
 .checked(check_stack);
 
 fn check_stack(check: &LevelCheck) -> Result<()> {
-    let links =
-        links::parse(check.variant.level(factor::STACK)).map_err(|why| wrong(check, factor::STACK, why))?;
+    let links = links::parse(check.level()).map_err(|why| check.wrong(why))?;
     if links.is_empty() || check.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
     let guest = setting("on", "qemu");
     let (_, options) = filesystem_of(check.variant)?;
     require(options.raid.is_none() && options.journal.is_none(), || {
-        wrong(check, factor::STACK, "it lies over one device: leave out `raid` and `journal`")
+        check.wrong("it lies over one device: leave out `raid` and `journal`")
     })?;
     let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
     require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || {
@@ -86,35 +85,33 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
             "it needs room beside the filesystem, and {} names one device; say device=loop, ram or zram",
             setting("erase", "")
         );
-        wrong(check, factor::STACK, why)
+        check.wrong(why)
     })?;
     // A missing control device, missing rights, or a kernel without the device mapper (CONFIG_BLK_DEV_DM).
-    let mapper = Mapper::open(None).map_err(|error| {
-        lacking(check, factor::STACK, format!("no device mapper: {error}; take a guest: {guest}"))
-    })?;
-    let missing = links::check_programs(check.variant.level(factor::STACK));
-    missing.map_err(|why| lacking(check, factor::STACK, why))?;
+    let mapper = Mapper::open(None)
+        .map_err(|error| check.lacking(format!("no device mapper: {error}; take a guest: {guest}")))?;
+    links::check_programs(check.level()).map_err(|why| check.lacking(why))?;
     let mut targets = links.iter().flat_map(|link| link.targets);
     let Some(target) = targets.find(|target| !mapper.has_target(target)) else { return Ok(()) };
     let why = format!("this kernel's device mapper has no target {target}; take a guest: {guest}");
-    Err(lacking(check, factor::STACK, why))
+    Err(check.lacking(why))
 }
 
 /// The backing device of the filesystem, made once per run and shared by the variants with the same level.
 pub const DEVICE: Axis = Axis::new(
     factor::DEVICE,
     "loop, ram, zram",
-    "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for what --on or --erase says",
+    "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for the device of the plan",
     |level| device::parse_device(level).map(drop),
 )
 .checked(check_device);
 
 fn check_device(check: &LevelCheck) -> Result<()> {
-    let level = device::parse_device(check.variant.level(factor::DEVICE)).unwrap_or_default();
+    let level = device::parse_device(check.level()).unwrap_or_default();
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
-    require(!zram || zram::is_supported(check.kernel), || lacking(check, factor::DEVICE, why))
+    require(!zram || zram::is_supported(check.kernel), || check.lacking(why))
 }
 
 /// Injected faults of the device. They are set up inside guests, whose kernel runs nothing else.
@@ -133,7 +130,7 @@ fn check_faults(check: &LevelCheck) -> Result<()> {
             "fsarena injects faults only in guests, never into devices of this machine; take a guest: {guest}"
         )
     };
-    require(check.variant.level(factor::FAULTS).is_empty(), || lacking(check, factor::FAULTS, why()))
+    require(check.level().is_empty(), || check.lacking(why()))
 }
 
 /// The layer over the mounted filesystem that the load works through, mounted for each cell.
@@ -146,7 +143,7 @@ pub const LAYER: Axis = Axis::new(
 .checked(check_layer);
 
 fn check_layer(check: &LevelCheck) -> Result<()> {
-    let level = check.variant.level(factor::LAYER);
+    let level = check.level();
     let Some(module) = layers::module(level) else { return Ok(()) };
     layers::check_filesystem(check.variant)?;
     let types = check.kernel.filesystems()?;
@@ -154,6 +151,6 @@ fn check_layer(check: &LevelCheck) -> Result<()> {
     let why = || {
         format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}")
     };
-    require(types.contains(module), || lacking(check, factor::LAYER, why()))?;
-    layers::check_programs(level).map_err(|why| lacking(check, factor::LAYER, why))
+    require(types.contains(module), || check.lacking(why()))?;
+    layers::check_programs(level).map_err(|why| check.lacking(why))
 }

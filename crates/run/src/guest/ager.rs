@@ -1,8 +1,8 @@
 //! Ages filesystems in guests, so that the guest's kernel puts their files in place.
 
 use super::host_programs::HostPrograms;
-use super::{Formatted, GuestRun, Guests, Started};
-use crate::ageing::{AGED, AgeStep, AgeWork};
+use super::start::{Ageing, Formatted, GuestRun, Guests, Started};
+use crate::ageing::AgeStep;
 use crate::ager::{Ager, Bed, ageing_cell, event_of_run};
 use crate::axes::age::{age_of, starts_programs};
 use crate::error::{CellError, Result};
@@ -22,14 +22,8 @@ use fsarena_sys::{Error, cancel};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
-
-/// The silence of a guest that ages a filesystem, in seconds, before fsarena ends it. It says nothing until a part of the history
-/// is done.
-const PATIENCE_S: f64 = 3600.0;
-/// The same where a command of the user ages it.
-const COMMAND_PATIENCE_S: f64 = 25.0 * 3600.0;
 
 /// Ages filesystems in the guests of a run.
 pub struct GuestAger<'a> {
@@ -44,38 +38,6 @@ pub struct GuestAger<'a> {
     kernels: RefCell<BTreeMap<String, String>>,
     /// The number of guests so far.
     count: Cell<u32>,
-}
-
-/// What a guest does that ages a filesystem.
-pub struct Ageing<'a> {
-    /// The step that its agent performs.
-    pub step: &'a AgeStep,
-    /// The disk with the copies of trees and histories.
-    pub stage: &'a Path,
-    /// The programs of this machine, and the rights of the agent.
-    pub programs: Option<&'a HostPrograms>,
-    /// The number of the guest.
-    pub number: u32,
-}
-
-impl Ageing<'_> {
-    /// Whether its step starts programs of this machine.
-    pub fn starts_programs(&self) -> bool {
-        matches!(self.step, AgeStep::Part { work: AgeWork::Git(_) | AgeWork::Command { .. }, .. })
-    }
-
-    /// The directory below the root of the filesystem that the step works in.
-    pub fn directory(&self) -> &'static str {
-        AGED
-    }
-
-    /// How long the guest may say nothing, in seconds.
-    pub fn patience_s(&self) -> f64 {
-        match self.step {
-            AgeStep::Part { work: AgeWork::Command { .. }, .. } => COMMAND_PATIENCE_S,
-            _ => PATIENCE_S,
-        }
-    }
 }
 
 /// The programs and data of this machine that ageing needs and that guests do not see at their own paths.

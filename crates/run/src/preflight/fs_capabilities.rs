@@ -46,7 +46,7 @@ fn unsupported(def: &FsDef, demands: &Demands) -> Option<String> {
         (
             traits.case_sensitive,
             twin_but_for_case,
-            "does not tell names by case, and the tree has two in one directory:",
+            "does not distinguish names by case, and the tree has two such names in one directory:",
         ),
         (traits.any_name, reserved, "does not allow this name of the tree:"),
     ];
@@ -69,7 +69,7 @@ fn unsupported(def: &FsDef, demands: &Demands) -> Option<String> {
 fn no_direct_io() -> String {
     let flag = setting("set", "direct=false");
     format!(
-        "has no direct I/O, which the workload asks for; take `{flag}`, which goes through the page cache"
+        "has no direct I/O, which the workload requires; take `{flag}`, which goes through the page cache"
     )
 }
 

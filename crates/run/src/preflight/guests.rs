@@ -14,7 +14,7 @@ use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
-use fsarena_guest::{built, emulator::QEMU, modules::Modules, tools, trial};
+use fsarena_guest::{built, emulator::QEMU, modules::Modules, trial};
 use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
 
@@ -220,7 +220,7 @@ fn fetch_program(name: &str, package: &str, missing: String, log: kernel::Log) -
         return Ok(());
     }
     let places = Places::usual(None);
-    tools::fetch(package, &places.cache, &places.suites, log).map_err(|error| {
+    places.suites.fetch_program(package, &places.cache, log).map_err(|error| {
         RunError::Missing(format!("{missing}\nfsarena could not fetch {package} itself: {error}"))
     })
 }

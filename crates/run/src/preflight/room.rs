@@ -170,10 +170,10 @@ pub fn check_images(
 /// The memory that is available, in bytes.
 ///
 /// # Errors
-/// If the kernel does not say.
+/// The kernel does not report it.
 pub fn available_memory_or_missing(kernel: &SysRoot) -> Result<u64> {
     available_memory(kernel).ok_or_else(|| {
-        let why = "/proc/meminfo does not say how much memory is free, and zram devices and tmpfs take it";
+        let why = "/proc/meminfo does not show how much memory is free, and zram devices and tmpfs need it";
         RunError::Missing(why.into())
     })
 }

@@ -1,4 +1,4 @@
-//! Checks of variants whose filesystem is read-only, or lies in memory.
+//! Checks variants whose filesystem is read-only or lies in memory.
 
 use super::room::{available_memory_or_missing, check_free_space, images_dir, nearest_existing};
 use crate::axes::load::parse_memory;

@@ -3,10 +3,9 @@
 
 use super::room::{RAM, images_dir};
 use crate::error::{Result, RunError};
-use crate::executor::Log;
+use crate::executor::{Log, ScratchDir};
 use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
 use crate::packed::is_packed;
-use crate::scratch::ScratchDir;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
@@ -34,13 +33,13 @@ const MAX_TRIALS: usize = 32;
 /// A function that receives the progress: the number of finished trials, and of all trials.
 pub type Trying<'a> = &'a mut dyn FnMut(usize, usize);
 
-/// Makes and mounts filesystems with the options of the user, on sparse images with the size and directory of the run's
-/// images. For a guest only mkfs is tried, because the guest has another kernel.
+/// Makes and mounts filesystems with the options of the user, on sparse images of the same size and in the same directory as
+/// those of the run. For a guest only mkfs is tried, because the guest has another kernel.
 ///
 /// # Errors
 /// An option that mkfs or this kernel rejects, with the reason and the nearest valid name; or something that this machine
 /// lacks for the trial.
-pub fn options(
+pub fn try_options(
     plan: &Plan,
     variants: &[Variant],
     bytes: u64,
@@ -182,14 +181,14 @@ impl Trial<'_> {
         let mounted = lifecycle::mount(devices.clone(), journal, def, &self.options, target.path(), log);
         let refusal = match mounted {
             Ok(mounted) => mounted.unmount(log).map(|()| None)?,
-            Err(error) => Some(self.blame(devices.source(def), reason(error)?)),
+            Err(error) => Some(self.find_refused_option(devices.source(def), reason(error)?)),
         };
         target.remove()?;
         Ok(refusal)
     }
 
-    /// Finds the option for which the kernel rejects the mount, by trying each alone; `said` is the message of mount(8).
-    fn blame(&self, device: &Path, said: String) -> Refusal {
+    /// Finds the option because of which the kernel rejects the mount, by trying each alone; `message` is that of mount(8).
+    fn find_refused_option(&self, device: &Path, message: String) -> Refusal {
         let (id, [mkfs, mount]) =
             (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));
         let try_option = |option: &str| mount::reason_for_refused_option(device, self.def.id, option);
@@ -202,14 +201,14 @@ impl Trial<'_> {
                 grammar::suggest_mount_option(self.def, option),
             ),
             None if mount.is_empty() || plain.is_some() && !mkfs.is_empty() => {
-                let why = plain.unwrap_or(said);
+                let why = plain.unwrap_or(message);
                 (format!("this kernel cannot mount {id} made with `{mkfs}`: {why}"), None)
             }
             None => {
                 let near = mount
                     .split(',')
                     .find_map(|option| grammar::suggest_mount_option(self.def, option.trim()));
-                (format!("{id} cannot be mounted with `{mount}`: {said}"), near)
+                (format!("{id} cannot be mounted with `{mount}`: {message}"), near)
             }
         }
     }

@@ -1,13 +1,13 @@
 //! The page that compares runs with each other, or a run with published figures, like `fsarena compare`.
 
-use super::answer::{PageResult, find_run, query_values, unprocessable_page};
+use super::page::{PageResult, find_run, query_values, unprocessable_page};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{folder::FoundRun, renderer::RenderResult};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
 use fsarena_core::{names::distinct, published::Published, record::RunRecord, study::STUDIES};
-use fsarena_report::compare::{ComparisonReport, compare_all, compare_published};
+use fsarena_report::compare::{compare_all, compare_published};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ fn render_comparison(
     let read = |found: &FoundRun| fsarena_store::read(&found.run).map_err(|error| error.to_string());
     let records: Vec<RunRecord> = runs.iter().map(read).collect::<Result<_, _>>()?;
     let metric = metric.unwrap_or_else(|| (shared.analysis.metric)(&records[0].plan));
-    let compared: ComparisonReport = match published {
+    let compared = match published {
         Some(published) => compare_published(&records[0], published, &metric),
         None => compare_all(&records, &metric),
     }

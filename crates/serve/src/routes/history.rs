@@ -1,6 +1,6 @@
 //! The page with the history of a metric over the runs of a study.
 
-use super::answer::{PageResult, blocking, query_values, unprocessable_page, unreadable};
+use super::page::{PageResult, blocking, query_values, unprocessable_page, unreadable};
 use crate::renderer::{MAX_LISTED_DATABASE, RenderResult};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
@@ -99,5 +99,5 @@ fn render_history(
     link_runs(&mut history.document, runs);
     let Fragment { title, html } = html::body(&history.document).map_err(|error| error.to_string())?;
     let metrics = templates::metrics(&query.metric);
-    templates::render(&templates::History { asked: query, studies, variants, metrics, title, body: html })
+    templates::render(&templates::History { query, studies, variants, metrics, title, body: html })
 }

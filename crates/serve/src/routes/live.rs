@@ -1,6 +1,6 @@
 //! The live page of a run in progress, and the stream of its events.
 
-use super::answer::{PageResult, blocking, failed, find_run, unprocessable_page};
+use super::page::{PageResult, blocking, failed, find_run, unprocessable_page};
 use crate::state::{Shared, State};
 use crate::templates::{self, Message};
 use crate::{feed::Feed, folder::FoundRun};
@@ -32,7 +32,7 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
     let found = find_run(&state, id).await?;
     if found.run.event_log().metadata().is_ok_and(|log| log.len() > LARGEST_LOG) {
         let words = format!(
-            "Its event log has more than {} MiB, which this page does not follow.",
+            "The event log of this run has more than {} MiB, the limit of this page.",
             LARGEST_LOG >> 20
         );
         return Err(unprocessable_page(words));
@@ -42,7 +42,7 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
     let (beginning, run) = blocking(move || (beginning(&shared, &found), found.run)).await?;
     let beginning = beginning.map_err(|error| failed(error.to_string()))?;
     let too_many = || {
-        let words = "Too many runs are being watched; close one of the pages that do.";
+        let words = "Too many runs are being followed; close one of the live pages.";
         Message::new(StatusCode::SERVICE_UNAVAILABLE, words)
     };
     let (feed, changed) = state.feeds.follow(&run, || beginning).ok_or_else(too_many)?;
@@ -59,7 +59,7 @@ fn beginning(shared: &Arc<Shared>, found: &FoundRun) -> fsarena_store::Result<(R
     let variants = matrix::expand(&plan);
     let mut record = RunRecord::new(plan, variants);
     fsarena_store::reading(&found.run, &metric)?.map(|info| record.define(info));
-    Ok((record, Intervals::of(&metric)))
+    Ok((record, Intervals::new(&metric)))
 }
 
 /// A client that receives the events of a run.

@@ -6,11 +6,11 @@
 //! then, V ≤ c or M − V ≤ c, stays within the error spent so far, α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983).
 
 use fsarena_stats::simulate::{parallel, stream};
-use fsarena_stats::table::{LOOKS, signed_rank, spent};
+use fsarena_stats::table::{LAST_LOOK, LOOKS, signed_rank, spent};
 use rand::{Rng, RngExt};
 
 /// The number of rounds of a path: the rounds of the last look.
-const ROUNDS: usize = LOOKS[LOOKS.len() - 1].n;
+const ROUNDS: usize = LAST_LOOK;
 /// The number of 64-bit words that hold one bit for every rank.
 const WORDS: usize = ROUNDS.div_ceil(64);
 
@@ -48,7 +48,7 @@ fn path(ranks: &mut [u16], rng: &mut impl Rng) -> Path {
             v += positive - count_below(&above, rank);
             below[rank / 64] |= 1 << (rank % 64);
         }
-        if i + 1 == LOOKS[look].n {
+        if i + 1 == LOOKS[look].rounds {
             let all = ((i + 1) * (i + 2) / 2) as u32;
             out[look] = v.min(all - v);
             look += 1;
@@ -79,14 +79,14 @@ pub fn critical(paths: &[Path], alpha: f64) -> Vec<Option<usize>> {
 
 /// The largest c with 2·P(V ≤ c) within what the first look may spend.
 fn exact(alpha: f64) -> Option<usize> {
-    let n = LOOKS[0].n;
+    let n = LOOKS[0].rounds;
     signed_rank(n).iter().take_while(|p| 2.0 * **p <= spent(alpha, n)).count().checked_sub(1)
 }
 
 /// The largest c with which no more of `all` paths have crossed by look `at` than may have crossed by then. `alive` are the paths
 /// that have not crossed at an earlier look.
 fn simulated(alive: &[&Path], at: usize, alpha: f64, all: usize) -> Option<usize> {
-    let may_cross = (spent(alpha, LOOKS[at].n) * all as f64) as usize;
+    let may_cross = (spent(alpha, LOOKS[at].rounds) * all as f64) as usize;
     let left = may_cross.saturating_sub(all - alive.len());
     let mut here: Vec<u32> = alive.iter().map(|path| path[at]).collect();
     if left >= here.len() {
@@ -123,7 +123,7 @@ mod tests {
     fn paths_have_the_distribution_of_signed_ranks() {
         let paths = paths(20_000, 1);
         for (at, look) in LOOKS.iter().enumerate() {
-            let p = 2.0 * signed_rank(look.n)[look.c10];
+            let p = 2.0 * signed_rank(look.rounds)[look.c10];
             let seen = paths.iter().filter(|path| path[at] as usize <= look.c10).count() as f64 / 2e4;
             assert!((seen - p).abs() < 5.0 * (p / 2e4).sqrt(), "{look:?}: {seen} for {p}");
         }
@@ -137,7 +137,7 @@ mod tests {
             for ((look, c), error) in LOOKS.iter().zip(&critical).zip(crossed(&paths, &critical)) {
                 let stored = if alpha == 0.05 { look.c05 } else { look.c10 };
                 assert!(c.abs_diff(stored) <= 2 + stored / 50, "{look:?}: {c}");
-                assert!(error <= spent(alpha, look.n) + 1e-3, "{look:?}: {error}");
+                assert!(error <= spent(alpha, look.rounds) + 1e-3, "{look:?}: {error}");
             }
         }
     }

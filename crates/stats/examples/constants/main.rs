@@ -1,8 +1,8 @@
 //! Computes the constants of the sequential test again and prints them beside the stored ones:
 //! `cargo run --release -p fsarena-stats --example constants -- [--paths N] [--seed S]`.
 //!
-//! "error" is the simulated probability that a run with the stored constants has rejected by that look. It may be below "spent" by
-//! what one step of c adds, and above it by the noise of the simulation.
+//! "error" is the simulated probability that a run with the stored constants has rejected by that look. It may be below "spent"
+//! by what one step of c adds, and above it by the noise of the simulation.
 
 mod critical_values;
 
@@ -22,15 +22,15 @@ fn main() {
         let (again, error) = (critical(&paths, alpha), crossed(&paths, &stored));
         println!("\nalpha {alpha}\n    n  stored   again   spent %  error %   ± %   one step %   verdict");
         for (at, look) in LOOKS.iter().enumerate() {
-            let target = spent(alpha, look.n);
+            let target = spent(alpha, look.rounds);
             let noise = 4.0 * (target * (1.0 - target) / count as f64).sqrt();
             // What one step of c adds at this look alone, an upper bound of what it adds to the whole.
-            let p = signed_rank(look.n);
+            let p = signed_rank(look.rounds);
             let step = 2.0 * (p[stored[at] + 1] - p[stored[at]]);
             let agrees = error[at] <= target + noise && error[at] + step >= target - noise;
             println!(
                 "{:5} {:7} {:>7} {:9.4} {:8.4} {:5.3} {:10.4}     {}",
-                look.n,
+                look.rounds,
                 stored[at],
                 again[at].map_or("-".to_string(), |c| c.to_string()),
                 100.0 * target,

@@ -7,7 +7,7 @@ use fsarena_stats::average::{mean, variance};
 use fsarena_stats::cost::welch_degrees_of_freedom;
 use fsarena_stats::sequential::found_at;
 use fsarena_stats::simulate::{noise::series, parallel, stream};
-use fsarena_stats::table::LOOKS;
+use fsarena_stats::table::{LAST_LOOK, LOOKS};
 use rand::{Rng, RngExt};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -91,9 +91,10 @@ fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize
     Some(stopped[(POWER * runs as f64).ceil() as usize - 1]).filter(|n| *n != usize::MAX)
 }
 
-/// The log ratios of the largest number of rounds, each of two successive measurements in random order. `theta` is ln(1 + effect).
+/// The log ratios of the largest number of rounds, each of two successive measurements in random order. `theta` is ln(1 +
+/// effect).
 fn randomised(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
-    let x = series(drifts, 2 * LOOKS[LOOKS.len() - 1].n, rng);
+    let x = series(drifts, 2 * LAST_LOOK, rng);
     x.chunks_exact(2)
         .map(|pair| if rng.random() { pair[1] - pair[0] } else { pair[0] - pair[1] } + theta)
         .collect()
@@ -105,9 +106,9 @@ fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64)
     for look in LOOKS {
         let statistics = |theta: f64| {
             parallel(runs, |run| {
-                let mut x = series(drifts, 2 * look.n, &mut stream(mix(seed, look.n as u64), run));
-                x[look.n..].iter_mut().for_each(|x| *x += theta);
-                tool.statistic(&x[..look.n], &x[look.n..])
+                let mut x = series(drifts, 2 * look.rounds, &mut stream(mix(seed, look.rounds as u64), run));
+                x[look.rounds..].iter_mut().for_each(|x| *x += theta);
+                tool.statistic(&x[..look.rounds], &x[look.rounds..])
             })
         };
         let mut null = statistics(0.0);
@@ -115,7 +116,7 @@ fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64)
         let threshold = null[((1.0 - ALPHA) * runs as f64) as usize];
         for (effect, needed) in effects.iter().zip(&mut needed).filter(|(_, needed)| needed.is_none()) {
             let seen = statistics(effect.ln_1p()).into_iter().filter(|s| *s > threshold).count();
-            *needed = (seen as f64 >= POWER * runs as f64).then_some(look.n);
+            *needed = (seen as f64 >= POWER * runs as f64).then_some(look.rounds);
         }
     }
     needed

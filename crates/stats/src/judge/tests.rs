@@ -222,7 +222,7 @@ fn with_tails(requests: f64) -> RunRecord {
     let elapsed = record.samples.values[0].clone();
     record.readings.push(MetricSpec {
         id: "all_latency_p99_ns".into(),
-        over: Over::by(Unit::Nanoseconds),
+        over: Over::of_unit(Unit::Nanoseconds),
         ..record.readings[0].clone()
     });
     record.samples.values.push(elapsed);

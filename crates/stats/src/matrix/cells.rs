@@ -54,7 +54,7 @@ pub enum Direction {
     Mixed,
 }
 
-/// A mode by its name: `seq` or `rnd`, then `rd`, `wr`, `rewr` or `rw`, as sysbench has it.
+/// A mode by its name: `seq` or `rnd`, then `rd`, `wr`, `rewr` or `rw`, as in sysbench.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mode {
     /// The name.
@@ -302,7 +302,7 @@ impl Contrast {
     }
 
     /// Whether the load generator may be the reason that the rule is broken. A client-bound figure can be too low, but not too
-    /// high, so this is the case if such a cell breaks the rule by being low.
+    /// high, so the generator may be the reason if a client-bound cell breaks the rule because its figure is low.
     fn may_be_client_bound(&self, matrix: &Matrix) -> bool {
         let breaks_by_being_low = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
         self.terms.iter().any(|(at, weight)| breaks_by_being_low(*weight) && matrix.client_bound(*at))

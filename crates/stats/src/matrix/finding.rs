@@ -1,6 +1,5 @@
 //! Groups flagged cells into findings: regions with one cause.
 
-use super::ALPHA;
 use super::cells::Contrast;
 use super::cells::{At, Matrix};
 use crate::evalue::e_bh;
@@ -10,6 +9,9 @@ use fsarena_core::matrix::MatrixCell;
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The expected share of false findings among those that e-BH selects is at most this.
+pub const ALPHA: f64 = 0.05;
 
 /// A region of cells that one rule flagged.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,12 +3,40 @@
 use super::cells::{At, Contrast, Order, Side};
 use super::finding::Rule;
 use super::screen::Screen;
-use super::{
-    ABOVE_DEVICE, BEHIND, BELOW_DEVICE, CLIFF, GAIN, HEADROOM, MONOTONE, PIT, RANGE, RESIDUAL, SCALING,
-    SEQUENTIAL,
-};
 use crate::average::median;
 use std::collections::{BTreeMap, BTreeSet};
+
+// The tolerances of the rules. All are ratios, unless their comment gives another unit.
+
+/// If a cell exceeds the bare device by more than this factor, something else served it, such as a cache.
+const ABOVE_DEVICE: f64 = 1.05;
+/// If a cell has less than this share of the bare device's throughput, the filesystem is its limit.
+const BELOW_DEVICE: f64 = 0.70;
+/// Sequential throughput below this share of random throughput breaks a rule.
+const SEQUENTIAL: f64 = 0.95;
+/// Larger blocks break a rule if their bandwidth is below this share of that of smaller blocks. They also break one if their
+/// operations per second are above 1/[`MONOTONE`] times those of smaller blocks.
+const MONOTONE: f64 = 0.95;
+/// Throughput below this share of the throughput at the next smaller thread count breaks a rule.
+const SCALING: f64 = 0.95;
+/// More threads gain nothing if throughput stays below this times that of the smallest thread count, over a range of threads
+/// of at least [`RANGE`].
+const GAIN: f64 = 1.25;
+/// The range of threads over which a rule expects a gain: the largest count divided by the smallest.
+const RANGE: f64 = 4.0;
+/// The device is not the limit of a cell if another cell has more than this times its throughput.
+const HEADROOM: f64 = 1.25;
+/// A cell is far behind if it has less than this share of the throughput of every other variant.
+const BEHIND: f64 = 0.5;
+/// Cliff: if blocks are smaller by a factor q, the throughput relative to every other variant falls to less than this
+/// divided by q. For example, a limit on operations per second halves the relative throughput when the block size is halved
+/// and bandwidth limits the other variants. That is no cliff; a cliff falls to less than 0.4 of the ratio at the larger blocks.
+const CLIFF: f64 = 0.8;
+/// The smallest residual of the median polish that is flagged, in standard deviations (1.4826·MAD).
+const RESIDUAL: f64 = 3.5;
+/// A residual is flagged only if the cell is also below this share of the value interpolated between its neighbours, along both
+/// axes.
+const PIT: f64 = 0.8;
 
 /// Applies the rules for single variants (and the bare device).
 pub fn within(screen: &mut Screen) {

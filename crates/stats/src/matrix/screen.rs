@@ -3,8 +3,13 @@
 use super::cells::Contrast;
 use super::cells::{At, Matrix, Mode};
 use super::finding::{Flag, Rule, regions};
-use super::{ALONE, CEILING};
 use std::collections::BTreeSet;
+
+/// From this share of the device's bandwidth on, the device limits a cell, and rules do not apply to it.
+const CEILING: f64 = 0.9;
+/// With few rounds, a flagged cell without flagged neighbours may be a single bad measurement. The flag is kept only if the
+/// ratio of the cell to the value that the rule compares it with is below this or above 1/[`ALONE`].
+const ALONE: f64 = 0.8;
 
 /// The search of one matrix: its comparisons and flags so far.
 pub struct Screen<'a> {
@@ -96,9 +101,9 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `counts`, records
-    /// an e-value for the comparison: the smallest e-value of the tests, which is one against "not all are beyond". If a cell
-    /// has two flags of one rule, the larger stays.
+    /// Evaluates the tests, and flags the cell if all are beyond their limits; returns whether they are. If `counts`, records an
+    /// e-value for the comparison: the smallest e-value of the tests, which is an e-value against "some test is within its
+    /// limit". If a cell has two flags of one rule, only the larger is kept.
     fn note(&mut self, rule: Rule, at: At, against: Option<At>, tests: Vec<Contrast>, counts: bool) -> bool {
         let outcomes = tests.iter().map(|test| test.outcome(self.matrix)).collect::<Option<Vec<_>>>();
         let Some(outcomes) = outcomes else { return false };

@@ -2,7 +2,7 @@
 
 use super::noise::{Noise, SD, measurements};
 use crate::bisect::{StepRound, judge_confirmation, judge_ends, judge_step, next_look};
-use crate::table::LOOKS;
+use crate::table::LAST_LOOK;
 use fsarena_core::bisect::{ComparisonResult, steps};
 use fsarena_core::claim::{Op, Pair, Right};
 use rand::{Rng, RngExt};
@@ -98,7 +98,7 @@ fn compare(
     rng: &mut impl Rng,
     judge: impl Fn(&[Vec<f64>]) -> Option<ComparisonResult>,
 ) -> Option<ComparisonResult> {
-    let logs = measurements(&vec![(noise, 1.0); costs.len()], LOOKS[LOOKS.len() - 1].n, rng);
+    let logs = measurements(&vec![(noise, 1.0); costs.len()], LAST_LOOK, rng);
     let round = |at: usize| costs.iter().zip(&logs).map(|(cost, logs)| cost + logs[at]).collect();
     let mut rounds: Vec<Vec<f64>> = vec![];
     while let Some(look) = next_look(rounds.len(), share) {

@@ -160,8 +160,9 @@ fn pseudo_median(noises: &[(Noise, f64)], rounds: usize, seed: u64) -> f64 {
     median(&averages).unwrap_or(0.0)
 }
 
-/// For each case of (spread, gap, current variant), whether the run recommends a wrong variant at some look. Each look computes the
-/// bounds once and rescales them for each case: the noise is proportional to the spread, and the gap only adds to the rivals' costs.
+/// For each case of (spread, gap, current variant), whether the run recommends a wrong variant at some look. Each look computes
+/// the bounds once and rescales them for each case: the noise is proportional to the spread, and the gap only adds to the rivals'
+/// costs.
 fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
     let mut erred = vec![false; cases.len()];
     let most = MOST_REGRET.ln_1p();
@@ -169,15 +170,15 @@ fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
     let bounded_by = |(spread, gap, _): &(f64, f64, Option<usize>)| (most - gap.ln_1p()) / spread;
     let needed = cases.iter().map(bounded_by).fold(f64::NEG_INFINITY, f64::max);
     for look in LOOKS {
-        let Some(critical) = cautious_bound(look.n, logs.len() - 1) else { continue };
+        let Some(critical) = cautious_bound(look.rounds, logs.len() - 1) else { continue };
         let suspect = logs[1..].iter().any(|rival| {
-            let d = rival.iter().zip(&logs[0]).take(look.n).map(|(rival, best)| rival - best).collect();
+            let d = rival.iter().zip(&logs[0]).take(look.rounds).map(|(rival, best)| rival - best).collect();
             Walsh::new(d).is_some_and(|walsh| walsh.lies_below(critical, needed))
         });
         if !suspect {
             continue;
         }
-        let regrets = regrets(logs, look.n);
+        let regrets = regrets(logs, look.rounds);
         for ((spread, gap, current), erred) in cases.iter().zip(&mut erred) {
             let answer = answer(&regrets, *spread, *gap, *current);
             *erred |= recommended(&answer).iter().any(|variant| *variant > 0);
@@ -258,8 +259,8 @@ pub fn answered(runs: usize, seed: u64) -> Vec<Answered> {
             let found = |run: u64| {
                 let logs = measurements(&noises, by, &mut stream(seed, run));
                 let current = (run % 2 == 1).then_some(1);
-                LOOKS.iter().filter(|look| look.n <= by).any(|look| {
-                    let answer = answer(&regrets(&logs, look.n), spread, gap, current);
+                LOOKS.iter().filter(|look| look.rounds <= by).any(|look| {
+                    let answer = answer(&regrets(&logs, look.rounds), spread, gap, current);
                     recommended(&answer).contains(&0)
                 })
             };

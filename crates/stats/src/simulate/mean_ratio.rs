@@ -54,8 +54,8 @@ impl Shape {
         }
     }
 
-    /// Draws a cost. Its mean is 1. Its standard deviation is [`SIZE`], except for the quiet shapes, which have a tenth of it, and
-    /// Pareto, which has none.
+    /// Draws a cost. Its mean is 1. Its standard deviation is [`SIZE`], except for the quiet shapes, which have a tenth of it,
+    /// and Pareto, which has none.
     fn cost(self, rng: &mut impl Rng) -> f64 {
         let normal = |rng: &mut _| -> f64 { StandardNormal.sample(rng) };
         // exp(σx) has the mean exp(σ²/2) and a standard deviation of √(exp(σ²) − 1) times that.
@@ -178,7 +178,7 @@ fn looks((a, b): Shapes, drifts: bool, rng: &mut impl Rng) -> Vec<Option<bool>> 
         costs_of_a.push(of_a);
         costs_of_b.push(RATIO * of_b);
     }
-    let further = LOOKS.iter().map(|look| look.n).filter(|rounds| *rounds > FIRST_ROUND);
+    let further = LOOKS.iter().map(|look| look.rounds).filter(|rounds| *rounds > FIRST_ROUND);
     let at = |rounds: usize| {
         let costs = SharedCosts::of(&costs_of_a[..rounds], &costs_of_b[..rounds])?;
         costs.exclude(RATIO, 2).ok()

@@ -26,8 +26,8 @@ const IMAGE_EFFECT: f64 = 3.0 * SD;
 const HISTORY_RUNS: usize = 24;
 /// The number of rounds of each run of a history.
 const HISTORY_ROUNDS: usize = 8;
-/// The standard deviation of the change of a history's level from one run to the next, in units of the noise: large enough that the
-/// search finds many changes.
+/// The standard deviation of the change of a history's level from one run to the next, in units of the noise: large enough that
+/// the search finds many changes.
 const HISTORY_STEP: f64 = 0.5;
 
 /// A statistical rule. The description of each variant is what counts as its error in a run of up to 400 rounds.
@@ -49,8 +49,8 @@ pub enum Rule {
         /// Whether to pass is the error; otherwise to fail.
         passes: bool,
     },
-    /// In a history whose level wanders from run to run, the fresh rounds of some alarm confirm a change although they differ by no
-    /// more than half of it.
+    /// In a history whose level wanders from run to run, the fresh rounds of some alarm confirm a change although they differ by
+    /// no more than half of it.
     History,
     /// At some look, a bound of ln(cost of a variant/cost of the best) is below the truth.
     Regret {
@@ -125,8 +125,8 @@ impl Rule {
         }
     }
 
-    /// The number of runs to simulate for this rule, so that slow rules take about as long as a rule for two variants. `runs` is the
-    /// number for those.
+    /// The number of runs to simulate for this rule, so that slow rules take about as long as a rule for two variants. `runs` is
+    /// the number for those.
     pub(super) fn share(self, runs: usize) -> usize {
         match self {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
@@ -185,7 +185,7 @@ fn regret_errs(variants: usize, unequal: bool, noise: Noise, order: Order, rng: 
         let of_rival = differences(noise, order, ROUNDS, rng);
         let d: Vec<f64> = of_rival.iter().zip(&of_best).map(|(rival, best)| size * rival - best).collect();
         let is_below_truth = |walsh: &Walsh, look: &Look| {
-            cautious_bound(look.n, variants - 1).is_some_and(|critical| walsh.lies_below(critical, 0.0))
+            cautious_bound(look.rounds, variants - 1).is_some_and(|critical| walsh.lies_below(critical, 0.0))
         };
         first_look(&d, is_below_truth).is_some()
     })
@@ -213,14 +213,14 @@ fn outcome_after(d: &[f64], rounds: usize, edge: f64, split: usize) -> Outcome {
 
 /// The outcome at the first look that decides. None if the last look does not.
 fn first_decision(outcome_after: impl Fn(usize) -> Outcome) -> Option<Outcome> {
-    let outcomes = LOOKS.iter().map(|look| outcome_after(look.n));
+    let outcomes = LOOKS.iter().map(|look| outcome_after(look.rounds));
     outcomes.into_iter().find(|outcome| *outcome != Outcome::Inconclusive)
 }
 
-/// Whether identical variants are called different at some look in a run that takes this many aged images in turn. An image favours
-/// one of the variants by chance, and every later round on it favours the same one. If `grouped`, each value is the mean of an
-/// image, and after the first pass the run looks after complete passes only; otherwise each value is a round, as if rounds on the
-/// same image were independent.
+/// Whether identical variants are called different at some look in a run that takes this many aged images in turn. An image
+/// favours one of the variants by chance, and every later round on it favours the same one. If `grouped`, each value is the mean
+/// of an image, and after the first pass the run looks after complete passes only; otherwise each value is a round, as if rounds
+/// on the same image were independent.
 fn images_err(images: usize, grouped: bool, noise: Noise, rng: &mut impl Rng) -> bool {
     let effects: Vec<f64> = (0..images).map(|_| IMAGE_EFFECT * normal(rng)).collect();
     let mut d = differences(noise, Order::Random, ROUNDS, rng);

@@ -2,7 +2,7 @@
 
 use super::noise::{Noise, Order, SD, differences};
 use crate::regret::Regrets;
-use crate::table::LOOKS;
+use crate::table::{LAST_LOOK, LOOKS};
 use fsarena_core::sample::Direction;
 use rand::Rng;
 
@@ -60,8 +60,8 @@ pub(super) fn search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (Sea
     (run(&costs, &truth, true, 1), without_elimination.time)
 }
 
-/// Simulates advice: a run of four filesystems that cost 0, 1, 3 and 8% more than the best, then a run of the filesystems that were
-/// not eliminated, each with options that save 2% or cost 0, 1 or 5%. The runs share the error. Returns whether either errs.
+/// Simulates advice: a run of four filesystems that cost 0, 1, 3 and 8% more than the best, then a run of the filesystems that
+/// were not eliminated, each with options that save 2% or cost 0, 1 or 5%. The runs share the error. Returns whether either errs.
 pub(super) fn advice_errs(noise: Noise, rng: &mut impl Rng) -> bool {
     let filesystems = [0.0f64, 0.01, 0.03, 0.08].map(f64::ln_1p);
     let first = run(&simulate_costs(&filesystems, noise, rng), &filesystems, true, 2);
@@ -77,7 +77,7 @@ fn simulate_costs(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f6
     // The noise of a difference has the variance of two measurements.
     let scale = NOISE / SD / std::f64::consts::SQRT_2;
     let mut series = |truth: &f64| -> Vec<f64> {
-        let d = differences(noise, Order::Random, LOOKS[LOOKS.len() - 1].n, rng);
+        let d = differences(noise, Order::Random, LAST_LOOK, rng);
         d.iter().map(|d| (truth + scale * d).exp()).collect()
     };
     truth.iter().map(&mut series).collect()
@@ -104,15 +104,15 @@ fn run(costs: &[Vec<f64>], truth: &[f64], eliminate: bool, split: usize) -> Sear
     let mut search = Search { time: 0.0, erred: false, possible: variants.clone().collect() };
     for look in LOOKS {
         for variant in variants.clone() {
-            let rounds = &costs[variant][begun..look.n];
+            let rounds = &costs[variant][begun..look.rounds];
             if eliminated[variant] {
-                seen[variant].resize(look.n, f64::NAN);
+                seen[variant].resize(look.rounds, f64::NAN);
             } else {
                 seen[variant].extend(rounds);
                 search.time += rounds.len() as f64 * truth[variant].exp();
             }
         }
-        begun = look.n;
+        begun = look.rounds;
         let regrets = Regrets::compute(&seen, &[], Direction::Lower, split);
         if regrets.provisional {
             continue;

@@ -42,8 +42,8 @@ impl Check {
         ALPHA + TOLERANCE
     }
 
-    /// Whether it is a negative test, which must err more often than the promise allows: with a fixed order, or with rounds on the
-    /// same image as if they were independent.
+    /// Whether it is a negative test, which must err more often than the promise allows: with a fixed order, or with rounds on
+    /// the same image as if they were independent.
     pub fn is_negative(&self) -> bool {
         self.order == Order::Fixed || matches!(self.rule, Rule::Images { grouped: false, .. })
     }

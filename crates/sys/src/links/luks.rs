@@ -3,8 +3,8 @@
 
 use super::crypt::key_text;
 use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
-use crate::argv::memory_file;
 use crate::device_mapper::{SECTOR, Target};
+use crate::process_output::memory_file;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{Error, Result, Write};

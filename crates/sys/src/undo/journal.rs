@@ -92,7 +92,7 @@ impl Journal {
     /// can kill the commands that outlive this process.
     ///
     /// # Errors
-    /// Where the state directory cannot be written.
+    /// The state directory cannot be written.
     pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
         let dir = journals(state_dir);
         make_state_dir(state_dir)?;
@@ -244,7 +244,7 @@ impl UndoGuard {
     /// Replaces the undo step by a more exact one, which has, for instance, the identity of the file that was just made.
     ///
     /// # Errors
-    /// Where the journal cannot be written.
+    /// The journal cannot be written.
     pub fn update(&mut self, how: Undo) -> Result<(), Error> {
         self.journal.open().append(&JournalLine::Setup { id: self.id, how: how.clone() })?;
         self.how = how;
@@ -305,7 +305,7 @@ impl Owner {
     /// This process.
     ///
     /// # Errors
-    /// Where `/proc/self` or the boot id cannot be read.
+    /// `/proc/self` or the boot id cannot be read.
     pub fn this_process(kernel: &SysRoot, about: &str) -> Result<Owner, Error> {
         let path = kernel.path("proc/self");
         let target = path.read_link().map_err(Error::io("reading", &path))?;
@@ -378,7 +378,7 @@ impl MadeDir {
     /// empty.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// The directory cannot be made.
     pub fn make(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
         let found = MadeDir { path: path.into(), guard: None };
         if path.is_dir() { Ok(found) } else { MadeDir::new(journal, path, false) }
@@ -396,7 +396,7 @@ impl MadeDir {
     /// Takes over a directory that this process has just made. It is removed with everything in it.
     ///
     /// # Errors
-    /// Where the journal cannot be written.
+    /// The journal cannot be written.
     pub fn adopt_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
         let guard = journal.note(removal(path, Some(identity(path)?), true))?;
         Ok(MadeDir { path: path.into(), guard: Some(guard) })

@@ -1,14 +1,15 @@
-//! Installs missing packages with apt-get.
+//! Installs missing packages with apt-get, and fetches or compiles what guests need.
 
-use super::build_steps::BuildSteps;
 use crate::failure::{Failure, Outcome};
 use crate::{output, running};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
+use fsarena_guest::built::BuildStep;
 use fsarena_run::preflight::guests;
 use fsarena_sys::argv::{self, Argv};
 use fsarena_sys::{cancel, program};
-use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
+use std::io::{IsTerminal, Write, stderr};
+use std::{os::unix::fs::OpenOptionsExt, path::Path};
 
 /// Fetches or compiles what guests need to have these filesystems in one kernel, a level of the factor `kernel`, and prints a
 /// line for each.
@@ -23,7 +24,7 @@ pub fn fetch_for_guests(names: &[String], kernel: &str) -> Outcome {
     let fetched = guests::fetch_for(&defs, kernel, &mut |step| steps.show(step));
     drop(steps);
     if fetched.is_err() && cancel::requested().is_some() {
-        let _ = writeln!(std::io::stderr(), "interrupted; the same command continues what it began");
+        let _ = writeln!(stderr(), "interrupted; the same command continues what it began");
     }
     let kernel = fetched?;
     for def in defs {
@@ -106,5 +107,71 @@ impl Drop for NoServices {
             // If the file stayed, packages installed later could not start their services.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// Shows the steps of the compilation of modules: on a terminal in one line that changes, otherwise in a line for each step and
+/// each tenth of the files.
+#[derive(Debug)]
+pub struct BuildSteps {
+    /// The names of the filesystems whose modules are compiled.
+    names: String,
+    on_terminal: bool,
+    last: String,
+}
+
+impl BuildSteps {
+    /// Shows the steps for these filesystems.
+    pub fn new(names: &str) -> BuildSteps {
+        BuildSteps { names: names.into(), on_terminal: stderr().is_terminal(), last: String::new() }
+    }
+
+    /// Shows a step.
+    pub fn show(&mut self, step: BuildStep) {
+        let line = format!("{}: {}", self.names, describe(step, self.on_terminal));
+        if line == self.last {
+            return;
+        }
+        // A reader of standard error that has gone does not end the build.
+        let _ =
+            if self.on_terminal { write!(stderr(), "\r\x1b[K{line}") } else { writeln!(stderr(), "{line}") };
+        self.last = line;
+    }
+}
+
+impl Drop for BuildSteps {
+    fn drop(&mut self) {
+        if self.on_terminal && !self.last.is_empty() {
+            let _ = writeln!(stderr());
+        }
+    }
+}
+
+/// A step in words. The compiled files are counted one by one if `is_exact`, otherwise in tenths.
+fn describe(step: BuildStep, is_exact: bool) -> String {
+    match step {
+        BuildStep::Waiting => "waiting for another fsarena that compiles it".into(),
+        BuildStep::Fetching => "fetching the source and the kernel's headers".into(),
+        BuildStep::Continuing => "continuing the build that was interrupted".into(),
+        BuildStep::Configuring => "configuring the source for the kernel, some 2 minutes".into(),
+        BuildStep::Compiling(done, of) if is_exact => {
+            format!("compiling, {done} of {of} files; it can be interrupted and continued")
+        }
+        BuildStep::Compiling(done, of) => {
+            format!("compiling, {}% of {of} files", 10 * (10 * done / of.max(1)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_counted_one_by_one_on_terminals_only() {
+        let step = BuildStep::Compiling(187, 305);
+        assert!(describe(step, true).starts_with("compiling, 187 of 305 files"));
+        assert_eq!(describe(step, false), "compiling, 60% of 305 files");
+        assert_eq!(describe(BuildStep::Compiling(0, 0), false), "compiling, 0% of 0 files");
     }
 }

@@ -2,9 +2,22 @@
 //! the others.
 
 use crate::failure::{Failure, usage};
-use clap::ArgAction;
 use clap::builder::BoolishValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use fsarena_load::fio::options;
+
+/// Makes an argument a switch like those of fio: `--direct`, `--direct=1` or `--direct=0`.
+pub trait Switch {
+    /// The argument as a switch.
+    fn switch(self) -> Self;
+}
+
+impl Switch for Arg {
+    fn switch(self) -> Arg {
+        let switch = self.value_name("0|1").num_args(0..=1).require_equals(true).default_missing_value("1");
+        switch.value_parser(BoolishValueParser::new()).action(ArgAction::Set)
+    }
+}
 
 /// fio's options that `fsarena load` takes besides its own flags.
 #[derive(Debug, clap::Args)]
@@ -12,29 +25,10 @@ pub struct FioFlags {
     /// Name of the load, in its result
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub name: Vec<String>,
-    /// Read or write until --runtime is over: always so
-    #[arg(long = "time_based", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), hide = true)]
-    time_based: Option<bool>,
-    /// Add up the figures of all threads: always so
-    #[arg(long = "group_reporting", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), hide = true)]
-    group_reporting: Option<bool>,
-    /// Use threads instead of processes: always so
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), hide = true)]
-    thread: Option<bool>,
-    /// Let random blocks repeat: always so
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), hide = true)]
-    norandommap: Option<bool>,
-    /// Use the same offsets in each run: so for one --seed
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), hide = true)]
-    randrepeat: Option<bool>,
-    /// Write new bytes in each write: always so
-    #[arg(long = "refill_buffers", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), hide = true)]
-    refill_buffers: Option<bool>,
-    /// Overwrite files that were filled before: so without --create-on-open
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), hide = true)]
-    overwrite: Option<bool>,
+    #[command(flatten)]
+    implied: Implied,
     /// The opposite of --direct
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = BoolishValueParser::new(), conflicts_with = "direct", action = ArgAction::Set, hide = true)]
+    #[arg(long, switch(), conflicts_with = "direct", hide = true)]
     pub buffered: Option<bool>,
     /// Write percentage of a mixed workload
     #[arg(long, value_name = "PERCENT", value_parser = whole_percent, conflicts_with = "rwmixread", hide = true)]
@@ -45,6 +39,80 @@ pub struct FioFlags {
     /// When to show progress: never or auto
     #[arg(long, value_name = "WHEN", value_parser = eta, hide = true)]
     eta: Option<bool>,
+}
+
+/// fio's switches for what `fsarena load` always does: the name, the help, and why it cannot be switched off.
+const IMPLIED: [(&str, &str, &str); 7] = [
+    (
+        "time_based",
+        "Read or write until --runtime is over: always so",
+        "a load always runs for --runtime; to end it after its bytes, use --io-size",
+    ),
+    (
+        "group_reporting",
+        "Add up the figures of all threads: always so",
+        "the figures are always those of all threads together",
+    ),
+    (
+        "thread",
+        "Use threads instead of processes: always so",
+        "a load always uses threads; fio's processes: fsarena run job.fio",
+    ),
+    (
+        "norandommap",
+        "Let random blocks repeat: always so",
+        "random blocks can always repeat; fio's map of blocks: fsarena run job.fio",
+    ),
+    (
+        "randrepeat",
+        "Use the same offsets in each run: so for one --seed",
+        "one --seed gives the same offsets each time; for others, use --seed N",
+    ),
+    (
+        "refill_buffers",
+        "Write new bytes in each write: always so",
+        "each write has new bytes; for the same ones, use --zero-buffers",
+    ),
+    (
+        "overwrite",
+        "Overwrite files that were filled before: so without --create-on-open",
+        "files are filled before they are written; to create them by writes, use --create-on-open",
+    ),
+];
+
+/// The switches of [`IMPLIED`] on the command line, with their values.
+#[derive(Debug)]
+struct Implied(Vec<(&'static str, bool)>);
+
+impl Implied {
+    /// The value of a switch; None if the command line does not have it.
+    fn value(&self, name: &str) -> Option<bool> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+impl Args for Implied {
+    fn augment_args(command: Command) -> Command {
+        IMPLIED.iter().fold(command, |command, (name, help, _)| {
+            command.arg(Arg::new(*name).long(*name).help(*help).switch().hide(true))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Implied::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Implied {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Implied, Error> {
+        let value = |(name, _, _): (&'static str, _, _)| Some((name, *matches.get_one::<bool>(name)?));
+        Ok(Implied(IMPLIED.into_iter().filter_map(value).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Implied::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 impl FioFlags {
@@ -59,8 +127,8 @@ impl FioFlags {
     }
 }
 
-/// Refuses values that `fsarena load` cannot give their effect. `ends_earlier` is whether a number of operations or bytes ends the
-/// load, `creates_by_writes` whether its writes create the files.
+/// Refuses values that `fsarena load` cannot give their effect. `ends_earlier` is whether a number of operations or bytes ends
+/// the load, `creates_by_writes` whether its writes create the files.
 pub fn refuse_other_values(
     fio: &FioFlags,
     ends_earlier: bool,
@@ -71,46 +139,17 @@ pub fn refuse_other_values(
             "--name: a load is one job; write several jobs into a job file and run it: fsarena run job.fio --fs ext4",
         );
     }
-    let always = [
-        (
-            "time_based",
-            fio.time_based,
-            "a load always runs for --runtime; to end it after its bytes, use --io-size",
-        ),
-        ("group_reporting", fio.group_reporting, "the figures are always those of all threads together"),
-        ("thread", fio.thread, "a load always uses threads; fio's processes: fsarena run job.fio"),
-        (
-            "norandommap",
-            fio.norandommap,
-            "random blocks can always repeat; fio's map of blocks: fsarena run job.fio",
-        ),
-        (
-            "randrepeat",
-            fio.randrepeat,
-            "one --seed gives the same offsets each time; for others, use --seed N",
-        ),
-        (
-            "refill_buffers",
-            fio.refill_buffers,
-            "each write has new bytes; for the same ones, use --zero-buffers",
-        ),
-        (
-            "overwrite",
-            fio.overwrite,
-            "files are filled before they are written; to create them by writes, use --create-on-open",
-        ),
-    ];
-    for (name, value, why) in always {
-        if value == Some(false) {
+    for (name, _, why) in IMPLIED {
+        if fio.implied.value(name) == Some(false) {
             return usage(format!("--{name}=0: {why}"));
         }
     }
-    if fio.time_based.is_some() && ends_earlier {
+    if fio.implied.value("time_based").is_some() && ends_earlier {
         return usage(
             "--time_based: conflicts with --number-ios and --io-size, which end a load earlier; leave out one",
         );
     }
-    if fio.overwrite.is_some() && creates_by_writes {
+    if fio.implied.value("overwrite").is_some() && creates_by_writes {
         return usage(
             "--overwrite: conflicts with --create-on-open, which begins with empty files; leave out one",
         );

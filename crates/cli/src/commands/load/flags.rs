@@ -1,6 +1,6 @@
 //! The flags of `fsarena load`.
 
-use super::fio_options::{FioFlags, whole_percent};
+use super::fio_options::{FioFlags, Switch, whole_percent};
 use crate::flags::{size, time};
 use clap::ArgAction;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, help_heading = "Work")]
     pub shared_cursor: bool,
     /// Write zeros instead of random bytes
-    #[arg(long, alias = "zero_buffers", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Work")]
+    #[arg(long, alias = "zero_buffers", switch(), default_value = "0", help_heading = "Work")]
     pub zero_buffers: bool,
     /// Write offset, generation and checksum into every block, and check them on reads
     #[arg(long, value_name = "crc32", num_args = 0..=1, require_equals = true, default_missing_value = "crc32", default_value = "0", hide_default_value = true, value_parser = checksum, action = ArgAction::Set, help_heading = "Work")]
@@ -69,10 +69,10 @@ pub struct Args {
     #[arg(long, visible_alias = "threads", value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub numjobs: u32,
     /// Use O_DIRECT
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Engine")]
+    #[arg(long, switch(), default_value = "0", help_heading = "Engine")]
     pub direct: bool,
     /// Drop the files from the page cache first
-    #[arg(long, value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "1", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Engine")]
+    #[arg(long, switch(), default_value = "1", help_heading = "Engine")]
     pub invalidate: bool,
     /// Open files with O_DSYNC (dsync) or O_SYNC (sync)
     #[arg(long, value_name = "SYNC", value_parser = words(SYNCS), default_value = "none", help_heading = "Engine")]
@@ -84,7 +84,7 @@ pub struct Args {
     #[arg(long, value_name = "N", help_heading = "Engine")]
     pub fdatasync: Option<u64>,
     /// Call fsync at the end
-    #[arg(long, alias = "end_fsync", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, help_heading = "Engine")]
+    #[arg(long, alias = "end_fsync", switch(), default_value = "0", help_heading = "Engine")]
     pub end_fsync: bool,
     /// Operations per second of all threads in an open loop, with latencies from the intended start (fio's rate_iops)
     #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", value_parser = operations_per_second, help_heading = "Engine")]
@@ -128,7 +128,14 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "Files")]
     pub nrfiles: u32,
     /// Create files when they are opened, so that writes extend them
-    #[arg(long, alias = "create_on_open", value_name = "0|1", num_args = 0..=1, require_equals = true, default_missing_value = "1", default_value = "0", value_parser = clap::builder::BoolishValueParser::new(), action = ArgAction::Set, conflicts_with = "file", help_heading = "Files")]
+    #[arg(
+        long,
+        alias = "create_on_open",
+        switch(),
+        default_value = "0",
+        conflicts_with = "file",
+        help_heading = "Files"
+    )]
     pub create_on_open: bool,
     /// Kinds of extents to accept although reads of them measure something else
     #[arg(long, value_delimiter = ',', value_name = "KIND,…", value_parser = words(EXTENTS), help_heading = "Files")]

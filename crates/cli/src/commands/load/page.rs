@@ -42,7 +42,7 @@ pub fn data_page(
         "interrupted": interrupted,
         "reached": reach,
         "device_share_ratio": share,
-        "attestation": outcome.used.extent_check,
+        "attestation": outcome.extent_check,
         "result": result(outcome),
         "probes": readings,
         "notes": notes,
@@ -173,7 +173,7 @@ fn generator_cost(outcome: &LoadOutcome) -> Option<String> {
 
 /// How the extents of the files were checked; None if they were not.
 fn describe_extent_check(outcome: &LoadOutcome) -> Option<String> {
-    let found = outcome.used.extent_check.as_ref()?;
+    let found = outcome.extent_check.as_ref()?;
     let how = match found.source {
         ExtentSource::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
         ExtentSource::SeekHole => "by SEEK_HOLE only: no holes; this filesystem tells no more",

@@ -1,7 +1,7 @@
 //! Flags for the user's own commands to time, and the plan that they make.
 
-use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
+use crate::flags::ExplicitFlags;
 use crate::flags::time;
 use clap::builder::NonEmptyStringValueParser;
 use fsarena_core::app;
@@ -47,14 +47,18 @@ pub struct CommandFlags {
     pub command: Vec<String>,
 }
 
-/// The name of a plan that times this command: the name of its program. The name is `command` if the program has an unusual
-/// name, or that of a plan of fsarena.
-fn plan_name(command: &str) -> &str {
+/// The name of a plan: `name`, or `otherwise` if `name` has unusual characters or is the name of a plan of fsarena.
+pub fn plan_name<'a>(name: &'a str, otherwise: &'a str) -> &'a str {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&letter);
+    let is_usual =
+        name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && name.chars().all(is_plain);
+    if is_usual && app::shipped_plan(name).is_none() { name } else { otherwise }
+}
+
+/// The name of the program of a command, without its directory.
+fn program_name(command: &str) -> &str {
     let program = command.split_whitespace().next().unwrap_or_default();
-    let name = program.rsplit('/').next().unwrap_or_default();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&c);
-    let is_usual = name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(is_plain);
-    if is_usual && app::shipped_plan(name).is_none() { name } else { "command" }
+    program.rsplit('/').next().unwrap_or_default()
 }
 
 /// An environment variable as `NAME=VALUE`; a name alone stands for its value in this process.
@@ -116,7 +120,7 @@ impl CommandFlags {
         workload.insert("task".into(), tasks.into());
         let command = if self.command.is_empty() { self.cmd.join("; ") } else { self.command.join(" ") };
         let plan = Table::from_iter([
-            ("name".into(), plan_name(&command).into()),
+            ("name".into(), plan_name(program_name(&command), "command").into()),
             ("title".into(), command.clone().into()),
             ("question".into(), format!("Which variant is fastest at `{command}`?").into()),
             ("workload".into(), vec![Value::Table(workload)].into()),
@@ -161,8 +165,8 @@ mod tests {
 
     #[test]
     fn a_plan_is_named_after_its_program() {
-        let named =
-            ["git clone a b", "/usr/bin/make -j2", "(cd a; make)", "piszcz", "X=1 make", ""].map(plan_name);
+        let named = ["git clone a b", "/usr/bin/make -j2", "(cd a; make)", "piszcz", "X=1 make", ""]
+            .map(|command| plan_name(program_name(command), "command"));
         assert_eq!(named, ["git", "make", "command", "command", "command", "command"]);
     }
 }

@@ -3,9 +3,9 @@
 use super::command_flags::CommandFlags;
 use super::variants::{self, parse_variant, split_levels};
 use crate::commands::report::{Export, parse_export};
-use crate::exit_style::ExitStyle;
-use crate::explicit_flags::ExplicitFlags;
 use crate::failure::{Failure, usage};
+use crate::flags::ExitStyle;
+use crate::flags::ExplicitFlags;
 use crate::flags::{Runs, View, average, byte_size, metric, parse_percent, time};
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
@@ -170,7 +170,8 @@ pub struct Args {
     /// Cost that the choice of --find may have over the best [default: 1%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Work")]
     pub within: Option<f64>,
-    /// Average by which --find compares: that of a `typical` round, or the `mean` cost, which counts every stall [default: typical]
+    /// Average by which --find compares: that of a `typical` round, or the `mean` cost, which counts every stall [default:
+    /// typical]
     #[arg(long, value_name = "AVERAGE", value_parser = average(), hide_possible_values = true, help_heading = "Work")]
     pub by: Option<Average>,
     /// Random seed: order of the variants, payload
@@ -239,7 +240,8 @@ pub struct Args {
     /// Print the resolved plan and exit
     #[arg(long, help_heading = "Run")]
     pub dry_run: bool,
-    /// Metrics to report; the first is the primary one, also of --find [default: those of the workloads, see `fsarena list workloads`]
+    /// Metrics to report; the first is the primary one, also of --find [default: those of the workloads, see `fsarena list
+    /// workloads`]
     #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric, help_heading = "Run")]
     pub metric: Vec<String>,
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable

@@ -1,8 +1,9 @@
 //! Plans from fio job files: `fsarena run job.fio`.
 
+use super::command_flags::plan_name;
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::{app, plan::file::PlanFile};
+use fsarena_core::plan::file::PlanFile;
 use fsarena_load::fio::{self, JobFile, Surroundings, looks_like_job_file};
 use fsarena_sys::{input, kernel::SysRoot};
 use std::io::{self, ErrorKind};
@@ -36,7 +37,7 @@ pub fn plan_of(path: &Path) -> Result<String, Failure> {
         ("job".into(), file.text().into()),
     ]);
     let plan = Table::from_iter([
-        ("name".into(), plan_name(path).into()),
+        ("name".into(), name_of_plan(path).into()),
         ("title".into(), format!("fio job file {name}").into()),
         ("question".into(), format!("Which variant is fastest at the jobs of {name}?").into()),
         ("workload".into(), vec![Value::Table(workload)].into()),
@@ -63,18 +64,13 @@ fn read_text(path: &Path) -> io::Result<String> {
 
 /// The value of an environment variable, or of a keyword of fio on this machine.
 fn variable(name: &str) -> Option<String> {
-    let kernel = SysRoot::host();
     match name {
         "$pagesize" => Some(rustix::param::page_size().to_string()),
         "$ncpus" => std::thread::available_parallelism().ok().map(|cpus| cpus.to_string()),
         "$mb_memory" => {
-            let line = kernel
-                .read("proc/meminfo")
-                .ok()?
-                .lines()
-                .find(|line| line.starts_with("MemTotal:"))?
-                .to_string();
-            let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+            let meminfo = SysRoot::host().read("proc/meminfo").ok()?;
+            let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+            let kib: u64 = total.split_whitespace().next()?.parse().ok()?;
             Some((kib / 1024).to_string())
         }
         // The working directory of fio is the filesystem under test.
@@ -83,13 +79,9 @@ fn variable(name: &str) -> Option<String> {
     }
 }
 
-/// The name of the plan: that of the file without extension. It is `fio-job` for an unusual name, or that of a plan of fsarena.
-fn plan_name(path: &Path) -> &str {
-    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&letter);
-    let is_usual =
-        stem.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && stem.chars().all(is_plain);
-    if is_usual && app::shipped_plan(stem).is_none() { stem } else { "fio-job" }
+/// The name of the plan: that of its file without the extension, or `fio-job`.
+fn name_of_plan(path: &Path) -> &str {
+    plan_name(path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default(), "fio-job")
 }
 
 #[cfg(test)]
@@ -99,7 +91,7 @@ mod tests {
     #[test]
     fn a_plan_is_named_after_its_job_file() {
         let named = ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"]
-            .map(|path| plan_name(Path::new(path)).to_string());
+            .map(|path| name_of_plan(Path::new(path)).to_string());
         assert_eq!(named, ["db", "fio-job", "fio-job", "fio-job"]);
     }
 

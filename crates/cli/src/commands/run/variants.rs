@@ -241,7 +241,8 @@ fn plan_entries(variants: &[Levels]) -> Vec<Pairs> {
     entries
 }
 
-/// Names each variant by its levels, unless it has a name: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, … .
+/// Names each variant by its levels, unless it has a name: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, …
+/// .
 fn variant_names(variants: &[Levels]) -> Vec<String> {
     let mut plain = vec![];
     for levels in variants {

@@ -1,7 +1,7 @@
 //! The part of `fsarena selftest` about scale grids: how often a bend is found that is not there, and how often the cost beyond the
 //! data is outside its interval.
 
-use super::{confidence_limits, percent};
+use super::rates::{confidence_limits, percent};
 use crate::failure::Outcome;
 use crate::flags::ListFormat;
 use crate::output;

@@ -12,7 +12,7 @@ use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
 use fsarena_core::{number::signed, row::Row};
 use fsarena_report::repeats::{
-    MOST_RESTORED_PERCENT, PROMISED_SPREAD_PERCENT, Spread, by_filesystem, restored_differences,
+    MAX_RESTORED_PERCENT, PROMISED_SPREAD_PERCENT, Spread, by_filesystem, restored_differences,
     restored_words, words,
 };
 use fsarena_report::resolution::Resolution;
@@ -162,7 +162,7 @@ pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> 
         ListFormat::Json => {
             let report = json!({
                 "repeats": repeats, "promised_percent": PROMISED_SPREAD_PERCENT, "median_percent": all, "tasks": spreads,
-                "restored_promised_percent": MOST_RESTORED_PERCENT, "restored_median_percent": restored,
+                "restored_promised_percent": MAX_RESTORED_PERCENT, "restored_median_percent": restored,
             });
             output::json(&report)?
         }
@@ -172,6 +172,6 @@ pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> 
             output::text(restored_words(&differences, restored))?
         }
     };
-    let is_exact = all.is_some_and(|all| all <= PROMISED_SPREAD_PERCENT) && restored <= MOST_RESTORED_PERCENT;
+    let is_exact = all.is_some_and(|all| all <= PROMISED_SPREAD_PERCENT) && restored <= MAX_RESTORED_PERCENT;
     Ok(if is_exact { ExitCode::Done } else { ExitCode::Refuted })
 }

@@ -254,7 +254,7 @@ mod tests {
         let mut state = super::super::tests::state();
         state.round = Some(0);
         let intervals = Intervals::default();
-        let mut view = RunView::of(&state, &intervals);
+        let mut view = RunView::new(&state, &intervals);
         let row =
             VariantRow {
                 variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20)

@@ -196,7 +196,7 @@ mod tests {
         let outcome = ClaimOutcome::ALL.into_iter().find(|known| known.name() == outcome).unwrap();
         let (claim, open) = (claim.into(), outcome == ClaimOutcome::Inconclusive);
         let status = ClaimStatus { claim, outcome, open, rounds: 12, provisional: false, effect };
-        claim_line(&ClaimView::of(&ClaimState { status, widths: widths.to_vec() }))
+        claim_line(&ClaimView::new(&ClaimState { status, widths: widths.to_vec() }))
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
     fn a_log_has_a_line_of_a_round_at_most_every_ten_seconds() {
         let state = super::super::tests::state();
         let intervals = fsarena_report::live::Intervals::default();
-        let mut view = RunView::of(&state, &intervals);
+        let mut view = RunView::new(&state, &intervals);
         let mut seconds_with_line = |lines: &mut Lines| {
             let seconds = (0..25).map(f64::from).filter(|second| {
                 view.told_at_s = *second;

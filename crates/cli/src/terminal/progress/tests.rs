@@ -26,12 +26,12 @@ struct Shown {
 }
 
 fn shown() -> Vec<Shown> {
-    let (mut state, mut intervals, mut terminal) = (state(), Intervals::of("elapsed"), Lines::for_log(0.0));
+    let (mut state, mut intervals, mut terminal) = (state(), Intervals::new("elapsed"), Lines::for_log(0.0));
     let show = |line: &str| {
         let TimedEvent { at, event } = serde_json::from_str(line).unwrap();
         state.apply(at, &event);
         intervals.update(&event, &state);
-        let view = RunView::of(&state, &intervals);
+        let view = RunView::new(&state, &intervals);
         let printed = terminal.after_event(&event, &view).join("\n");
         let variants = view.variants.iter().map(lines::variant_line).collect();
         Shown { printed, variants, page: json!(view), event }

@@ -31,8 +31,8 @@ fn fraction(text: &str) -> Option<f64> {
 
 impl Resolver<'_> {
     /// Resolves when the run stops. With claims it ends once they are decided, and with `best_within` once the choice is good
-    /// enough; a number of rounds from the command line overrides both. With a time budget from the command line, the run uses all
-    /// of that time: the rounds of the plan do not end it earlier.
+    /// enough; a number of rounds from the command line overrides both. With a time budget from the command line, the run uses
+    /// all of that time: the rounds of the plan do not end it earlier.
     pub(super) fn stop(&self) -> Result<StopPlan, PlanError> {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
         let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
@@ -116,8 +116,8 @@ impl Resolver<'_> {
         ships && !given && (at_scale.is_some() || written.is_some())
     }
 
-    /// The shard to run; None if the run is not sharded. Every machine resolves the plan by itself, so the number of rounds and the
-    /// seed must be set explicitly.
+    /// The shard to run; None if the run is not sharded. Every machine resolves the plan by itself, so the number of rounds and
+    /// the seed must be set explicitly.
     fn shard(&self, rounds: Option<u32>) -> Result<Option<Shard>, PlanError> {
         let Some(shard) = self.overrides.shard else { return Ok(None) };
         if self.overrides.rounds.or(rounds).is_none() {

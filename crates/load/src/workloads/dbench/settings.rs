@@ -30,20 +30,20 @@ pub const METRICS: &[&str] = &["throughput"];
 const CLIENTS: SettingDef =
     SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
 const BY: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
-    .help("what clients are; the real dbench has processes");
+    .help("whether clients are processes, as in the real dbench, or threads");
 const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
-    .help("how long it counts after the warm-up; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny");
+    .help("length of the measured phase; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny");
 const WARM_UP: SettingDef = SettingDef::float("warm_up", -1.0..=86_400.0, -1.0)
-    .help("seconds before it counts; -1 for a fifth of the time that counts, as in the real dbench");
+    .help("seconds of the warm-up; -1 for a fifth of the measured phase, as in the real dbench");
 const RATE: SettingDef = SettingDef::float("rate", 0.0..=1e6, 0.0)
-    .help("megabytes (10^6) a second that each client is held to (dbench -R); 0 for as fast as it goes");
+    .help("megabytes (10^6) a second at most for each client (dbench -R); 0 for no limit");
 const PAYLOAD: SettingDef = payload::PAYLOAD
-    .help("what is written where the loadfile has no pattern: noise that cannot be compressed, or zeros as dbench writes them");
+    .help("data of writes for which the loadfile has no pattern: incompressible noise, or zeros as dbench writes them");
 
 /// The settings of workloads with a loadfile, played by default by `tool`: fsarena or the real dbench.
 pub const fn loadfile_settings(tool: &'static str) -> [SettingDef; 8] {
     let engine = SettingDef::choice("engine", &["native", "dbench"], tool)
-        .help("what plays the loadfile: fsarena itself, or the real dbench");
+        .help("program that plays the loadfile: fsarena itself, or the real dbench");
     let loadfile = SettingDef::path("loadfile")
         .help("a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)");
     [engine, loadfile, CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD]

@@ -30,7 +30,7 @@ pub const METRICS: &[&str] = &["iops"];
 pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
     [
         SettingDef::choice("engine", &["native", "sysbench", "fio"], tool)
-            .help("what does the I/O: fsarena itself, or the real sysbench or fio"),
+            .help("program that does the I/O: fsarena itself, or the real sysbench or fio"),
         SettingDef::modes("modes", &["seqrd", "rndrd", "seqwr", "rndwr"], &["seqrd", "rndrd", "seqwr", "rndwr"])
             .help("sequential or random, reads or writes; seqwr recreates its files"),
         SettingDef::sizes("bs", 512..=16 << 20, &[16384]).help("block sizes"),
@@ -43,7 +43,7 @@ pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
             .help("sync every file after this number of writes of all threads, as sysbench does; 0 for never"),
         SettingDef::flag("fsync_end", true).help("each thread syncs every file at the end of writes"),
         PAYLOAD
-            .help("what is written: noise that cannot be compressed, or zeros as sysbench writes them"),
+            .help("data of writes: incompressible noise, or zeros as sysbench writes them"),
         SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
             .help("the longest time of one task; a task ends as soon as it is steady. 0 for 60 s at scale paper, 0.3 s at quick, 0.2 s at tiny"),
         SettingDef::int("events", 0..=1 << 50, 0)
@@ -219,10 +219,10 @@ fn tasks(job: &Job) -> Vec<FileIoTask> {
     let mut tasks = vec![];
     for mode in modes {
         for block in &blocks {
-            tasks.extend(threads.iter().map(|n| FileIoTask {
+            tasks.extend(threads.iter().map(|threads| FileIoTask {
                 mode,
                 block: *block as u32,
-                threads: *n as u32,
+                threads: *threads as u32,
             }));
         }
     }

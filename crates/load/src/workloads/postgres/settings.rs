@@ -15,7 +15,7 @@ pub const SETTINGS: &[SettingDef] = &[
     SettingDef::int("jobs", 0..=1024, 0)
         .help("threads of pgbench (-j); 0 for one a CPU, and at most one a client"),
     SettingDef::choice("protocol", &["prepared", "simple", "extended"], "prepared")
-        .help("how queries are sent (pgbench -M)"),
+        .help("query protocol (pgbench -M)"),
     SettingDef::int("seconds", 0..=604_800, 0)
         .help("length of a task (pgbench -T); 0 for 60 s at scale paper, 5 s at quick, 1 s at tiny"),
     SettingDef::int("update_seconds", 0..=604_800, 0)
@@ -99,8 +99,9 @@ impl PostgresSettings {
 /// The tasks: every mode for every scale factor.
 pub fn pgbench_tasks(job: &Job) -> Vec<PgbenchTask> {
     let modes = job.settings.words("modes");
-    let of = |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
-    distinct(job.settings.ints("scale_factors").into_iter().flat_map(of))
+    let with_modes =
+        |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
+    distinct(job.settings.ints("scale_factors").into_iter().flat_map(with_modes))
 }
 
 impl PgbenchTask {

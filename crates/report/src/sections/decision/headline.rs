@@ -2,8 +2,8 @@
 //! favours another variant.
 
 use crate::number::{percent, plural};
-use crate::sections::decision::{Decision, comparative, cost, gain, of_what};
-use crate::words::{either, few_of, is_time, listed, listed_up_to};
+use crate::sections::decision::{Decision, comparative, cost_ratio, gain, of_what};
+use crate::words::{either, is_time, listed, listed_up_to, shorten_list_to};
 use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::{record::MetricSpec, sample::Direction};
 use fsarena_stats::decision::Answer;
@@ -105,7 +105,7 @@ impl Decision<'_> {
             let span = span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
             spans.push(format!("{} {span}", self.name(rival.variant)));
         }
-        let spans = few_of(spans, MAX_VARIANTS).join(", ");
+        let spans = shorten_list_to(spans, MAX_VARIANTS).join(", ");
         let verdict = if rivals.iter().any(|rival| rival.high < 0.0) {
             format!("less than {}", percent(self.report.margin))
         } else {
@@ -117,36 +117,33 @@ impl Decision<'_> {
     /// The headline that recommends one or several variants, with the largest possible regret: `Use ext4 or xfs: with 95%
     /// confidence either costs at most 2% more than the best`.
     fn choose_sentence(&self, choices: &[usize], regret: f64) -> String {
-        let (names, over, metric) = (either(&self.names(choices)), self.measure(), &self.analysis.metric);
-        match (choices.len(), regret > 0.0) {
-            (1, true) => {
-                let (most, better) = (rounded_up(gain(metric, regret)), super::better(metric));
-                format!(
-                    "Use {names}: with 95% confidence no other variant is more than {most} {better}{over}"
-                )
+        let metric = &self.analysis.metric;
+        let claim = match choices.len() {
+            1 => {
+                let most = if regret > 0.0 {
+                    format!("more than {} ", rounded_up(gain(metric, regret)))
+                } else {
+                    String::new()
+                };
+                format!("with 95% confidence no other variant is {most}{}", super::better(metric))
             }
-            (1, false) => {
-                let better = super::better(metric);
-                format!("Use {names}: with 95% confidence no other variant is {better}{over}")
-            }
-            (_, false) => format!("Use {names}: they measure the same{over}"),
-            (count, true) => {
+            _ if regret <= 0.0 => "they measure the same".into(),
+            count => {
                 let each = if count == 2 { "either costs" } else { "each of them costs" };
                 let most = rounded_up(regret.exp_m1());
-                format!("Use {names}: with 95% confidence {each} at most {most} more than the best{over}")
+                format!("with 95% confidence {each} at most {most} more than the best")
             }
-        }
+        };
+        format!("Use {}: {claim}{}", either(&self.names(choices)), self.measure())
     }
 
     /// How far variants are ahead of another one. If there are several, each has its name in parentheses.
     fn leads_over(&self, ahead: &[Cost], behind: usize) -> String {
         let mut leads = vec![];
         for cost in ahead {
-            match self.lead_over(cost.variant, behind) {
-                Some(lead) if ahead.len() == 1 => leads.push(lead),
-                Some(lead) => leads.push(format!("{lead} ({})", self.name(cost.variant))),
-                None => {}
-            }
+            let name =
+                if ahead.len() > 1 { format!(" ({})", self.name(cost.variant)) } else { String::new() };
+            leads.extend(self.lead_over(cost.variant, behind).map(|lead| format!("{lead}{name}")));
         }
         listed_up_to(&leads, MAX_VARIANTS)
     }
@@ -155,7 +152,7 @@ impl Decision<'_> {
     fn lead_over(&self, variant: usize, behind: usize) -> Option<String> {
         let values = &self.overall.main().values;
         let metric = &self.analysis.metric;
-        let typical = cost(metric, &values[variant], &values[behind])?.value.ln();
+        let typical = cost_ratio(metric, &values[variant], &values[behind])?.value.ln();
         let interval = self.regrets.cost(behind, variant);
         interval.low.is_finite().then(|| lead(metric, typical, &interval))
     }
@@ -345,20 +342,19 @@ impl Decision<'_> {
         if regrets.provisional {
             return None;
         }
-        let mut most: Option<FavouredVariant> = None;
-        for variant in self.candidates.iter().copied() {
-            let others: Vec<usize> = named.iter().copied().filter(|other| *other != variant).collect();
-            let Some(ahead_of) = others.first().copied() else { continue };
-            if !others.iter().all(|other| regrets.cost(variant, *other).high < 0.0) {
-                continue;
+        let favoured = |variant: usize| {
+            let mut others = named.iter().copied().filter(|other| *other != variant);
+            let ahead_of = others.clone().next()?;
+            if !others.all(|other| regrets.cost(variant, other).high < 0.0) {
+                return None;
             }
-            let Some(ratio) = cost(&metric, &values[variant], &values[ahead_of]) else { continue };
-            let (typical, behind) = (ratio.value.ln(), regrets.cost(ahead_of, variant));
-            if most.as_ref().is_none_or(|most| typical.total_cmp(&most.typical).is_ge()) {
-                most = Some(FavouredVariant { metric: metric.clone(), variant, ahead_of, typical, behind });
-            }
-        }
-        most.filter(|most| gain(&most.metric, most.typical) > self.report.margin)
+            let typical = cost_ratio(&metric, &values[variant], &values[ahead_of])?.value.ln();
+            let behind = regrets.cost(ahead_of, variant);
+            Some(FavouredVariant { metric: metric.clone(), variant, ahead_of, typical, behind })
+        };
+        let all = self.candidates.iter().filter_map(|variant| favoured(*variant));
+        let most = all.max_by(|a, b| a.typical.total_cmp(&b.typical))?;
+        Some(most).filter(|most| gain(&most.metric, most.typical) > self.report.margin)
     }
 }
 

@@ -6,8 +6,7 @@ use crate::matrix::{
 };
 use crate::number::percent;
 use fsarena_stats::matrix::cells::{At, Matrix};
-use fsarena_stats::matrix::finding::{Finding, Part};
-use fsarena_stats::matrix::finding::{Flag, Rule};
+use fsarena_stats::matrix::finding::{Finding, Flag, Part, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes findings about a matrix as text.
@@ -58,9 +57,8 @@ impl MatrixWriter<'_> {
             return String::new();
         }
         format!(
-            "Client-bound (! in tables): {}. There the generator itself takes more than a tenth of an operation, so that the storage \
-             can do more than the figures say: no such cell is called slow, and none counts as a level that others \
-             exceed.",
+            "Client-bound (! in tables): {}. There the load generator itself takes more than a tenth of an operation, so the \
+             storage is faster than the figures show: fsarena calls no such cell slow, and compares no other cell with it.",
             named.join("; ")
         )
     }
@@ -98,7 +96,7 @@ impl MatrixWriter<'_> {
             }
             (Rule::Interaction, _) => format!(
                 "It is lower than block size and threads explain{place}. {here}: {iops} IOPS, {} less than its \
-                 neighbours make one expect{interval}.",
+                 neighbours predict{interval}.",
                 percent_less(ratio),
             ),
             (Rule::ScalingCollapse, _) => self.collapse(part),
@@ -114,10 +112,10 @@ impl MatrixWriter<'_> {
     fn above_device(&self, worst: &Flag, place: &str, device: Option<At>) -> String {
         let device = match device {
             Some(at) => format!("{} of the bare device", self.bandwidth(at)),
-            None => "what the device is stated to move".into(),
+            None => "the stated rate of the device".into(),
         };
         format!(
-            "It is faster than the device{place}, so something else answered: a cache. {}: {} against {device}, {}{}.",
+            "It is faster than the device{place}, so a cache served it. {}: {} against {device}, {}{}.",
             capitalise(&self.place(worst.at)),
             self.bandwidth(worst.at),
             how_much_more(worst.ratio.value),
@@ -151,8 +149,8 @@ impl MatrixWriter<'_> {
         let figures = format!("with {} {moved} at {here}, {others} at {there}{interval}", self.threads(at));
         if ratio > 1.0 {
             return format!(
-                "Smaller blocks move more bytes than larger ones{place}: {figures}; {} over the region. The small ones \
-                 are the odd ones: something other than the device may answer them (a cache, read-ahead).",
+                "Smaller blocks move more bytes than larger ones{place}: {figures}; {} over the region. The small \
+                 blocks are implausible: something other than the device may serve them (a cache, read-ahead).",
                 value_range(how_much_more(least), how_much_more(ratio)),
             );
         }
@@ -203,7 +201,7 @@ impl MatrixWriter<'_> {
         };
         let reached = |at: At| format!("{} with {}", self.iops(at), self.threads(at));
         format!(
-            "More threads gain {gain}{place}, though more can be had. At {}: {} IOPS with {}, {}; {} reaches {}.",
+            "More threads gain {gain}{place}, although the storage can do more. At {}: {} IOPS with {}, {}; {} reaches {}.",
             self.size(at),
             self.iops(*first),
             self.threads(*first),

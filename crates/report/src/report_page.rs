@@ -1,8 +1,8 @@
 //! The HTML page of a report. A JSON block in it has the samples and commands, which the script of the page reads.
 
-use super::{Extras, render};
+use crate::html::{Extras, render};
 use crate::{advice, document::Detail, error::Error, number::plural};
-use crate::{report::Report, sections::document, words::label};
+use crate::{report::Report, sections::document, words::task_label};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{metric::METRICS, names::distinct};
@@ -33,9 +33,9 @@ fn data_block(report: &Report) -> (String, String) {
     if !columns.is_empty() || !report.commands.texts.is_empty() {
         cells.extend(record.cells.iter().map(|cell| json!([cell.round, cell.position, cell.variant])));
     }
-    let metric = |Column { info, .. }: &Column| json!({"name": info.unit.named(&info.id), "help": info.help});
+    let metric = |MetricColumn { info, .. }: &MetricColumn| json!({"name": info.unit.named(&info.id), "help": info.help});
     let head = json!({
-        "tasks": record.tasks.iter().map(label).collect::<Vec<_>>(),
+        "tasks": record.tasks.iter().map(task_label).collect::<Vec<_>>(),
         "variants": record.names(),
         "cells": cells,
         "metrics": columns.iter().map(metric).collect::<Vec<_>>(),
@@ -51,14 +51,14 @@ fn data_block(report: &Report) -> (String, String) {
 }
 
 /// The values of one metric.
-struct Column {
+struct MetricColumn {
     info: MetricSpec,
     /// The values as a JSON array by cell and then by task.
     json: String,
 }
 
 /// The metrics that fit into the page, those of the report first, and the number of metrics that do not fit.
-fn columns(report: &Report) -> (Vec<Column>, usize) {
+fn columns(report: &Report) -> (Vec<MetricColumn>, usize) {
     let record = &report.record;
     let of_report = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
     let others =
@@ -72,7 +72,7 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
         }
         let Some((info, values)) = record.metric(id) else { continue };
         // Ids with and without a unit can name the same metric.
-        let is_repeated = kept.iter().any(|column: &Column| column.info.id == info.id);
+        let is_repeated = kept.iter().any(|column: &MetricColumn| column.info.id == info.id);
         if is_repeated || values.iter().all(|value| value.is_nan()) {
             continue;
         }
@@ -82,7 +82,7 @@ fn columns(report: &Report) -> (Vec<Column>, usize) {
             continue;
         }
         bytes += json.len();
-        kept.push(Column { info, json });
+        kept.push(MetricColumn { info, json });
     }
     (kept, left_out)
 }

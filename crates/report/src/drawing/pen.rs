@@ -33,8 +33,8 @@ impl Pen {
 
     /// Draws a rectangle between two corners, without antialiasing, so that no gap shows between neighbours.
     pub fn rectangle(&mut self, a: Point, b: Point, paint: Paint) {
-        let [x, y] = [a.0.min(b.0), a.1.min(b.1)].map(n);
-        let [width, height] = [a.0 - b.0, a.1 - b.1].map(|length| n(length.abs()));
+        let [x, y] = [a.0.min(b.0), a.1.min(b.1)].map(rounded);
+        let [width, height] = [a.0 - b.0, a.1 - b.1].map(|length| rounded(length.abs()));
         self.write(format_args!(
             "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" shape-rendering=\"crispEdges\"{paint}/>"
         ));
@@ -66,14 +66,14 @@ impl Pen {
             Shape::Tip => polygon(&[(0.0, 4.0), (3.5, -3.0), (-3.5, -3.0)], full),
             Shape::Diamond => polygon(&[(0.0, -5.5), (4.5, 0.0), (0.0, 5.5), (-4.5, 0.0)], full),
             Shape::Cross => {
-                let (left, top) = (n(x - 3.0), n(y - 3.0));
+                let (left, top) = (rounded(x - 3.0), rounded(y - 3.0));
                 self.path(format_args!("M{left},{top}l6,6m-6,0l6,-6"), Paint::Line(colour, 2.0, Dash::Solid));
             }
         }
     }
 
     fn circle(&mut self, (x, y): Point, paint: Paint) {
-        self.write(format_args!("<circle cx=\"{}\" cy=\"{}\" r=\"3.5\"{paint}/>", n(x), n(y)));
+        self.write(format_args!("<circle cx=\"{}\" cy=\"{}\" r=\"3.5\"{paint}/>", rounded(x), rounded(y)));
     }
 
     /// Draws a line of text. `at` is in the middle of its height, and horizontally where `anchor` states.
@@ -83,12 +83,12 @@ impl Pen {
 
     /// Draws a line of text that reads upwards, with its middle at `at`.
     pub fn upright_text(&mut self, at: Point, text: &str, look: (Font, Colour)) {
-        let turn = format!(" transform=\"rotate(-90 {} {})\"", n(at.0), n(at.1));
+        let turn = format!(" transform=\"rotate(-90 {} {})\"", rounded(at.0), rounded(at.1));
         self.write_text(at, text, look, Anchor::Middle, &turn);
     }
 
     fn write_text(&mut self, at: Point, text: &str, look: (Font, Colour), anchor: Anchor, turn: &str) {
-        let (x, y, (font, colour)) = (n(at.0), n(at.1), look);
+        let (x, y, (font, colour)) = (rounded(at.0), rounded(at.1), look);
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -109,7 +109,7 @@ impl Pen {
 }
 
 /// Rounds a coordinate to hundredths of a CSS pixel.
-pub fn n(pixels: f64) -> f64 {
+pub fn rounded(pixels: f64) -> f64 {
     (100.0 * pixels).round() / 100.0
 }
 
@@ -118,7 +118,7 @@ fn path_through(points: impl IntoIterator<Item = Point>) -> String {
     let mut d = String::new();
     for (x, y) in points {
         let command = if d.is_empty() { 'M' } else { ' ' };
-        write!(d, "{command}{},{}", n(x), n(y)).expect("writing to memory");
+        write!(d, "{command}{},{}", rounded(x), rounded(y)).expect("writing to memory");
     }
     d
 }
@@ -144,9 +144,9 @@ impl Display for Paint {
 }
 
 /// DejaVu Sans with Latin, Greek and mathematical characters. A viewer may draw with another font; most are narrower.
-const REGULAR: &[u8] = include_bytes!("../../../assets/fonts/DejaVuSans-subset.ttf");
+const REGULAR: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans-subset.ttf");
 /// DejaVu Sans Bold with the same characters.
-const BOLD: &[u8] = include_bytes!("../../../assets/fonts/DejaVuSans-Bold-subset.ttf");
+const BOLD: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
 /// The font of the labels of axes and of the legend.
 pub const LABEL: Font = Font { size: 11.0, bold: false };

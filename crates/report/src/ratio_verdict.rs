@@ -25,20 +25,20 @@ pub enum RatioVerdict {
 impl RatioVerdict {
     /// Judges a ratio by its 95% interval and by `narrow`, the logarithms of its 90% interval. `margin` is the smallest
     /// difference that matters, as a fraction.
-    pub fn of(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
+    pub fn of_rounds(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
         let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return RatioVerdict::Provisional };
         let edge = margin.ln_1p();
-        RatioVerdict::judged(ratio.provisional, ratio.separated(), -edge < low && high < edge)
+        RatioVerdict::from_tests(ratio.provisional, ratio.separated(), -edge < low && high < edge)
     }
 
-    /// Judges a ratio of two independent samples. It uses the 95% interval in place of the 90% interval too, which makes the test
-    /// of equivalence stricter.
-    pub fn of_independent(ratio: Option<Ratio>, margin: f64) -> RatioVerdict {
-        RatioVerdict::of(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
+    /// Judges a ratio of two independent samples. It uses the 95% interval instead of the 90% interval, which makes the test of
+    /// equivalence stricter.
+    pub fn of_samples(ratio: Option<Ratio>, margin: f64) -> RatioVerdict {
+        RatioVerdict::of_rounds(ratio, ratio.map(|ratio| (ratio.low.ln(), ratio.high.ln())), margin)
     }
 
     /// Judges by whether the 95% interval excludes 1, `separated`, and whether the 90% interval is within the margin.
-    pub fn judged(provisional: bool, separated: bool, within: bool) -> RatioVerdict {
+    pub fn from_tests(provisional: bool, separated: bool, within: bool) -> RatioVerdict {
         match (provisional, separated, within) {
             (true, ..) => RatioVerdict::Provisional,
             (_, true, true) => RatioVerdict::Negligible,
@@ -85,7 +85,7 @@ mod tests {
 
     fn finding(low: f64, high: f64, rounds: usize) -> RatioVerdict {
         let ratio = Ratio { value: 1.0, low, high, rounds, provisional: rounds < 8 };
-        RatioVerdict::of(Some(ratio), Some((low.ln(), high.ln())), 0.01)
+        RatioVerdict::of_rounds(Some(ratio), Some((low.ln(), high.ln())), 0.01)
     }
 
     #[test]
@@ -95,6 +95,6 @@ mod tests {
         assert_eq!(finding(0.995, 1.005, 8), RatioVerdict::Equivalent);
         assert_eq!(finding(0.95, 1.005, 8), RatioVerdict::Inconclusive);
         assert_eq!(finding(1.02, 1.04, 7), RatioVerdict::Provisional);
-        assert_eq!(RatioVerdict::of(None, None, 0.01), RatioVerdict::Provisional);
+        assert_eq!(RatioVerdict::of_rounds(None, None, 0.01), RatioVerdict::Provisional);
     }
 }

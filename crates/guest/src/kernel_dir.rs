@@ -1,9 +1,59 @@
-//! A kernel that the user built: the build tree itself, or a directory that `make install` and `make modules_install` filled.
+//! Directories with kernels: those that packages or `make install` filled, with an image in `boot/` and modules in `lib/modules/`,
+//! and build trees.
 
-use crate::{Error, Result, debian::by_version, installed::packages, modules::Modules};
+use crate::{Error, Result, debian::by_version, modules::Modules};
+use rustix::fs::Access;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The kernel of a directory.
+/// A kernel with modules that a package brought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PackagedKernel {
+    /// The directory that the package was unpacked into: the root of this machine for one that is installed.
+    pub root: PathBuf,
+    /// The output of `uname -r`.
+    pub release: String,
+    /// The file to boot.
+    pub image: PathBuf,
+    /// The directory of its modules.
+    pub modules: PathBuf,
+}
+
+impl PackagedKernel {
+    /// The file with its configuration, which not every package has.
+    pub fn config(&self) -> PathBuf {
+        self.root.join("boot").join(format!("config-{}", self.release))
+    }
+}
+
+/// The kernels below these roots that have modules.
+pub(crate) fn packages(roots: &[PathBuf]) -> Vec<PackagedKernel> {
+    let mut found = vec![];
+    for root in roots {
+        let mut releases = BTreeSet::new();
+        for modules_dir in ["usr/lib/modules", "lib/modules"] {
+            for entry in std::fs::read_dir(root.join(modules_dir)).into_iter().flatten().flatten() {
+                let release = entry.file_name().to_string_lossy().into_owned();
+                let (modules, in_boot) = (entry.path(), root.join("boot").join(format!("vmlinuz-{release}")));
+                // Debian's packages from 7.2 on have the kernel beside its modules.
+                let images = [in_boot, modules.join("vmlinuz")];
+                // An ordinary user may not read the kernels of some distributions.
+                let image =
+                    images.into_iter().find(|image| rustix::fs::access(image, Access::READ_OK).is_ok());
+                // Where /lib is /usr/lib, both have it.
+                if let Some(image) = image
+                    && modules.is_dir()
+                    && releases.insert(release.clone())
+                {
+                    found.push(PackagedKernel { root: root.clone(), release, image, modules });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// A kernel that the user built.
 #[derive(Debug)]
 pub(crate) struct BuiltKernel {
     /// The file to boot, a vmlinux or a bzImage.
@@ -14,17 +64,17 @@ pub(crate) struct BuiltKernel {
     pub config: PathBuf,
 }
 
-/// Where a build for x86 leaves the compressed kernel.
+/// The path of the compressed kernel in the build tree of a kernel for x86.
 const BZIMAGE: &str = "arch/x86/boot/bzImage";
-/// How to get a kernel that fsarena finds.
-const HOW: &str = "build one there (make bzImage modules), or install one (make install INSTALL_PATH=DIR/boot, make \
+/// What to do to get a kernel that fsarena finds, for messages.
+const REMEDY: &str = "build one there (make bzImage modules), or install one (make install INSTALL_PATH=DIR/boot, make \
                    modules_install INSTALL_MOD_PATH=DIR)";
 
-/// Finds the kernel in a directory.
+/// Finds the kernel that the user built in a directory: a build tree, or a directory that `make install` filled.
 ///
 /// # Errors
 /// A directory without a kernel, or with modules that are not built.
-pub(crate) fn open(dir: &Path) -> Result<BuiltKernel> {
+pub(crate) fn open_built(dir: &Path) -> Result<BuiltKernel> {
     if let Some(image) = built_image(dir) {
         return Ok(BuiltKernel { image, modules: built_modules(dir)?, config: dir.join(".config") });
     }
@@ -32,7 +82,7 @@ pub(crate) fn open(dir: &Path) -> Result<BuiltKernel> {
     let Some(installed) = installed.into_iter().max_by(|a, b| by_version(&a.release, &b.release)) else {
         return Err(Error::unfit(
             dir,
-            format!("has neither vmlinux, {BZIMAGE} nor boot/vmlinuz-RELEASE; {HOW}"),
+            format!("has neither vmlinux, {BZIMAGE} nor boot/vmlinuz-RELEASE; {REMEDY}"),
         ));
     };
     let config = installed.config();
@@ -64,8 +114,8 @@ fn built_modules(tree: &Path) -> Result<Option<Modules>> {
     Modules::of_files(tree, files).map(Some)
 }
 
-/// The file of a module in the tree. Old kernels list it as it is installed, `kernel/fs/jfs/jfs.ko`; since 6.2 the list has the
-/// object that it is made of, `fs/jfs/jfs.o`. None if it is not built.
+/// The file of a module in the tree, from a line of the list: the installed path `kernel/fs/jfs/jfs.ko` before Linux 6.2, the
+/// object `fs/jfs/jfs.o` since then. None if the module is not built.
 fn module_file(tree: &Path, line: &str) -> Option<PathBuf> {
     let plain = Path::new(line).with_extension("ko");
     let plain = [plain.strip_prefix("kernel").ok(), Some(plain.as_path())];
@@ -103,7 +153,7 @@ mod tests {
                 // Left by an earlier build.
                 ("fs/xfs/xfs.ko", ""),
             ]);
-            let built = open(dir.path()).unwrap();
+            let built = open_built(dir.path()).unwrap();
             let modules = built.modules.unwrap();
             assert!(modules.has("jfs") && modules.has("ext4") && !modules.has("xfs") && !modules.has("no"));
             assert_eq!(modules.has("x_y"), order.contains("x-y"));
@@ -114,7 +164,7 @@ mod tests {
     #[test]
     fn the_image_is_the_one_that_was_built_last() {
         let dir = tree(&[("vmlinux", ""), (BZIMAGE, "")]);
-        let image = || open(dir.path()).unwrap().image;
+        let image = || open_built(dir.path()).unwrap().image;
         let set_age = |name: &str, seconds: u64| {
             let file = std::fs::File::options().write(true).open(dir.path().join(name)).unwrap();
             file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).unwrap();
@@ -123,7 +173,7 @@ mod tests {
         assert_eq!(image(), dir.path().join(BZIMAGE));
         set_age(BZIMAGE, 3600);
         assert_eq!(image(), dir.path().join("vmlinux"));
-        assert!(open(dir.path()).unwrap().modules.is_none());
+        assert!(open_built(dir.path()).unwrap().modules.is_none());
     }
 
     #[test]
@@ -134,14 +184,14 @@ mod tests {
             ("lib/modules/6.18.0-mine/kernel/fs/jfs/jfs.ko", ""),
             ("lib/modules/6.9.0-mine/modules.builtin", ""),
         ]);
-        let built = open(dir.path()).unwrap();
+        let built = open_built(dir.path()).unwrap();
         assert!(built.image.ends_with("boot/vmlinuz-6.18.0-mine") && built.modules.unwrap().has("jfs"));
         assert_eq!(built.config, dir.path().join("boot/config-6.18.0-mine"));
     }
 
     #[test]
     fn what_is_not_built_is_named() {
-        let said = |files: &[(&str, &str)]| open(tree(files).path()).unwrap_err().to_string();
+        let said = |files: &[(&str, &str)]| open_built(tree(files).path()).unwrap_err().to_string();
         assert!(said(&[("README", "")]).contains("neither vmlinux"));
         let unbuilt = said(&[("vmlinux", ""), ("modules.order", "fs/jfs/jfs.o\n")]);
         assert!(unbuilt.contains("modules that are not built: make modules"), "{unbuilt}");
