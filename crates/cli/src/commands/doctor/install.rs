@@ -6,7 +6,8 @@ use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
 use fsarena_guest::built::BuildStep;
 use fsarena_run::preflight::guests;
-use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::CommandError;
+use fsarena_sys::argv::Argv;
 use fsarena_sys::{cancel, program};
 use std::io::{IsTerminal, Write, stderr};
 use std::{os::unix::fs::OpenOptionsExt, path::Path};
@@ -52,7 +53,7 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     }
     show(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
-    let failed = |error: argv::Error| {
+    let failed = |error: CommandError| {
         Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {line}"))
     };
     let mut log = |_| {};
