@@ -259,7 +259,8 @@ const COMMITS: usize = 64;
 const NAMES: usize = 100;
 
 /// A history of [`COMMITS`] in which, with `changed`, one of them changes the number of names by 1 to 4, at a random place (both
-/// ends included) and in either direction. Every commit changes a mount option that costs nothing, and some do not build.
+/// ends included) and in either direction. Every commit changes a mount option that costs nothing (the longest time between two
+/// commits of the journal, which is beyond that of a cell), and some do not build.
 fn counted_history(seed: u64, changed: bool) -> (Planted, Option<usize>) {
     let draw = |what: u64, below: usize| (mix(seed, what) % below as u64) as usize;
     let first_bad = match seed % 5 {
@@ -270,7 +271,7 @@ fn counted_history(seed: u64, changed: bool) -> (Planted, Option<usize>) {
     let names = if draw(2, 2) == 0 { NAMES + 1 + draw(3, 4) } else { NAMES - 1 - draw(3, 4) };
     let option = |at: usize| {
         let now = if changed && at >= first_bad { names } else { NAMES };
-        format!("{now} commit={}", 10 + draw(100 + at as u64, 90))
+        format!("{now} commit={}", 200 + draw(100 + at as u64, 800))
     };
     let broken = (1..COMMITS).filter(|at| draw(200 + *at as u64, 8) == 0).collect();
     (Planted { options: (0..=COMMITS).map(option).collect(), broken }, changed.then_some(first_bad))
