@@ -204,7 +204,7 @@ impl Bisector {
     ///
     /// # Errors
     /// It took longer than this budget.
-    pub fn extend(&mut self, budget_s: Option<f64>, max_rounds: usize) -> Result<bool> {
+    fn extend(&mut self, budget_s: Option<f64>, max_rounds: usize) -> Result<bool> {
         let has_more_time = self.state.budget_s.is_some_and(|old| budget_s.is_none_or(|new| new > old));
         if !has_more_time && max_rounds <= self.state.max_rounds {
             return Ok(false);

@@ -2,13 +2,13 @@
 
 use crate::commands::ab::max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
 use crate::commands::analyse::rerun;
+use crate::commands::handle_signals;
 use crate::commands::list::{known_kernels, newest_of_series};
 use crate::commands::run::variants::{Levels, plan_of_variants};
 use crate::commands::run::{self, FactorLevels, parse_factor};
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::absolute;
 use crate::output;
-use crate::running::handle_signals;
 use crate::terminal::progress::Progress;
 use fsarena_core::bisect::{Bisection, Ending, FORMAT, History};
 use fsarena_core::claim::{Claim, Quantity};
@@ -24,6 +24,7 @@ use fsarena_run::bisect::{BisectDisplay, Bisector, FILE, LEVEL, TREE};
 use fsarena_run::{Consumer, work};
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;
+use fsarena_sys::cancel;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ use std::path::{Path, PathBuf};
 /// {file:PATH} the content of a file there.
 ///
 /// The exit code is 0 if the candidate was found, 3 if BAD meets the claim too, and 4 if the time or the rounds did not suffice.
-/// An interrupted bisection continues with --resume.
+/// An interrupted bisection continues with --resume, an inconclusive one if its command is repeated with a larger --budget.
 // A group has the name of its structure, and several structures are called `Args`.
 #[derive(Debug, clap::Args)]
 #[group(id = "bisection")]
@@ -113,6 +114,7 @@ pub fn run(args: Args) -> Outcome {
     let functions = match is_new.then(|| functions(&bisector.state, &runs, &mut display.progress)).transpose()
     {
         Ok(functions) => functions.flatten(),
+        Err(failure) if cancel::requested().is_some() => return Err(failure),
         Err(failure) => {
             display.show(&format!("the functions that grew are missing: {failure}"));
             None
@@ -133,20 +135,7 @@ fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
             "--resume: the bisection keeps its candidates, its claim and its work; leave out the rest",
         );
     }
-    let mut bisector = Bisector::open(&args.run.runs.runs, id)?;
-    let (budget, max_rounds) = (args.run.budget, args.run.max_rounds);
-    if budget.is_some() || max_rounds.is_some() {
-        let budget_s = budget.map(|budget| budget.as_secs_f64()).or(bisector.state.budget_s);
-        let max_rounds = max_rounds.map_or(bisector.state.max_rounds, |rounds| rounds as usize);
-        if !bisector.extend(budget_s, max_rounds)? {
-            return usage(format!(
-                "--resume: bisection {} does not end otherwise with these limits; give a larger --budget or --max-rounds than before, \
-                 to one that was inconclusive",
-                bisector.state.id
-            ));
-        }
-    }
-    Ok(bisector)
+    Ok(Bisector::open(&args.run.runs.runs, id)?)
 }
 
 /// Begins a bisection of these arguments.
@@ -328,11 +317,11 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
 fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
     let quoted = |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
     let mut commands = vec![];
-    if let Some(Ending::Found { child, .. }) = &state.ending {
+    if let Some(Ending::Found { parent, child, .. }) = &state.ending {
         if let History::Git { repo, .. } = &state.history {
             commands.push(quoted(&["git", "-C", repo, "show", child]));
         }
-        if let Some(run) = state.comparisons.last().and_then(|one| one.runs.last()) {
+        if let Some(run) = last_run(state, parent, child) {
             let plan = runs.join(run).join("plan.toml").display().to_string();
             if state.counts {
                 let profile = quoted(&["fsarena", "analyse", run, "--profile"]);
@@ -347,13 +336,17 @@ fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
     commands
 }
 
+/// The last run that compared the last good candidate with the first bad one.
+fn last_run<'a>(state: &'a Bisection, parent: &str, child: &str) -> Option<&'a String> {
+    let pair = [parent, child];
+    state.comparisons.iter().rfind(|one| one.candidates == pair)?.runs.last()
+}
+
 /// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
 /// most; None if nothing was found or nothing counted.
 fn functions(state: &Bisection, runs: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
     let Some(Ending::Found { parent, child, .. }) = &state.ending else { return Ok(None) };
-    let pair = [parent.as_str(), child.as_str()];
-    let last = state.comparisons.iter().rfind(|one| one.candidates == pair);
-    let Some(run) = last.and_then(|one| one.runs.last()).filter(|_| state.counts) else { return Ok(None) };
+    let Some(run) = last_run(state, parent, child).filter(|_| state.counts) else { return Ok(None) };
     let record = fsarena_store::read(&RunDir::find(runs, run)?)?;
     let task = task_that_grew(&record);
     Ok(Some(rerun::profile_variants(runs, run, &record, &task, progress)?))

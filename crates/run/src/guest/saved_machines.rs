@@ -189,8 +189,10 @@ impl GuestStarter<'_> {
             ..cell.config.clone()
         };
         initramfs.set_config(&first)?;
-        let saved = match machines.shared.as_ref().filter(|_| tree.is_none()) {
-            Some(shared) => SavedMachine::below(&shared_place(shared, cell, &initramfs.path)?)?,
+        let shared = machines.shared.as_ref().filter(|_| tree.is_none());
+        let place = shared.map(|shared| shared_place(shared, cell, &initramfs.path)).transpose()?.flatten();
+        let saved = match place {
+            Some(place) => SavedMachine::below(&place)?,
             None => SavedMachine { memory: file("memory"), state: file("state") },
         };
         if saved.state.exists() {
@@ -231,16 +233,16 @@ impl GuestStarter<'_> {
     }
 }
 
-/// The directory of the machine that runs share which boot this initramfs with this kernel and disks of these sizes.
-fn shared_place(shared: &Path, cell: &GuestCell, initramfs: &Path) -> Result<PathBuf, Error> {
+/// The directory of the machine that runs share which boot this initramfs with this kernel and disks of these sizes. None if other
+/// users can write there.
+fn shared_place(shared: &Path, cell: &GuestCell, initramfs: &Path) -> Result<Option<PathBuf>, Error> {
     let digest = |path: &Path| cache::digest(File::open(path)?).map_err(std::io::Error::other);
     let mut parts = vec![digest(initramfs).map_err(Error::io("reading", initramfs))?];
     for image in cell.machine.test.iter().map(PathBuf::as_path).chain([cell.machine.other]) {
         parts.push(image.metadata().map_err(Error::io("examining", image))?.len().to_string());
     }
     std::fs::create_dir_all(shared).map_err(Error::io("making", shared))?;
-    let place = snapshot::place(shared, cell.machine, &parts);
-    place.ok_or_else(|| Error::io("examining", shared)(std::io::ErrorKind::PermissionDenied.into()))
+    Ok(snapshot::place(shared, cell.machine, &parts))
 }
 
 /// Makes an empty file that is as large as an image, and returns its path.

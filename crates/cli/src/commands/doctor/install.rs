@@ -1,7 +1,7 @@
 //! Installs missing packages with apt-get, and fetches or compiles what guests need.
 
 use crate::failure::{Failure, Outcome};
-use crate::{output, running};
+use crate::{commands, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
 use fsarena_guest::built::BuildStep;
@@ -20,7 +20,7 @@ use std::{os::unix::fs::OpenOptionsExt, path::Path};
 pub fn fetch_for_guests(names: &[String], kernel: &str) -> Outcome {
     let defs: Vec<&FsDef> = names.iter().map(|name| filesystems::find(name)).collect::<Result<_, _>>()?;
     // Without handlers a signal would leave a compiler behind.
-    running::handle_signals()?;
+    commands::handle_signals()?;
     let mut steps = BuildSteps::new(&names.join(" "));
     let fetched = guests::fetch_for(&defs, kernel, &mut |step| steps.show(step));
     drop(steps);
