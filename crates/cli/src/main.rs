@@ -9,7 +9,6 @@ mod doc_pages;
 mod failure;
 mod flags;
 mod output;
-mod running;
 mod terminal;
 #[cfg(test)]
 mod tests;

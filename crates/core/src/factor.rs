@@ -92,7 +92,7 @@ pub const BUILT_IN: &[FactorDef] = &[
         id: FS,
         default: "ext4",
         example: "ext4, xfs",
-        help: "filesystem that is made and mounted (see `fsarena list filesystems`); `raw` for the bare device, where the workload can do without one",
+        help: "filesystem that is made and mounted (see `fsarena list filesystems`); `raw` is the bare device, for workloads that need no filesystem",
         ..FACTOR
     },
     FactorDef {

@@ -235,7 +235,7 @@ pub const METRICS: &[MetricDef] = &[
     ),
     metric(
         ReadingDef::lower("iowait_per_request", Unit::Seconds).of([reading::IOWAIT, reading::REQUESTS]).help(
-            "iowait of the whole machine for each request: tick-sampled, and only where CPUs were idle besides",
+            "iowait of the whole machine for each request: sampled at timer ticks, and only of CPUs that were idle",
         ),
         |get| per_request(get, get(reading::IOWAIT)),
     ),

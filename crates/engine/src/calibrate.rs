@@ -1,6 +1,6 @@
 //! The cost of the load generator itself, measured in every run.
 
-use crate::clock::{self, Clock, Monotonic};
+use crate::clock::{self, Clock};
 use crate::error::{EngineError, Result};
 use crate::job::{Content, Engine, LoadJob};
 use crate::tally::{Budget, OpKind, Recorder, Times};
@@ -33,7 +33,7 @@ pub struct Calibration {
 impl Calibration {
     /// A calibration with a measured cost of the generator and the cost of the clock in use.
     pub(crate) fn with_generator(generator_ns: f64) -> Calibration {
-        let chosen = clock::best_clock();
+        let chosen = Clock::best();
         Calibration { clock: chosen.name(), clock_ns: chosen.cost_ns, generator_ns, ring_nop_ns: None }
     }
 
@@ -62,10 +62,7 @@ fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_signals()?;
-        best = best.min(match clock::best_clock().tsc {
-            Some(tsc) => round_ns(job, layout, nop, tsc)?,
-            None => round_ns(job, layout, nop, Monotonic)?,
-        });
+        best = best.min(round_ns(job, layout, nop)?);
     }
     Ok(best)
 }
@@ -80,8 +77,8 @@ pub fn check_signals() -> Result {
 }
 
 /// Nanoseconds of an operation in one round. With `nop`, operations are NOPs through a ring.
-fn round_ns<C: Clock>(job: &LoadJob, layout: Layout, nop: bool, clock: C) -> Result<f64> {
-    let scale = clock::best_clock().scale;
+fn round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
+    let clock = Clock::best();
     let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
     let operations = (ROUND_BYTES / u64::from(moved)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
     let load = Load::new(job, layout, &[], &[], None);
@@ -91,7 +88,7 @@ fn round_ns<C: Clock>(job: &LoadJob, layout: Layout, nop: bool, clock: C) -> Res
     }
     let budget = Budget::new(Some(operations));
     let start = clock.now();
-    let times = Times { start, interval: u64::MAX, deadline: u64::MAX, scale };
+    let times = Times { start, interval: u64::MAX, deadline: u64::MAX, scale: clock.scale };
     let kinds = kinds(job);
     let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
     let begun = clock::monotonic_ns();

@@ -11,41 +11,6 @@ use std::sync::OnceLock;
 /// parts per million.
 const CALIBRATION_NS: u64 = 20_000_000;
 
-/// A source of time stamps. Each hot loop is compiled for each clock.
-pub trait Clock: Copy + Send + Sync + 'static {
-    /// Now, in ticks of this clock.
-    fn now(&self) -> u64;
-}
-
-/// The kernel's `CLOCK_MONOTONIC`. One tick is a nanosecond.
-#[derive(Debug, Clone, Copy)]
-pub struct Monotonic;
-
-/// The processor's time-stamp counter.
-#[derive(Debug, Clone, Copy)]
-pub struct Tsc(());
-
-impl Clock for Monotonic {
-    #[inline(always)]
-    fn now(&self) -> u64 {
-        monotonic_ns()
-    }
-}
-
-impl Clock for Tsc {
-    #[inline(always)]
-    fn now(&self) -> u64 {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: rdtsc has no preconditions on x86-64 unless the kernel forbids it to user space. A `Tsc` is only made if
-        // the kernel's own vDSO uses the same instruction.
-        unsafe {
-            std::arch::x86_64::_rdtsc()
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        monotonic_ns()
-    }
-}
-
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 pub fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
@@ -78,75 +43,97 @@ impl Scale {
     }
 }
 
-/// The best clock of this machine.
+/// The clock of the hot loops.
 #[derive(Debug, Clone, Copy)]
-pub struct BestClock {
-    /// The time-stamp counter, if it is used; otherwise the clock is [`Monotonic`].
-    pub tsc: Option<Tsc>,
+pub struct Clock {
+    /// Whether it is the time-stamp counter; otherwise it is `CLOCK_MONOTONIC`, whose tick is a nanosecond.
+    is_counter: bool,
     /// The rate of the clock.
     pub scale: Scale,
     /// Nanoseconds to take one time stamp.
     pub cost_ns: f64,
 }
 
-impl BestClock {
-    /// `tsc` or `clock_monotonic`.
-    pub fn name(&self) -> &'static str {
-        if self.tsc.is_some() { "tsc" } else { "clock_monotonic" }
+impl Clock {
+    /// Returns the best clock of this machine. It is chosen and calibrated once in a process.
+    pub fn best() -> Clock {
+        static BEST: OnceLock<Clock> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+            Clock::choose(&std::fs::read_to_string(path).unwrap_or_default())
+        })
     }
-}
 
-/// Returns the best clock of this machine. It is chosen and calibrated once in a process.
-pub fn best_clock() -> &'static BestClock {
-    static BEST: OnceLock<BestClock> = OnceLock::new();
-    BEST.get_or_init(|| {
-        let source =
-            std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-        choose_by(source.as_deref().unwrap_or(""))
-    })
-}
-
-fn choose_by(clocksource: &str) -> BestClock {
-    let kernel = cost_ns(Monotonic);
-    if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
-        let tsc = Tsc(());
-        let cost = cost_ns(tsc);
-        if cost < kernel
-            && let Some(scale) = calibrate(tsc)
-        {
-            return BestClock { tsc: Some(tsc), scale, cost_ns: cost };
+    fn choose(clocksource: &str) -> Clock {
+        let kernel = Clock::monotonic();
+        if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
+            let cost_ns = cost_ns(read_counter);
+            if cost_ns < kernel.cost_ns
+                && let Some(scale) = calibrate(read_counter)
+            {
+                return Clock { is_counter: true, scale, cost_ns };
+            }
         }
+        kernel
     }
-    BestClock { tsc: None, scale: Scale::NANOSECONDS, cost_ns: kernel }
+
+    /// The kernel's `CLOCK_MONOTONIC`.
+    pub(crate) fn monotonic() -> Clock {
+        Clock { is_counter: false, scale: Scale::NANOSECONDS, cost_ns: cost_ns(monotonic_ns) }
+    }
+
+    /// Now, in ticks of this clock.
+    #[inline(always)]
+    pub fn now(self) -> u64 {
+        if self.is_counter { read_counter() } else { monotonic_ns() }
+    }
+
+    /// `tsc` or `clock_monotonic`.
+    pub fn name(self) -> &'static str {
+        if self.is_counter { "tsc" } else { "clock_monotonic" }
+    }
+}
+
+/// Reads the processor's time-stamp counter.
+#[inline(always)]
+fn read_counter() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: rdtsc has no preconditions on x86-64 unless the kernel forbids it to user space. A clock only uses it if the
+    // kernel's own vDSO does.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    monotonic_ns()
 }
 
 /// Reads the counter and the kernel's clock at the same moment: of several tries, the one with the shortest duration. Returns
 /// None if the counter stepped back in every try.
-fn read_both_clocks(counter: impl Clock) -> Option<(u64, u64)> {
+fn read_both_clocks(counter: impl Fn() -> u64) -> Option<(u64, u64)> {
     let tries = (0..8).filter_map(|_| {
-        let before = counter.now();
+        let before = counter();
         let ns = monotonic_ns();
-        let width = counter.now().checked_sub(before)?;
+        let width = counter().checked_sub(before)?;
         Some((width, before + width / 2, ns))
     });
     tries.min_by_key(|(width, ..)| *width).map(|(_, ticks, ns)| (ticks, ns))
 }
 
 /// Measures the rate of a counter. Returns None if the counter is unusable, because it stepped back, stood still or jumped.
-fn calibrate(counter: impl Clock) -> Option<Scale> {
-    let (ticks_from, ns_from) = read_both_clocks(counter)?;
+fn calibrate(counter: impl Fn() -> u64) -> Option<Scale> {
+    let (ticks_from, ns_from) = read_both_clocks(&counter)?;
     while monotonic_ns() < ns_from + CALIBRATION_NS {
         std::hint::spin_loop();
     }
-    let (ticks_to, ns_to) = read_both_clocks(counter)?;
+    let (ticks_to, ns_to) = read_both_clocks(&counter)?;
     let ticks = ticks_to.checked_sub(ticks_from).filter(|ticks| *ticks > 0)?;
     Some(Scale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
 }
 
 /// Nanoseconds to take one time stamp.
-fn cost_ns<C: Clock>(clock: C) -> f64 {
+fn cost_ns(clock: fn() -> u64) -> f64 {
     fastest_round_ns(5, 10_000, |_| {
-        std::hint::black_box(clock.now());
+        std::hint::black_box(clock());
     })
 }
 
@@ -180,44 +167,36 @@ mod tests {
 
     #[test]
     fn the_kernels_clock_is_used_if_the_clocksource_is_not_the_counter() {
-        let chosen = choose_by("hpet\n");
-        assert!(chosen.tsc.is_none());
+        let chosen = Clock::choose("hpet\n");
+        assert!(!chosen.is_counter);
         assert_eq!(chosen.scale.ns(77), 77);
         assert_eq!(chosen.name(), "clock_monotonic");
     }
 
-    /// A counter that adds a number to its value with each reading.
-    #[derive(Clone, Copy)]
-    struct Odd(&'static AtomicU64, u64);
-
-    impl Clock for Odd {
-        fn now(&self) -> u64 {
-            self.0.fetch_add(self.1, Ordering::Relaxed)
-        }
-    }
-
     #[test]
     fn a_counter_that_steps_back_stands_still_or_jumps_is_rejected() {
-        static BACK: AtomicU64 = AtomicU64::new(1 << 40);
-        static STILL: AtomicU64 = AtomicU64::new(1 << 40);
-        static JUMPS: AtomicU64 = AtomicU64::new(0);
-        assert_eq!(read_both_clocks(Odd(&BACK, u64::MAX)), None);
-        for odd in [Odd(&BACK, u64::MAX), Odd(&STILL, 0), Odd(&JUMPS, 1 << 58)] {
-            assert_eq!(calibrate(odd), None);
+        /// A counter that adds a number to its value with each reading.
+        fn counter(start: u64, step: u64) -> impl Fn() -> u64 {
+            let value = AtomicU64::new(start);
+            move || value.fetch_add(step, Ordering::Relaxed)
+        }
+        assert_eq!(read_both_clocks(counter(1 << 40, u64::MAX)), None);
+        for (start, step) in [(1 << 40, u64::MAX), (1 << 40, 0), (0, 1 << 58)] {
+            assert_eq!(calibrate(counter(start, step)), None);
         }
     }
 
     #[test]
     fn the_chosen_clock_agrees_with_the_kernel() {
-        let chosen = best_clock();
-        let Some(tsc) = chosen.tsc else {
+        let chosen = Clock::best();
+        if !chosen.is_counter {
             return fsarena_sys::testkit::skipped("no counter of the processor that the kernel trusts");
-        };
+        }
         // If a hypervisor preempts the processor during a reading, one ratio is wrong, but not all.
         let ratio = |_| {
-            let (ticks_from, ns_from) = read_both_clocks(tsc).unwrap();
+            let (ticks_from, ns_from) = read_both_clocks(read_counter).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(50));
-            let (ticks_to, ns_to) = read_both_clocks(tsc).unwrap();
+            let (ticks_to, ns_to) = read_both_clocks(read_counter).unwrap();
             chosen.scale.ns(ticks_to - ticks_from) as f64 / (ns_to - ns_from) as f64
         };
         let ratios: Vec<f64> = (0..5).map(ratio).collect();

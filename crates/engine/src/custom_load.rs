@@ -57,7 +57,7 @@ pub struct CustomLoadConfig<'a> {
 /// A resource that the load requires is missing, or an operation failed.
 pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOutcome> {
     let kinds: Vec<OpKind> = config.kinds.iter().map(|&name| OpKind { name, bytes: 0, used: true }).collect();
-    let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * clock::best_clock().cost_ns);
+    let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * Clock::best().cost_ns);
     let drive = DriveSettings {
         threads: config.threads,
         kinds: &kinds,
@@ -90,7 +90,7 @@ impl<'a, L: CustomLoad> Work<'a> for CustomWork<'_, L> {
         Ok((self.load.thread_state(thread)?, schedule))
     }
 
-    fn work<C: Clock>(&self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: C) -> Result {
+    fn work(&self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: Clock) -> Result {
         let (state, schedule) = worker;
         loop {
             let claimed = recorder.claim();

@@ -1,6 +1,6 @@
 //! Runs the workers of a load: starts them together, collects their counts, and ends them.
 
-use crate::clock::{self, Clock, Monotonic};
+use crate::clock::Clock;
 use crate::error::{EngineError, Result};
 use crate::job::{Bound, Rate, Warmup};
 use crate::tally::{
@@ -84,7 +84,7 @@ pub trait Work<'a>: Sync {
     ///
     /// # Errors
     /// An operation failed.
-    fn work<C: Clock>(&'a self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: C) -> Result;
+    fn work(&'a self, worker: &mut Self::Worker, recorder: &mut Recorder, clock: Clock) -> Result;
 
     /// Ends the work of a thread, outside the measured time. Returns the number of final syncs.
     ///
@@ -124,21 +124,6 @@ struct WorkerEnd {
     final_syncs: u64,
 }
 
-/// Runs a load and collects its counts. Calls `on_interval` as soon as an interval is over.
-///
-/// # Errors
-/// A worker cannot start, or an operation fails; the first error is returned.
-pub fn run_workers<'a, W: Work<'a>>(
-    drive: &DriveSettings,
-    work: &'a W,
-    on_interval: OnInterval,
-) -> Result<Collected> {
-    match clock::best_clock().tsc {
-        Some(tsc) => run_workers_by(drive, work, on_interval, tsc),
-        None => run_workers_by(drive, work, on_interval, Monotonic),
-    }
-}
-
 /// The state that all workers of a run share.
 struct SharedRun<'a, 'd, W> {
     work: &'a W,
@@ -149,13 +134,17 @@ struct SharedRun<'a, 'd, W> {
     budget: Budget,
 }
 
-fn run_workers_by<'a, W: Work<'a>>(
+/// Runs a load and collects its counts. Calls `on_interval` as soon as an interval is over.
+///
+/// # Errors
+/// A worker cannot start, or an operation fails; the first error is returned.
+pub fn run_workers<'a, W: Work<'a>>(
     drive: &DriveSettings,
     work: &'a W,
     on_interval: OnInterval,
-    clock: impl Clock,
 ) -> Result<Collected> {
-    let scale = clock::best_clock().scale;
+    let clock = Clock::best();
+    let scale = clock.scale;
     let shared = SharedRun {
         work,
         drive,
@@ -215,7 +204,7 @@ struct Workers<'scope> {
 fn start_workers<'scope, 'a, W: Work<'a>>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope SharedRun<'a, '_, W>,
-    clock: impl Clock,
+    clock: Clock,
 ) -> Result<Workers<'scope>> {
     let (out, messages) = mpsc::channel();
     let (ready, readiness) = mpsc::channel();
@@ -243,11 +232,11 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
 }
 
 /// Runs one worker from its preparation to its final syncs. Returns None if a worker could not start.
-fn run_worker<'a, 's, W: Work<'a>, C: Clock>(
+fn run_worker<'a, 's, W: Work<'a>>(
     shared: &'s SharedRun<'a, '_, W>,
     link: CollectorLink<'s>,
     ready: Sender<Result>,
-    clock: C,
+    clock: Clock,
 ) -> Result<Option<WorkerEnd>> {
     let drive = shared.drive;
     let mut worker = match shared.work.prepare(link.thread) {

@@ -22,9 +22,6 @@ pub enum EngineError {
         /// What does not fit, and what to do.
         why: String,
     },
-    /// Direct I/O needs larger blocks.
-    #[error("direct I/O on {0}, or buffered I/O")]
-    Alignment(String),
     /// A file has extents that make timed reads meaningless.
     #[error(
         "{path:?} is {kind} from byte {start} to {end}: {consequence}; prepare the files anew, or allow `{kind}`"
@@ -106,10 +103,7 @@ impl EngineError {
 impl Exits for EngineError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            EngineError::Job(_)
-            | EngineError::Files { .. }
-            | EngineError::Alignment(_)
-            | EngineError::Layout { .. } => ExitCode::Usage,
+            EngineError::Job(_) | EngineError::Files { .. } | EngineError::Layout { .. } => ExitCode::Usage,
             EngineError::Memory(_) | EngineError::Resource { .. } => ExitCode::Missing,
             EngineError::Io { source, .. } | EngineError::Operation { source, .. } => {
                 ExitCode::of_failed_call(source)

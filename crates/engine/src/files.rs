@@ -291,9 +291,11 @@ fn check_alignment(path: &Path, block: u32, needed: u32) -> Result {
     if block.is_multiple_of(needed) {
         return Ok(());
     }
-    Err(EngineError::Alignment(format!(
-        "{path:?} needs blocks aligned to {needed} bytes, and this load has blocks of {block}; use a multiple of {needed}"
-    )))
+    let why = format!(
+        "direct I/O needs blocks aligned to {needed} bytes, and this load has blocks of {block}; use a multiple of \
+         {needed}, or buffered I/O"
+    );
+    Err(EngineError::Files { path: path.into(), why })
 }
 
 #[cfg(test)]

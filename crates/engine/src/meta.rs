@@ -108,7 +108,7 @@ impl<'a> Work<'a> for Phase<'_> {
         Ok(self.tree.writer(thread, self.operation))
     }
 
-    fn work<C: Clock>(&self, writer: &mut NameWriter, recorder: &mut Recorder, clock: C) -> Result {
+    fn work(&self, writer: &mut NameWriter, recorder: &mut Recorder, clock: Clock) -> Result {
         let mut start = clock.now();
         for number in 0..self.tree.names {
             let names = writer.names(number);
@@ -233,7 +233,7 @@ pub enum Operation {
     /// Rename a file within its directory; later phases use the new name.
     Rename,
     /// Create a hard link to a file.
-    CollectorLink,
+    Link,
     /// Create a symbolic link to a file.
     Symlink,
     /// Change the mode of a file.
@@ -267,21 +267,8 @@ impl Operation {
     pub const ALL: [Operation; 15] = {
         use Operation::*;
         [
-            Create,
-            Open,
-            Read,
-            Stat,
-            StatDir,
-            Readdir,
-            Rename,
-            CollectorLink,
-            Symlink,
-            Chmod,
-            Setxattr,
-            Getxattr,
-            Unlink,
-            Mkdir,
-            Rmdir,
+            Create, Open, Read, Stat, StatDir, Readdir, Rename, Link, Symlink, Chmod, Setxattr, Getxattr,
+            Unlink, Mkdir, Rmdir,
         ]
     };
 
@@ -316,7 +303,7 @@ impl Operation {
             Operation::Stat | Operation::StatDir => rustix::fs::stat(names.name).map(drop),
             Operation::Readdir => list_directory(names.directory),
             Operation::Rename => rustix::fs::rename(names.name, names.second),
-            Operation::CollectorLink => rustix::fs::link(names.name, names.second),
+            Operation::Link => rustix::fs::link(names.name, names.second),
             Operation::Symlink => rustix::fs::symlink(names.name, names.second),
             Operation::Chmod => rustix::fs::chmod(names.name, Mode::from_raw_mode(0o600)),
             Operation::Setxattr => rustix::fs::setxattr(names.name, ATTRIBUTE, VALUE, XattrFlags::empty()),
@@ -369,9 +356,7 @@ fn check_order(phases: &[Operation]) -> Result {
             Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
             Operation::Rmdir | Operation::StatDir if !dirs => Some("a `mkdir` before it"),
             Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
-            Operation::CollectorLink | Operation::Symlink if made.contains(&phase) => {
-                Some("to be there once only")
-            }
+            Operation::Link | Operation::Symlink if made.contains(&phase) => Some("to be there once only"),
             Operation::Create | Operation::Mkdir | Operation::Rmdir | Operation::StatDir => None,
             _ if !files => Some("a `create` before it"),
             _ => None,
@@ -488,14 +473,13 @@ impl Tree {
         let (now, other) = if self.renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
         let letters = match operation {
             Operation::Mkdir | Operation::StatDir | Operation::Rmdir => [b'd', b'd'],
-            Operation::CollectorLink => [now, b'l'],
+            Operation::Link => [now, b'l'],
             Operation::Symlink => [now, b's'],
             _ => [now, other],
         };
         let leaves = &self.leaves[first..first + self.per_thread];
         let (thread, content) = (self.first + thread, self.content.as_slice());
-        let needs_second =
-            matches!(operation, Operation::Rename | Operation::CollectorLink | Operation::Symlink);
+        let needs_second = matches!(operation, Operation::Rename | Operation::Link | Operation::Symlink);
         NameWriter { leaves, thread, letters, needs_second, content, buffers: [vec![0], vec![0]] }
     }
 }
@@ -577,7 +561,7 @@ mod tests {
         Operation::Chmod,
         Operation::Setxattr,
         Operation::Getxattr,
-        Operation::CollectorLink,
+        Operation::Link,
         Operation::Symlink,
         Operation::Readdir,
         Operation::Rename,
@@ -624,7 +608,7 @@ mod tests {
     fn files_and_directories_that_phases_leave_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob {
-            phases: vec![Operation::Create, Operation::CollectorLink],
+            phases: vec![Operation::Create, Operation::Link],
             threads: 2,
             names: 5,
             ..MetaJob::default()
@@ -678,7 +662,7 @@ mod tests {
         assert!(error(&[Create, Create]).contains("removed"));
         assert!(error(&[Rmdir]).contains("mkdir"));
         assert!(error(&[Create, Getxattr]).contains("setxattr"));
-        assert!(error(&[Create, CollectorLink, CollectorLink]).contains("once"));
+        assert!(error(&[Create, Link, Link]).contains("once"));
     }
 
     #[test]
@@ -687,7 +671,7 @@ mod tests {
         let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
         let tree = Tree::make(&job, dir.path()).unwrap();
         let top = dir.path().to_str().unwrap();
-        let mut writer = tree.writer(1, Operation::CollectorLink);
+        let mut writer = tree.writer(1, Operation::Link);
         let names = writer.names(1204);
         assert_eq!(names.name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/f.1.1204"));
         assert_eq!(names.second.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));

@@ -7,7 +7,7 @@
 use crate::error::{EngineError, Result};
 use crate::job::{SyncCall, UringUse};
 use crate::load::{Load, Worker};
-use crate::stream::{Op, PlannedOp, by_requests};
+use crate::stream::{Op, PlannedOp};
 use crate::{
     clock::Clock, device::whole_block, histogram::LatencyTally, ring::Ring, schedule, tally::Recorder,
 };
@@ -32,36 +32,23 @@ const NO_OPERATION: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, bl
 ///
 /// # Errors
 /// An operation or the ring failed; the first error is returned. When this returns, no operation is in flight.
-pub fn run(
-    load: &Load,
-    worker: &mut Worker,
-    recorder: &mut Recorder,
-    clock: impl Clock,
-    nop: bool,
-) -> Result {
+pub fn run(load: &Load, worker: &mut Worker, recorder: &mut Recorder, clock: Clock, nop: bool) -> Result {
     let Some(mut ring) = worker.ring.take() else { return Ok(()) };
-    let special = load.job.verify || worker.schedule.is_some();
-    let done = by_requests!(load.job, REQUESTS, {
-        match (nop, special) {
-            (true, _) => {
-                RingWorker::<_, REQUESTS, true, false>::new(load, worker, recorder, clock).run(&mut ring)
-            }
-            (_, true) => {
-                RingWorker::<_, REQUESTS, false, true>::new(load, worker, recorder, clock).run(&mut ring)
-            }
-            _ => RingWorker::<_, REQUESTS, false, false>::new(load, worker, recorder, clock).run(&mut ring),
-        }
-    });
+    let done = if nop {
+        RingWorker::<true>::new(load, worker, recorder, clock).run(&mut ring)
+    } else {
+        RingWorker::<false>::new(load, worker, recorder, clock).run(&mut ring)
+    };
     worker.ring = Some(ring);
     done
 }
 
-/// The state of a worker's loop. `SPECIAL` compiles in the code for verification and open loops.
-struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool> {
+/// The state of a worker's loop.
+struct RingWorker<'l, 'h, 'o, 'd, 't, const NOP: bool> {
     load: &'l Load<'l>,
     worker: &'h mut Worker<'o>,
     recorder: &'d mut Recorder<'t>,
-    clock: C,
+    clock: Clock,
     /// The operation of each slot.
     flights: Vec<InFlight>,
     /// The slots without an operation in flight.
@@ -76,10 +63,13 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, C, const REQUESTS: u8, const NOP: bool, co
     failure: Option<EngineError>,
 }
 
-impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SPECIAL: bool>
-    RingWorker<'l, 'h, 'o, 'd, 't, C, REQUESTS, NOP, SPECIAL>
-{
-    fn new(load: &'l Load<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: C) -> Self {
+impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
+    fn new(
+        load: &'l Load<'l>,
+        worker: &'h mut Worker<'o>,
+        recorder: &'d mut Recorder<'t>,
+        clock: Clock,
+    ) -> Self {
         let depth = load.job.depth as u16;
         let flights = vec![InFlight { op: NO_OPERATION, start: 0, intended: 0 }; depth.into()];
         let free = (0..depth).rev().collect();
@@ -167,7 +157,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         let mut queue = ring.uring.submission();
         while submitted < room {
             let mut intended = now;
-            if SPECIAL && self.worker.schedule.is_some() {
+            if self.worker.schedule.is_some() {
                 let due = self.due();
                 if due > now {
                     break;
@@ -183,7 +173,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
             let next = if NOP { NO_OPERATION } else { self.draw() };
             if next.op == Op::Write && !NOP {
                 let buffer = self.worker.slots.get(slot.into());
-                if SPECIAL && self.load.job.verify {
+                if self.load.job.verify {
                     self.worker.filler.seal(buffer, self.worker.verifier.next_identity(&next));
                 } else {
                     self.worker.filler.refresh(buffer);
@@ -208,8 +198,8 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn draw(&mut self) -> PlannedOp {
         loop {
-            let next = self.worker.stream.next::<REQUESTS>();
-            let verified = SPECIAL && self.load.job.verify && self.load.job.writes() && next.op != Op::Sync;
+            let next = self.worker.stream.next();
+            let verified = self.load.job.verify && self.load.job.writes() && next.op != Op::Sync;
             if !verified || !self.is_in_flight(next.block) {
                 return next;
             }
@@ -262,7 +252,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
     #[inline(always)]
     fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
         let want = in_flight.min(self.load.job.batch as usize);
-        let timed = SPECIAL && self.worker.schedule.is_some() && self.may_submit && !self.free.is_empty();
+        let timed = self.worker.schedule.is_some() && self.may_submit && !self.free.is_empty();
         if timed {
             return self.wait_until_due(ring, in_flight, now);
         }
@@ -307,7 +297,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
                 run = EqualOps { op: next.op, start, count: 0 };
             }
             run.count += 1;
-            if SPECIAL && self.worker.schedule.is_some() {
+            if self.worker.schedule.is_some() {
                 self.recorder.count_from_intended(next.op as usize, intended, end);
             }
         }
@@ -325,7 +315,7 @@ impl<'l, 'h, 'o, 'd, 't, C: Clock, const REQUESTS: u8, const NOP: bool, const SP
         if let Err(source) = done {
             return Err(self.load.failed(next.op, next.file, next.offset, source));
         }
-        if SPECIAL && self.load.job.verify && next.op == Op::Read {
+        if self.load.job.verify && next.op == Op::Read {
             self.worker.verifier.check(self.worker.slots.get(slot.into()), next)?;
         }
         Ok(())
@@ -351,7 +341,7 @@ impl EqualOps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::{Monotonic, Scale};
+    use crate::clock::Scale;
     use crate::tally::{Budget, Times};
     use crate::{calibrate::kinds, files::Layout, job::Engine, job::LoadJob};
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -394,7 +384,7 @@ mod tests {
         let times = Times { start: 0, interval: u64::MAX, deadline: u64::MAX, scale };
         let kinds = kinds(&job);
         let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
-        let done = run(&load, &mut worker, &mut recorder, Monotonic, false);
+        let done = run(&load, &mut worker, &mut recorder, Clock::monotonic(), false);
         let count = done.map(|()| recorder.tally[Op::Read as usize].count());
         Some(Done { count, leaked: format!("{:?}", worker.slots).contains("[]") })
     }

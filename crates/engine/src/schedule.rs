@@ -1,8 +1,8 @@
 //! The intended start times of an open loop, and the wait for them.
 
-use super::clock::Clock;
-use super::job::{Arrivals, Rate};
-use super::tally::{Recorder, Times};
+use crate::clock::Clock;
+use crate::job::{Arrivals, Rate};
+use crate::tally::{Recorder, Times};
 use fsarena_core::schedule::mix;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp};
@@ -73,7 +73,7 @@ pub fn exact_timers() {
 
 /// Waits until `due`, in ticks, and closes each interval that ends meanwhile. Returns the time at which the wait ended, or
 /// None if the run ended first.
-pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Option<u64> {
+pub fn wait_until(due: u64, recorder: &mut Recorder, clock: Clock) -> Option<u64> {
     loop {
         let now = clock.now();
         if now >= recorder.boundary && !recorder.end_interval(now) {
@@ -94,10 +94,10 @@ pub fn wait_until<C: Clock>(due: u64, recorder: &mut Recorder, clock: C) -> Opti
 
 /// Waits until the next operation of an open loop is due; does not wait in a closed loop. Returns the start and, for an open
 /// loop, the intended start; None if the run ended meanwhile.
-pub fn wait_for_next_start<C: Clock>(
+pub fn wait_for_next_start(
     schedule: &mut Option<Schedule>,
     recorder: &mut Recorder,
-    clock: C,
+    clock: Clock,
 ) -> Option<(u64, Option<u64>)> {
     let now = clock.now();
     let Some(schedule) = schedule else { return Some((now, None)) };

@@ -30,34 +30,6 @@ impl Op {
     }
 }
 
-/// Requests are reads only. The hot loops are compiled for each kind of requests.
-pub const READS: u8 = 0;
-/// Requests are writes only.
-pub const WRITES: u8 = 1;
-/// Requests are reads and writes.
-pub const MIXED: u8 = 2;
-
-/// Compiles an expression for each kind of requests and evaluates it for the kind of a job.
-macro_rules! by_requests {
-    ($job:expr, $requests:ident, $run:expr) => {
-        match ($job.reads(), $job.writes()) {
-            (true, false) => {
-                const $requests: u8 = crate::stream::READS;
-                $run
-            }
-            (false, true) => {
-                const $requests: u8 = crate::stream::WRITES;
-                $run
-            }
-            _ => {
-                const $requests: u8 = crate::stream::MIXED;
-                $run
-            }
-        }
-    };
-}
-pub(crate) use by_requests;
-
 /// An operation that has been drawn but not started yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlannedOp {
@@ -77,13 +49,15 @@ pub struct Stream<'a> {
     tickets: EventNumbers<'a>,
     cadence: SyncCadence,
     offsets: Offsets,
-    mix: ReadWriteChoice,
+    choice: ReadWriteChoice,
     layout: Layout,
 }
 
-/// Chooses between reads and writes for a mixed load.
+/// Chooses between reads and writes.
 #[derive(Debug)]
 struct ReadWriteChoice {
+    /// The kind of all requests; None for a mixed load.
+    only: Option<Op>,
     read_share: f64,
     /// Whether to keep the share as even as possible; otherwise each choice is random.
     even: bool,
@@ -119,7 +93,12 @@ impl<'a> Stream<'a> {
             tickets: if shared { EventNumbers::Shared(counter) } else { EventNumbers::Own(0) },
             cadence: SyncCadence::new(job.sync_every.map(|every| every.requests), layout.files),
             offsets: Offsets::new(job.pattern, range, start, seed),
-            mix: ReadWriteChoice {
+            choice: ReadWriteChoice {
+                only: match (job.reads(), job.writes()) {
+                    (true, false) => Some(Op::Read),
+                    (false, true) => Some(Op::Write),
+                    _ => None,
+                },
                 read_share: job.read_share,
                 even: job.mixing == Mixing::Even,
                 reads: 0.0,
@@ -130,27 +109,25 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Draws the next operation. The kind of requests is known to the compiler.
+    /// Draws the next operation.
     #[inline(always)]
-    pub fn next<const REQUESTS: u8>(&mut self) -> PlannedOp {
+    pub fn next(&mut self) -> PlannedOp {
         let request = match self.cadence.event(self.tickets.next()) {
             Event::Request(request) => request,
             Event::Sync(file) => return PlannedOp { op: Op::Sync, file, offset: 0, block: 0 },
         };
         let block = self.offsets.next(request);
         let (file, offset) = self.layout.place(block);
-        let op = match REQUESTS {
-            READS => Op::Read,
-            WRITES => Op::Write,
-            _ => self.mix.next(),
-        };
-        PlannedOp { op, file, offset, block }
+        PlannedOp { op: self.choice.next(), file, offset, block }
     }
 }
 
 impl ReadWriteChoice {
     #[inline(always)]
     fn next(&mut self) -> Op {
+        if let Some(op) = self.only {
+            return op;
+        }
         let read = if self.even {
             // sysbench: a read while (reads + 1) / (writes + 1) is below the ratio of the shares.
             (self.reads + 1.0) * (1.0 - self.read_share) < self.read_share * (self.writes + 1.0)
@@ -356,10 +333,7 @@ mod tests {
                     let (job, counter) = (&job, &counter);
                     scope.spawn(move || {
                         let mut stream = Stream::new(job, LAYOUT, thread, counter);
-                        (0..50)
-                            .map(|_| stream.next::<READS>())
-                            .map(|n| (n.file, n.offset))
-                            .collect::<Vec<_>>()
+                        (0..50).map(|_| stream.next()).map(|n| (n.file, n.offset)).collect::<Vec<_>>()
                     })
                 })
                 .collect();
@@ -381,9 +355,9 @@ mod tests {
         let counter = AtomicU64::new(0);
         for thread in 0..4 {
             let mut stream = Stream::new(&job, LAYOUT, thread, &counter);
-            let first = stream.next::<READS>();
+            let first = stream.next();
             assert_eq!((first.file, first.offset), (thread, 0));
-            assert_eq!(stream.next::<READS>().offset, 4096);
+            assert_eq!(stream.next().offset, 4096);
         }
         assert_eq!(counter.into_inner(), 0);
     }
@@ -405,7 +379,7 @@ mod tests {
         };
         let counter = AtomicU64::new(0);
         let mut streams = [0, 1].map(|thread| Stream::new(&job, LAYOUT, thread, &counter));
-        let ops: Vec<PlannedOp> = (0..28).map(|event| streams[event % 2].next::<WRITES>()).collect();
+        let ops: Vec<PlannedOp> = (0..28).map(|event| streams[event % 2].next()).collect();
         let synced: Vec<u32> = ops.iter().filter(|n| n.op == Op::Sync).map(|n| n.file).collect();
         assert_eq!(synced, [0, 1, 2, 3, 0, 1, 2, 3]);
         assert!(ops[10..14].iter().all(|next| next.op == Op::Sync));
@@ -418,7 +392,7 @@ mod tests {
         for mixing in [Mixing::Even, Mixing::Random] {
             let job = LoadJob { read_share: 0.6, mixing, ..LoadJob::default() };
             let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
-            let reads = (0..10_000).filter(|_| stream.next::<MIXED>().op == Op::Read).count();
+            let reads = (0..10_000).filter(|_| stream.next().op == Op::Read).count();
             let slack = if mixing == Mixing::Even { 1 } else { 200 };
             assert!(reads.abs_diff(6000) <= slack, "{mixing:?}: {reads}");
         }
@@ -429,8 +403,7 @@ mod tests {
         let counter = AtomicU64::new(0);
         let job = LoadJob { read_share: 0.6, mixing: Mixing::Even, ..LoadJob::default() };
         let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
-        let ops: String =
-            (0..10).map(|_| if stream.next::<MIXED>().op == Op::Read { 'r' } else { 'w' }).collect();
+        let ops: String = (0..10).map(|_| if stream.next().op == Op::Read { 'r' } else { 'w' }).collect();
         // (r+1)/(w+1) < 1.5: r, then 2/1 ≥ 1.5: w, then 2/2 < 1.5: r, 3/2 ≥ 1.5: w, 3/3: r, 4/3: r, 5/3: w …
         assert_eq!(ops, "rwrwrrwrwr");
     }

@@ -132,7 +132,7 @@ impl<'a> Work<'a> for Blocks<'_> {
         Block::for_job(self.0)
     }
 
-    fn work<C: Clock>(&self, block: &mut Block, recorder: &mut Recorder, clock: C) -> Result {
+    fn work(&self, block: &mut Block, recorder: &mut Recorder, clock: Clock) -> Result {
         let job = self.0;
         let mut start = clock.now();
         let file = files::open_file(&job.path, job.write, job.direct, job.block_bytes)?;

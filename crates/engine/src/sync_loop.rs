@@ -1,18 +1,18 @@
 //! The hot loop of the engines that perform one operation at a time.
 //!
-//! The loop is compiled for each device, clock and kind of requests, with and without the code for verification and open
-//! loops. It has no allocation, no dynamic call and no shared write except for shared cursors (see
-//! [`crate::stream::EventNumbers`]). The end of one operation is the start of the next, so each operation needs only one time stamp,
-//! and the latency includes the time of the load generator.
+//! The loop is compiled for each device. It has no allocation, no dynamic call and no shared write except for shared
+//! cursors (see [`crate::stream::EventNumbers`]). The end of one operation is the start of the next, so each operation needs
+//! only one time stamp, and the latency includes the time of the load generator.
 
 use crate::device::{Device, whole_block};
 use crate::load::{Load, Worker};
-use crate::stream::{Op, PlannedOp, by_requests};
+use crate::stream::{Op, PlannedOp};
 use crate::{clock::Clock, error::Result, schedule, tally::Recorder};
 use rustix::io::Errno;
 use std::io;
 
-/// Runs a worker on a device until the run ends.
+/// Runs a worker on a device until the run ends: performs one operation after the other; in an open loop, none before it is
+/// due.
 ///
 /// # Errors
 /// An operation failed.
@@ -21,24 +21,7 @@ pub fn run<D: Device>(
     worker: &mut Worker,
     recorder: &mut Recorder,
     device: &D,
-    clock: impl Clock,
-) -> Result {
-    by_requests!(load.job, REQUESTS, {
-        if load.job.verify || worker.schedule.is_some() {
-            run_operations::<D, _, REQUESTS, true>(load, worker, recorder, device, clock)
-        } else {
-            run_operations::<D, _, REQUESTS, false>(load, worker, recorder, device, clock)
-        }
-    })
-}
-
-/// Performs one operation after the other; in an open loop, none before it is due.
-fn run_operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
-    load: &Load,
-    worker: &mut Worker,
-    recorder: &mut Recorder,
-    device: &D,
-    clock: C,
+    clock: Clock,
 ) -> Result {
     let (mut start, mut intended) = (clock.now(), None);
     loop {
@@ -47,16 +30,16 @@ fn run_operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
             return late_error(load, device);
         }
         for _ in 0..claimed {
-            if SPECIAL && worker.schedule.is_some() {
+            if worker.schedule.is_some() {
                 match schedule::wait_for_next_start(&mut worker.schedule, recorder, clock) {
                     Some(begun) => (start, intended) = begun,
                     None => return late_error(load, device),
                 }
             }
-            let next = worker.stream.next::<REQUESTS>();
-            perform::<SPECIAL>(load, worker, device, &next)?;
+            let next = worker.stream.next();
+            perform(load, worker, device, &next)?;
             let end = clock.now();
-            if !recorder.count(next.op as usize, start, if SPECIAL { intended } else { None }, end) {
+            if !recorder.count(next.op as usize, start, intended, end) {
                 return late_error(load, device);
             }
             start = end;
@@ -66,30 +49,24 @@ fn run_operations<D: Device, C: Clock, const REQUESTS: u8, const SPECIAL: bool>(
 
 /// Performs one operation.
 #[inline(always)]
-fn perform<const SPECIAL: bool>(
-    load: &Load,
-    worker: &mut Worker,
-    on: &impl Device,
-    next: &PlannedOp,
-) -> Result {
-    let verify = SPECIAL && load.job.verify;
+fn perform(load: &Load, worker: &mut Worker, device: &impl Device, next: &PlannedOp) -> Result {
     let buffer = worker.slots.get(0);
     let done = match next.op {
-        Op::Read => whole_block(on.read(next.file, next.offset, buffer), buffer.len()),
+        Op::Read => whole_block(device.read(next.file, next.offset, buffer), buffer.len()),
         Op::Write => {
-            if verify {
+            if load.job.verify {
                 worker.filler.seal(buffer, worker.verifier.next_identity(next));
             } else {
                 worker.filler.refresh(buffer);
             }
-            whole_block(on.write(next.file, next.offset, buffer), buffer.len())
+            whole_block(device.write(next.file, next.offset, buffer), buffer.len())
         }
-        Op::Sync => on.sync(next.file).map_err(io::Error::from),
+        Op::Sync => device.sync(next.file).map_err(io::Error::from),
     };
     if let Err(source) = done {
         return Err(load.failed(next.op, next.file, next.offset, source));
     }
-    if verify && next.op == Op::Read {
+    if load.job.verify && next.op == Op::Read {
         worker.verifier.check(worker.slots.get(0), next)?;
     }
     Ok(())

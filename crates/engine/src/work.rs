@@ -54,7 +54,7 @@ impl<'a> Work<'a> for Load<'_> {
         Ok(worker)
     }
 
-    fn work<C: Clock>(&'a self, worker: &mut Worker<'a>, recorder: &mut Recorder, clock: C) -> Result {
+    fn work(&'a self, worker: &mut Worker<'a>, recorder: &mut Recorder, clock: Clock) -> Result {
         match (self.job.engine, self.mappings) {
             (Engine::IoUring, _) => ring_loop::run(self, worker, recorder, clock, false),
             (Engine::Mmap, Some(mappings)) => sync_loop::run(self, worker, recorder, mappings, clock),

@@ -6,7 +6,8 @@ use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::device::{ExternalJournal, Raid, parse_journal, parse_raid};
 use fsarena_core::{cell::Variant, factor, names::unknown};
-use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::CommandError;
+use fsarena_sys::argv::Argv;
 use fsarena_sys::mount::{self, Mounted};
 use fsarena_sys::undo::Journal;
 use std::io::Read;
@@ -412,9 +413,9 @@ fn render_output(output: &str) -> String {
     lines.join("\n")
 }
 
-fn not_installed(error: argv::Error, def: &FsDef) -> Error {
+fn not_installed(error: CommandError, def: &FsDef) -> Error {
     match error {
-        argv::Error::NotFound { .. } => {
+        CommandError::NotFound { .. } => {
             Error::NoMkfs { program: def.mkfs, title: def.title, fix: to_install([def]) }
         }
         other => other.into(),

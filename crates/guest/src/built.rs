@@ -6,7 +6,8 @@
 
 use crate::suites::{Log, Suites};
 use crate::{Error, Result, cache};
-use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::CommandError;
+use fsarena_sys::argv::Argv;
 use fsarena_sys::{cancel, program};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -249,9 +250,9 @@ fn low_priority(program: &Path) -> Argv {
 }
 
 /// The error of a failed build, with the remedy if there is one.
-fn explain(error: argv::Error) -> Error {
+fn explain(error: CommandError) -> Error {
     match error {
-        argv::Error::Failed { .. } if cancel::requested().is_none() => Error::Missing(format!(
+        CommandError::Failed { .. } if cancel::requested().is_none() => Error::Missing(format!(
             "the modules cannot be compiled for this kernel: {error}\nTry another kernel: `fsarena list kernels` lists them"
         )),
         error => error.into(),

@@ -162,7 +162,7 @@ const PACKAGE_DIRS: [&str; 3] = ["boot", "lib", "usr/lib"];
 /// Writes the list of digests of a package.
 ///
 /// # Errors
-/// Where a file cannot be read, or the list not written.
+/// A file cannot be read, or the list not written.
 pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
     std::fs::write(package.join(DIGEST_LIST), digests(package)?)
 }

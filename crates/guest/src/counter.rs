@@ -93,7 +93,7 @@ impl Counter {
     /// Writes the plugin into a directory. Returns None if this QEMU cannot load it; `version` is what `--version` prints.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// The file cannot be written.
     pub fn install(dir: &Path, version: &str) -> Result<Option<Counter>> {
         if !Counter::fits(version) {
             return Ok(None);

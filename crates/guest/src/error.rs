@@ -41,8 +41,8 @@ impl Error {
     }
 }
 
-impl From<fsarena_sys::argv::Error> for Error {
-    fn from(error: fsarena_sys::argv::Error) -> Error {
+impl From<fsarena_sys::CommandError> for Error {
+    fn from(error: fsarena_sys::CommandError) -> Error {
         Error::System(error.into())
     }
 }

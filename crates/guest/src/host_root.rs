@@ -45,7 +45,7 @@ const LINKS: [(&str, &str); 4] = [
 /// own namespaces.
 ///
 /// # Errors
-/// Where the kernel lacks 9p or overlays, or QEMU does not export the files.
+/// The kernel lacks 9p or overlays, or QEMU does not export the files.
 pub fn enter() -> Result<()> {
     mount_host()?;
     mount("tmpfs", "tmpfs", Path::new(WRITTEN), "mode=755")?;
@@ -70,7 +70,7 @@ pub(crate) fn mount_host() -> Result<()> {
 /// Makes a tree of files that is mounted already the root of this process, as [`enter`] does.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// The kernel refuses.
 pub fn enter_tree() -> Result<()> {
     for (kind, place, options) in MOUNTS {
         mount(kind, kind, &Path::new(ROOT).join(place), options)?;
@@ -125,7 +125,7 @@ fn enable_loopback() -> Result<()> {
 /// request to the host.
 ///
 /// # Errors
-/// Where the copy is missing.
+/// The copy is missing.
 pub fn show_copy(copy: &Path, at: &Path) -> Result<()> {
     let failed = |error: Error| Error::other(format!("showing the copy of {}: {error}", at.display()));
     let show = || -> Result<()> {

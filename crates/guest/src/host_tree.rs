@@ -28,7 +28,7 @@ impl HostTree {
     /// Copies the tree from the host, then unmounts the files of the host.
     ///
     /// # Errors
-    /// Where the kernel lacks 9p, or the memory of the guest is too small.
+    /// The kernel lacks 9p, or the memory of the guest is too small.
     pub fn pack(&self) -> Result<()> {
         host_root::mount_host()?;
         host_root::mount("tmpfs", "tmpfs", Path::new(ROOT), "mode=755,size=75%")?;

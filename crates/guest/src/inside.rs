@@ -43,7 +43,7 @@ pub fn is_guest_init() -> bool {
 /// Mounts the usual filesystems, loads modules, and opens the disks and the channel for events.
 ///
 /// # Errors
-/// Where the kernel lacks a feature, which the error names.
+/// The kernel lacks a feature, which the error names.
 pub fn boot() -> Result<BootedGuest> {
     for (kind, target) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/tmp")] {
         mount(kind, target, kind, "")?;
@@ -84,7 +84,7 @@ impl BootedGuest {
     /// program of a link. Returns the device to mount, and the links if there are any.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// The kernel refuses.
     pub fn stack(&self, command: Programs) -> Result<(PathBuf, Option<LinkedDevices>)> {
         let stack = &self.config.stack;
         let below = match stack.array {
@@ -220,7 +220,7 @@ impl FwCfg {
     /// Gets access to the ports.
     ///
     /// # Errors
-    /// Where the kernel does not give programs access to ports.
+    /// The kernel does not give programs access to ports.
     fn open() -> Result<FwCfg> {
         // Only x86 machines have such ports.
         #[cfg(target_arch = "x86_64")]
@@ -283,7 +283,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// returns without the modules that are loaded. If the machine cannot be saved, it reports why and ends the guest.
 ///
 /// # Errors
-/// Where it has no event channel, or cannot continue.
+/// The guest has no event channel, or cannot continue.
 fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     // If loading failed, the event channel may not exist.
     let loaded: Result<()> = first.modules.iter().try_for_each(|module| load_module(module));
@@ -370,7 +370,7 @@ const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
 /// contain mdadm. Returns the path of its device.
 ///
 /// # Errors
-/// Where the kernel refuses.
+/// The kernel refuses.
 fn assemble_array(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
     write(Path::new(NEW_ARRAY), ARRAY)?;
     let md = Path::new("/sys/block").join(ARRAY).join("md");

@@ -88,7 +88,7 @@ impl Places {
     /// Returns the release and the modules of the kernel that a guest boots by default, if it is available.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// The kernels or their modules cannot be read.
     pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>> {
         let Some(kernel) = newest(&self.roots(), "") else { return Ok(None) };
         let modules = self.modules_of(&kernel)?;
@@ -175,7 +175,7 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
 /// Returns the path of an ELF file if QEMU can boot it.
 ///
 /// # Errors
-/// Where QEMU cannot boot it.
+/// QEMU cannot boot it.
 fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
     let why = match kind {
         ElfKind::Bootable => return Ok(image.into()),

@@ -119,7 +119,7 @@ fn built_modules(tree: &Path) -> Result<Option<Modules>> {
 fn module_file(tree: &Path, line: &str) -> Option<PathBuf> {
     let plain = Path::new(line).with_extension("ko");
     let plain = [plain.strip_prefix("kernel").ok(), Some(plain.as_path())];
-    // The directory `kernel` exists in the tree too, with modules of its own.
+    // The tree has a directory `kernel` with other modules, too.
     let mut found = plain.into_iter().flatten().rev().map(|path| tree.join(path));
     found.find(|path| path.is_file())
 }

@@ -51,7 +51,7 @@ impl Launch {
     /// Starts the guest in a separate session and process group. The guest ends when this process ends.
     ///
     /// # Errors
-    /// Where the emulator is not installed or cannot be started.
+    /// The emulator is not installed or cannot be started.
     pub fn start(self) -> Result<Guest> {
         let console = File::options().create(true).append(true).open(&self.console);
         let console = console.map_err(Error::io("writing", &self.console))?;

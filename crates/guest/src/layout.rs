@@ -33,7 +33,7 @@ impl MemoryLayout {
     /// Takes the memory, for as long as the guest runs.
     ///
     /// # Errors
-    /// If a file cannot be made below `dir`.
+    /// A file cannot be made below `dir`.
     pub fn keep(self, dir: &Path) -> Result<()> {
         std::fs::create_dir(dir)?;
         let mut pages = File::create(dir.join("pages"))?;

@@ -47,7 +47,7 @@ impl Modules {
     /// as built in.
     ///
     /// # Errors
-    /// Where the directory cannot be read.
+    /// The directory cannot be read.
     pub fn open(dir: &Path) -> Result<Modules> {
         Modules::of_files(dir, files_below(dir)?)
     }
@@ -55,7 +55,7 @@ impl Modules {
     /// The modules among these files, and those that the `modules.builtin` of a directory lists.
     ///
     /// # Errors
-    /// Where that list cannot be read.
+    /// The list cannot be read.
     pub(crate) fn of_files(dir: &Path, files: Vec<PathBuf>) -> Result<Modules> {
         let list = dir.join("modules.builtin");
         let built_in =
@@ -69,7 +69,7 @@ impl Modules {
     /// Adds the modules below another directory, except those whose names are known already.
     ///
     /// # Errors
-    /// Where the directory cannot be read.
+    /// The directory cannot be read.
     pub(crate) fn add(&mut self, dir: &Path) -> Result<()> {
         for path in files_below(dir)? {
             if let Some(name) = module_name(&path) {
@@ -107,7 +107,7 @@ impl Modules {
     /// `crc32c` is the name of the module to load for the checksum crc32c, which several modules implement.
     ///
     /// # Errors
-    /// Where one of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
+    /// One of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
     pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
         let mut found = Closure { modules: self, crc32c, seen: BTreeSet::new(), order: vec![] };
         for name in wanted {

@@ -61,7 +61,7 @@ impl Recorder {
     /// Begins to record the filesystem of the root, in all mount namespaces.
     ///
     /// # Errors
-    /// Where the kernel lacks fanotify (CONFIG_FANOTIFY), or a thread cannot be started.
+    /// The kernel lacks fanotify (CONFIG_FANOTIFY), or a thread cannot be started.
     pub fn start() -> Result<Recorder> {
         let stop = Arc::new(AtomicBool::new(false));
         let (events, stopped) = (open_fanotify()?, stop.clone());

@@ -29,7 +29,7 @@ impl Initramfs {
     /// Packs the running program as `/init`, with the shared libraries that it is linked with, and these modules.
     ///
     /// # Errors
-    /// Where a file cannot be read or written.
+    /// A file cannot be read or written.
     pub fn pack(path: &Path, modules: &[Module]) -> Result<Initramfs> {
         let file = File::create(path).map_err(Error::io("writing", path))?;
         let written = write(&file, modules).map_err(Error::io("packing the initramfs", path))?;
@@ -39,7 +39,7 @@ impl Initramfs {
     /// Replaces the config at its end.
     ///
     /// # Errors
-    /// Where the file cannot be written.
+    /// The file cannot be written.
     pub fn set_config(&mut self, config: &GuestConfig) -> Result<()> {
         let text = serde_json::to_vec(config).map_err(|error| Error::unfit(&self.path, error.to_string()))?;
         let mut append = || -> std::io::Result<()> {

@@ -93,7 +93,7 @@ impl Draft {
     /// Makes an empty directory next to the final one, and a socket for QMP, which becomes QEMU's standard input.
     ///
     /// # Errors
-    /// Where the cache cannot be written.
+    /// The cache cannot be written.
     pub fn begin(cache: &Path, place: PathBuf) -> Result<(Draft, Stdio)> {
         let dir = tempfile::Builder::new().prefix("saving-").tempdir_in(cache)?.keep();
         let (monitor, theirs) = UnixStream::pair()?;
@@ -197,7 +197,7 @@ impl Snapshot {
     /// Returns the command that starts a guest from this state. The guest's console log continues the saved one.
     ///
     /// # Errors
-    /// Where the state file is missing, or the guest's directory cannot be written.
+    /// The state file is missing, or the guest's directory cannot be written.
     pub fn launch(&self, machine: &Machine) -> Result<Launch> {
         let mut state = File::open(&self.state)?;
         std::fs::copy(self.dir.join(CONSOLE), machine.console())?;
@@ -220,7 +220,7 @@ impl Snapshot {
 /// until the file `hold` exists, it is saved at the instruction that holds it.
 ///
 /// # Errors
-/// QEMU refuses or fails, the disk is full, or a signal asks fsarena to stop.
+/// QEMU refuses or fails, the disk is full, or a signal interrupts fsarena.
 pub fn save_devices(monitor: UnixStream, to: &Path, hold: Option<&Path>) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
     monitor.ignore_shared()?;
@@ -271,7 +271,7 @@ impl QmpMonitor {
     /// Reads the greeting of the QEMU at the other end, and enables commands.
     ///
     /// # Errors
-    /// Where the other end sends no QMP greeting.
+    /// The other end sends no QMP greeting.
     fn connect(stream: UnixStream) -> Result<QmpMonitor> {
         stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
         stream.set_write_timeout(Some(WAIT_TIMEOUT))?;
@@ -292,7 +292,7 @@ impl QmpMonitor {
     /// Executes a command and returns its result.
     ///
     /// # Errors
-    /// Where QEMU refuses the command.
+    /// QEMU refuses the command.
     fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
         self.send(command, arguments)?;
         self.read_return()
@@ -307,7 +307,7 @@ impl QmpMonitor {
     /// Passes a file descriptor to QEMU under a name that later commands use.
     ///
     /// # Errors
-    /// Where QEMU refuses it.
+    /// QEMU refuses it.
     fn pass_file(&mut self, name: &str, file: BorrowedFd) -> Result<()> {
         let words = format!("{}\n", json!({ "execute": "getfd", "arguments": { "fdname": name } }));
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

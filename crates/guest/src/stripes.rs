@@ -12,7 +12,7 @@ pub const CHUNK: u64 = 64 << 10;
 /// Copies the data of an image to the empty members of an array.
 ///
 /// # Errors
-/// Where a file cannot be read or written.
+/// A file cannot be read or written.
 pub fn spread(whole: &Path, members: &[&Path], array: Array) -> Result<()> {
     let open = |path: &&Path| File::options().write(true).open(path);
     let members: Vec<File> = members

@@ -90,7 +90,7 @@ impl GuestTerminal {
     /// Connects the port with a new pseudo-terminal that belongs to this user, or with pipes if the host has no terminal.
     ///
     /// # Errors
-    /// Where the port is missing, or the kernel refuses.
+    /// The port is missing, or the kernel refuses.
     pub fn open(is_terminal: bool, user: &User) -> Result<GuestTerminal> {
         let port = open_port(TERMINAL_PORT)?;
         if is_terminal {

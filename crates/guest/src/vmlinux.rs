@@ -42,7 +42,7 @@ pub struct Inspected {
 /// Reads the facts of a kernel file.
 ///
 /// # Errors
-/// Where it is neither a bzImage nor an ELF file, or ends too early.
+/// The file is neither a bzImage nor an ELF file, or ends too early.
 pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
     if bytes.starts_with(ELF_MAGIC) {
         return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
@@ -81,7 +81,7 @@ pub struct Unpacked {
 /// known way; the guest then unpacks it by itself.
 ///
 /// # Errors
-/// Where the payload is damaged, or the cache cannot be written.
+/// The payload is damaged, or the cache cannot be written.
 pub fn unpacked(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -> Result<Option<Unpacked>> {
     let [first, ..] = caches else { return Ok(None) };
     let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(None) };
@@ -148,7 +148,7 @@ const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 /// A reader that decompresses these bytes; None if they are not compressed in a known way.
 ///
 /// # Errors
-/// Where the header of the compressed data is damaged.
+/// The header of the compressed data is damaged.
 pub(crate) fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
     Ok(match bytes {
         // Only one stream, because in a bzImage the size of the decompressed kernel follows it.

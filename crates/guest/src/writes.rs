@@ -53,7 +53,7 @@ struct Entry {
 /// Makes an empty recording. QEMU, which fills it, writes the superblock only when the disk is flushed.
 ///
 /// # Errors
-/// Where the file cannot be written.
+/// The file cannot be written.
 pub fn begin(log: &Path) -> Result<()> {
     let numbers = [MAGIC, VERSION, 0, SECTORS[0]];
     let mut superblock = numbers.map(u64::to_le_bytes).concat();
@@ -64,7 +64,7 @@ pub fn begin(log: &Path) -> Result<()> {
 /// Applies a recording to a copy of the disk from its beginning, which becomes the disk after a power cut at its end.
 ///
 /// # Errors
-/// Where the recording is damaged or does not fit the image, or a file cannot be read or written.
+/// The recording is damaged or does not fit the image, or a file cannot be read or written.
 pub fn replay(log: &Path, image: &Path, later: Later) -> Result<Replayed> {
     let file = File::open(log).map_err(Error::io("opening the recording", log))?;
     let disk = File::options().read(true).write(true).open(image).map_err(Error::io("opening", image))?;

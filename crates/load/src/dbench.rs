@@ -26,7 +26,7 @@ mod tests;
 use crate::dbench::client::{Payloads, SharedState};
 use crate::dbench::shared_counters::SharedCounters;
 use crate::error::{Result, TaskError};
-use fsarena_engine::clock::{self, Clock, Monotonic};
+use fsarena_engine::clock::Clock;
 use fsarena_sys::cpu::Cpu;
 use std::ffi::{CString, NulError};
 use std::{os::unix::ffi::OsStrExt, path::Path};
@@ -43,18 +43,6 @@ pub use program::Program;
 /// If the clients cannot be started, or a client fails; the error is that of the first client that failed.
 pub fn play(program: &Program, options: &PlayerOptions, root: &Path) -> Result<DbenchOutcome> {
     program.check_clients(options.clients)?;
-    match clock::best_clock().tsc {
-        Some(tsc) => play_with_clock(program, options, root, tsc),
-        None => play_with_clock(program, options, root, Monotonic),
-    }
-}
-
-fn play_with_clock(
-    program: &Program,
-    options: &PlayerOptions,
-    root: &Path,
-    clock: impl Clock,
-) -> Result<DbenchOutcome> {
     client_mode::check_open_file_limit(options.clients, options.mode, 0)?;
     let counters = SharedCounters::new(options.clients)?;
     let payloads = Payloads::new(program, options.content, options.seed);
@@ -68,8 +56,7 @@ fn play_with_clock(
         options,
         // Bytes per nanosecond.
         rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
-        clock,
-        scale: clock::best_clock().scale,
+        clock: Clock::best(),
     };
     let before = client_cpu(options.mode);
     let times = client_mode::run(&shared)?;

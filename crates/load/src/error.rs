@@ -12,7 +12,7 @@ pub type Result<T, E = TaskError> = std::result::Result<T, E>;
 pub enum TaskError {
     /// A command failed.
     #[error(transparent)]
-    Command(#[from] fsarena_sys::argv::Error),
+    Command(#[from] fsarena_sys::CommandError),
     /// A system call failed.
     #[error("{doing}: {source}{}", advice(.source))]
     Io {

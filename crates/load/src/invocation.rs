@@ -8,7 +8,8 @@ use fsarena_core::{
     sample::TaskOutput,
 };
 use fsarena_sys::{
-    argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::or_printed_nothing,
+    CommandError, argv, cancel, dirs::Space, kernel::SysRoot, limits, process,
+    process_output::or_printed_nothing,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -83,7 +84,7 @@ impl Invocation {
         let metrics = metrics.map_err(|ended| {
             let output = last_bytes(&tail, ERROR_BYTES).trim().to_string();
             let output = format!("{}{}", or_printed_nothing(&output), failure_hint(&output, &self.dir));
-            argv::Error::Failed { command: self.words.join(" "), ended, output }
+            CommandError::Failed { command: self.words.join(" "), ended, output }
         });
         for (info, value) in metrics? {
             found.readings.set(&info.id, value);
@@ -95,8 +96,8 @@ impl Invocation {
     fn run(&self, begun: Instant) -> Result<(CommandEnd, Output)> {
         let program = || self.words[0].clone();
         let failed = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
-            (io::ErrorKind::NotFound, true) => argv::Error::NotFound { program: program() },
-            _ => argv::Error::Start { program: program(), source },
+            (io::ErrorKind::NotFound, true) => CommandError::NotFound { program: program() },
+            _ => CommandError::Start { program: program(), source },
         };
         // Processes that outlive their parent become children of this one.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
@@ -111,7 +112,7 @@ impl Invocation {
         let left = reap_survivors();
         output.drain();
         if let Some(signal) = cancel::requested() {
-            return Err(argv::Error::Interrupted { program: program(), signal }.into());
+            return Err(CommandError::Interrupted { program: program(), signal }.into());
         }
         let ended = match stopped {
             Some(why) => CommandEnd::Unfit(why),

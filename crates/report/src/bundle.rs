@@ -2,9 +2,7 @@
 
 use crate::document::{Document, Part, Table, markdown, row};
 use crate::{advice, error::Error, report::Report, sections::decision::Decision};
-use fsarena_core::plan::Backing;
-use fsarena_core::record::RunRecord;
-use fsarena_core::setting_text::setting;
+use fsarena_core::{plan::Backing, record::RunRecord, setting_text::setting};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -11,8 +11,7 @@ mod run_pair;
 mod runs;
 mod samples;
 
-use crate::error::Error;
-use crate::page::ComparisonReport;
+use crate::{error::Error, page::ComparisonReport};
 use fsarena_core::record::RunRecord;
 
 pub use published::{compare_published, compare_sets};

@@ -5,11 +5,9 @@ use crate::document::{Cell, Source, labelled_row};
 use crate::number::{self, beside, effect_lines, ends, with_unit};
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, CombinedTasks};
-use fsarena_stats::average::mean;
 use fsarena_stats::comparison::{Comparison, median};
 use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio, Withheld};
-use fsarena_stats::ratio::Ratio;
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{average::mean, ratio::Ratio, table::FIRST_LOOK};
 use serde_json::{Value, json};
 
 /// A cell with the median of the rounds, and the interval of the typical value in its second line. Without an interval if

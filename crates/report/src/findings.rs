@@ -2,10 +2,9 @@
 //! their evidence, and the figures.
 
 use crate::document::{Cell, Document, Table, labelled_row};
-use crate::finding_sentences::MatrixWriter;
 use crate::matrix::{bandwidth_words, iops_words, size_words, thread_words};
 use crate::number::{percent, plural};
-use crate::page::Page;
+use crate::{finding_sentences::MatrixWriter, page::Page};
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::matrix::finding::{Finding, Flag, Part, Standing};
 use fsarena_stats::matrix::{ALPHA, Analysis};

@@ -7,8 +7,7 @@ use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::{ClaimState, RunState};
 use fsarena_stats::comparison::{Comparison, compare_with};
-use fsarena_stats::cost::Estimate;
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{cost::Estimate, ratio::Ratio};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -36,7 +35,8 @@ pub struct RunView<'a> {
     /// The time at which the run began or was resumed.
     pub begun_at_s: Option<f64>,
     /// The time of the last event.
-    pub told_at_s: f64,
+    #[serde(rename = "told_at_s")]
+    pub last_event_s: f64,
     /// The estimated time left; `None` if fsarena cannot estimate it yet.
     pub left_s: Option<f64>,
     /// Whether the run may end earlier than `left_s`, because claims are decided or the budget is used up.
@@ -46,7 +46,8 @@ pub struct RunView<'a> {
     /// The claims and their status.
     pub claims: Vec<ClaimView<'a>>,
     /// Notices to the user: failures, unfair comparisons, the forecast.
-    pub words: Notices,
+    #[serde(rename = "words")]
+    pub notices: Notices,
     /// The number of tasks that began while the machine was still busy.
     pub timeouts: usize,
     /// The status with which the run ended; `None` while it runs.
@@ -56,7 +57,7 @@ pub struct RunView<'a> {
 impl<'a> RunView<'a> {
     /// The view of a run, from its state and the intervals of its variants.
     pub fn new(state: &'a RunState, intervals: &'a Intervals) -> RunView<'a> {
-        let words = Notices::new(state);
+        let notices = Notices::new(state);
         let cell = state.cell.as_ref().filter(|_| state.ended.is_none());
         RunView {
             planned: (state.rounds > 0 && !state.open_ended()).then_some(state.rounds),
@@ -69,14 +70,14 @@ impl<'a> RunView<'a> {
             variant: cell.map_or("", |cell| &cell.cell.variant.name),
             phase: cell.map_or("", |cell| &cell.phase),
             begun_at_s: state.begun_at,
-            told_at_s: state.last_event_at,
+            last_event_s: state.last_event_at,
             left_s: state.time_left().map(|left| left.as_secs_f64()),
             // Before the first round is done, `left` is the whole budget.
             at_most: state.open_ended() || state.rounds_done == 0,
             variants: intervals.rows(),
             claims: state.claims.iter().map(ClaimView::new).collect(),
-            timeouts: words.timeouts,
-            words,
+            timeouts: notices.timeouts,
+            notices,
             ended: state.ended.as_ref(),
         }
     }
@@ -87,9 +88,10 @@ impl<'a> RunView<'a> {
 pub struct ClaimView<'a> {
     /// The claim and its status so far.
     #[serde(flatten)]
-    pub standing: &'a ClaimStatus,
+    pub status: &'a ClaimStatus,
     /// The effect and its interval in words: `−1.2% [−2.9%, +0.4%]`.
-    pub known: String,
+    #[serde(rename = "known")]
+    pub in_words: String,
     /// A sparkline of the interval's width after each round.
     pub narrowing: String,
 }
@@ -97,14 +99,14 @@ pub struct ClaimView<'a> {
 impl ClaimView<'_> {
     /// The view of a claim, from its state.
     pub fn new(claim: &ClaimState) -> ClaimView<'_> {
-        let known = match claim.status.effect {
+        let in_words = match claim.status.effect {
             None => "nothing known yet".to_string(),
             Some((effect, low, high)) => {
                 let few = if claim.status.provisional { " so far" } else { "" };
                 format!("{} [{}, {}]{few}", change(effect), change(low), change(high))
             }
         };
-        ClaimView { standing: &claim.status, known, narrowing: sparkline(&claim.widths) }
+        ClaimView { status: &claim.status, in_words, narrowing: sparkline(&claim.widths) }
     }
 }
 
@@ -141,7 +143,8 @@ pub struct VariantRow {
     #[serde(rename = "ratio_to_best", serialize_with = "serialize_ratio")]
     pub ratio: Option<Ratio>,
     /// The ratio and its interval in words: `1.50 [1.48–1.52]`.
-    pub known: String,
+    #[serde(rename = "known")]
+    pub in_words: String,
     /// A sparkline of the interval's width after each round.
     pub narrowing: String,
 }
@@ -188,7 +191,7 @@ impl Intervals {
             let ratios = self.after.values().filter_map(|comparison| comparison.variants[variant].ratio);
             let widths: Vec<f64> = ratios.map(|ratio| (ratio.high / ratio.low).ln()).collect();
             let ratio = latest.variants[variant].ratio;
-            let known = match ratio {
+            let in_words = match ratio {
                 None => "best so far".to_string(),
                 Some(ratio) => {
                     let mark = if ratio.provisional { "?" } else { " " };
@@ -196,7 +199,7 @@ impl Intervals {
                 }
             };
             let variant = record.variants[variant].name.clone();
-            self.rows.push(VariantRow { variant, ratio, known, narrowing: sparkline(&widths) });
+            self.rows.push(VariantRow { variant, ratio, in_words, narrowing: sparkline(&widths) });
         }
     }
 }

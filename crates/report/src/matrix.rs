@@ -3,18 +3,16 @@
 //! in which fsarena searches for anomalies.
 
 use crate::document::{Cell, Document, Source, Table, labelled_row};
-use crate::error::Error;
 use crate::number::{percent, plural, signed, three, with_unit};
-use crate::words::grouped_digits;
+use crate::{error::Error, words::grouped_digits};
 use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
 use fsarena_core::observations::{self, Grid};
 use fsarena_core::published::{Figure, Published};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskId, factor, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
-use fsarena_stats::comparison::median;
 use fsarena_stats::matrix::cells::{Matrix, Row};
-use fsarena_stats::ratio::Ratio;
+use fsarena_stats::{comparison::median, ratio::Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The mark of variants that do not differ significantly from the best.

@@ -2,10 +2,8 @@
 //! few, for each task.
 
 use crate::{number::plural, ratio_verdict::RatioVerdict};
-use fsarena_core::names::distinct;
-use fsarena_core::observations::Grid;
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_core::sample::Direction;
+use fsarena_core::{names::distinct, observations::Grid, sample::Direction};
 use fsarena_stats::analyse::log_ratios_of_tasks;
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ratio::{LogRatios, Ratio, log_ratios};

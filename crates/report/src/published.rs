@@ -2,9 +2,8 @@
 //! columns follow from the columns that they were computed from.
 
 use crate::document::{Cell, Document, Table, labelled_row};
-use crate::page::Page;
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
-use crate::{error::Error, matrix, number::plural};
+use crate::{error::Error, matrix, number::plural, page::Page};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
 use fsarena_core::published::{Figure, Kind, Published};
 use fsarena_core::study::{self, Study};

@@ -1,7 +1,6 @@
 //! The spread of kernel instruction counts between repeats of the same task.
 
-use fsarena_core::row::Row;
-use fsarena_core::{factor, number, record::RunRecord};
+use fsarena_core::{factor, number, record::RunRecord, row::Row};
 use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -154,7 +153,7 @@ mod tests {
             [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
         let lines = by_filesystem(&spreads);
         assert_eq!((lines.len(), lines[0].worst_task.as_str(), lines[0].tasks), (2, "b", 2));
-        assert!(words(&spreads, 2, Some(0.0)).contains("2 tasks took the very same"));
+        assert!(words(&spreads, 2, Some(0.0)).contains("2 tasks took exactly the same"));
         assert!(words(&spreads, 2, Some(1.0)).contains("MORE"));
     }
 
@@ -166,6 +165,6 @@ mod tests {
             ([of("a", &[101.0, 101.0]), of("b", &[5.0])], [of("a", &[100.0]), of("c", &[5.0])]);
         let differences = restored_differences(&restored, &booted);
         assert!(differences.len() == 1 && (differences[0] - 1.0).abs() < 1e-9, "{differences:?}");
-        assert!(restored_words(&differences, 3.0).contains("MORE than the same work"));
+        assert!(restored_words(&differences, 3.0).contains("MORE than the limit"));
     }
 }

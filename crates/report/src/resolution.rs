@@ -2,13 +2,11 @@
 //! variants with more work. It yields the false verdicts, the noise, and the power to find real differences.
 
 use crate::advice::MEASURE_RESOLUTION;
-use fsarena_core::observations::Grid;
-use fsarena_core::setting_text::setting;
-use fsarena_core::{exit::ExitCode, number, plan::Backing, record::RunRecord, row::Row};
+use fsarena_core::{exit::ExitCode, number, observations::Grid, plan::Backing, record::RunRecord};
+use fsarena_core::{row::Row, setting_text::setting};
 use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts, resolvable, rounds_for, spread};
-use fsarena_stats::ratio::log_ratios;
 use fsarena_stats::sequential::{Centre, found_at};
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{ratio::log_ratios, table::FIRST_LOOK};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,9 +1,8 @@
 //! Time series of a load: throughput and latency of a task on a variant over time, combined from the series of all rounds.
 
 use crate::number;
-use fsarena_core::observations;
-use fsarena_core::record::RunRecord;
 use fsarena_core::series::{Latency, MOST_POINTS, Point, SeriesTable};
+use fsarena_core::{observations, record::RunRecord};
 use fsarena_stats::comparison::median;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -174,7 +173,7 @@ mod tests {
             |count| left_out_note(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
         assert_eq!(of(0), None);
         let sentence = of(6).unwrap();
-        assert!(sentence.contains("3 of 9 stretches: those of every 3rd round"), "{sentence}");
+        assert!(sentence.contains("3 of 9 stretches are shown, those of every 3rd round"), "{sentence}");
     }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> Point {

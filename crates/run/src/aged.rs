@@ -69,27 +69,8 @@ impl AgedImages {
             .filter(|variant| is_general(variant))
             .partition(|variant| age_of(variant).is_some());
         let seeds = if ages { seeds(&run.plan) } else { BTreeSet::from([ONLY_SEED]) };
-        for seed in seeds.iter().copied() {
-            for variant in &aged {
-                maker.make(variant, seed, "", |maker| maker.age(variant, seed, emit))?;
-            }
-            for variant in fresh.iter().filter(|_| !aged.is_empty()) {
-                let model = model_of(variant, &aged);
-                maker.make(variant, seed, "", |maker| maker.copy(variant, model, seed, emit))?;
-            }
-            for variant in aged.iter().chain(&fresh) {
-                for planned in run.plan.workloads.iter().filter(|_| ager.keeps_setups()) {
-                    let workload = matrix::workload_of(variant, planned);
-                    if setup_of(&workload).is_some() {
-                        let dir = workload.directory();
-                        maker.make(variant, seed, &dir, |maker| {
-                            maker.set_up(variant, &workload, seed, emit)
-                        })?;
-                    }
-                }
-            }
-            maker.staged = None;
-            ager.clear_stage(emit)?;
+        for seed in &seeds {
+            maker.make_of_seed(&aged, &fresh, *seed, emit)?;
         }
         let images = maker.images;
         for variant in aged.iter().chain(&fresh) {
@@ -245,6 +226,35 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
+    /// Makes the images of all variants from one seed.
+    fn make_of_seed(
+        &mut self,
+        aged: &[&Variant],
+        fresh: &[&Variant],
+        seed: u64,
+        emit: RunSink,
+    ) -> Result<()> {
+        for variant in aged {
+            self.make(variant, seed, "", |maker| maker.age(variant, seed, emit))?;
+        }
+        for variant in fresh.iter().filter(|_| !aged.is_empty()) {
+            let model = model_of(variant, aged);
+            self.make(variant, seed, "", |maker| maker.copy(variant, model, seed, emit))?;
+        }
+        let (run, ager) = (self.run, self.ager);
+        for variant in aged.iter().chain(fresh) {
+            for planned in run.plan.workloads.iter().filter(|_| ager.keeps_setups()) {
+                let workload = matrix::workload_of(variant, planned);
+                if setup_of(&workload).is_some() {
+                    let dir = workload.directory();
+                    self.make(variant, seed, &dir, |maker| maker.set_up(variant, &workload, seed, emit))?;
+                }
+            }
+        }
+        self.staged = None;
+        ager.clear_stage(emit)
+    }
+
     /// Makes an image by `work`, unless an image of the variant has failed already.
     fn make(
         &mut self,

@@ -54,7 +54,7 @@ impl Guests {
     /// command line of each guest.
     ///
     /// # Errors
-    /// If there is not enough space, or a command fails.
+    /// There is not enough space, or a command fails.
     pub fn start(guest: GuestPlan, run: RunContext, emit: RunSink) -> Result<Guests> {
         let RunContext { plan, check, journal, dir, .. } = &run;
         let programs = HostPrograms::of_run(&run, &guest);
@@ -195,12 +195,12 @@ impl Guests {
         })
     }
 
-    /// Rehearses the programs of a cell if no cell with the same programs has run, on a filesystem of their own. Where
+    /// Rehearses the programs of a cell if no cell with the same programs has run, on a separate filesystem. Where
     /// instructions are counted, a second rehearsal shows that they do the same without the files of this machine. Returns
     /// the outcome of the cell if they cannot run.
     ///
     /// # Errors
-    /// If the emulator cannot be started, or its files cannot be written.
+    /// The emulator cannot be started, or its files cannot be written.
     fn rehearse_new_programs(
         &mut self,
         cell: &Cell,
@@ -229,7 +229,7 @@ impl Guests {
     /// passed on, and nothing that it measures is kept.
     ///
     /// # Errors
-    /// If the emulator cannot be started, or its files cannot be written.
+    /// The emulator cannot be started, or its files cannot be written.
     fn rehearse(&mut self, cell: &Cell, formatted: &Formatted, emit: CellSink) -> Result<Outcome> {
         emit(CellEvent::Phase { name: Phase::Rehearsal });
         let mut hear = |event| match event {
@@ -282,8 +282,8 @@ impl Guests {
         Ok(Outcome::Done)
     }
 
-    /// Begins to run the guest of a cell on a thread, unless that was done before its turn. A guest that cannot run on a thread is
-    /// run to its end; returns how it ended.
+    /// Begins to run the guest of a cell on a thread, unless the guest has begun before its turn. Runs a guest that cannot run on a
+    /// thread to its end, and returns how it ended.
     fn begin_or_run(
         &mut self,
         cell: &Cell,
@@ -303,8 +303,7 @@ impl Guests {
         }
     }
 
-    /// Begins guests of the cells that come next, as far as there are CPUs for them. A guest that cannot begin is left to the
-    /// turn of its cell, which reports why.
+    /// Begins guests of the cells that come next, while CPUs are free. If a guest cannot begin, the turn of its cell reports why.
     fn begin_further(&mut self) -> Result<()> {
         while let Some(cell) = self.early.next_cell() {
             if self.purpose(&cell) != Purpose::Measure || power_cut::cuts(&cell) {
@@ -463,7 +462,7 @@ impl Executor for Guests {
     }
 }
 
-/// Why the programs of a cell cannot run without the files of this machine.
+/// The message that the programs of a cell looked for a file which the guest lacks.
 fn missed_file(path: &Path) -> String {
     let (path, qemu) = (path.display(), setting("on", "qemu"));
     format!(

@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 pub use fsarena_guest::inside::is_guest_init;
 
-/// Why a program failed that tried to reach another machine.
-const NO_NETWORK: &str = "it wanted the network, which guests do not have";
+/// The reason for the failure of a program that tried to reach another machine.
+const NO_NETWORK: &str = "it tried to reach the network, which guests do not have";
 /// The file for the exit code of a shell.
 const EXIT_CODE: &str = "/run/fsarena/exit-code";
 /// Where control groups are mounted.
@@ -82,8 +82,8 @@ fn run_programs(
         write(events, &Line::Opened(recorder.finish()))?;
     }
     let reached_out = host_root::network_attempts() > attempts;
-    write(events, &Line::End(if reached_out { wanted_network(outcome) } else { outcome }))?;
-    // A copy that is shown would keep the source disk in use.
+    write(events, &Line::End(if reached_out { explain_missing_network(outcome) } else { outcome }))?;
+    // The mounts of copies would keep the source disk in use.
     let unmount = |copy: &PathBuf| rustix::mount::unmount(copy, rustix::mount::UnmountFlags::empty());
     Ok(programs.copies.iter().try_for_each(unmount)?)
 }
@@ -101,8 +101,8 @@ fn connect(shell: &mut Shell, role: &ProcessRole) -> io::Result<GuestTerminal> {
     Ok(terminal)
 }
 
-/// The outcome of work that tried to reach another machine: its failure is that of a missing network.
-fn wanted_network(outcome: Outcome) -> Outcome {
+/// The outcome of work that tried to reach another machine: a failure gets the missing network as its cause.
+fn explain_missing_network(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed { why, cause: Cause::Work } => {
             let text = format!("{NO_NETWORK}: {why}");
@@ -128,7 +128,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     // Create the mount points too. The work directory is inside the filesystem that will be mounted, so the mount hides the
     // directory made here.
     [&request.root, &request.other].into_iter().try_for_each(std::fs::create_dir_all)?;
-    // Whether reading a file writes its access time would depend on the second in which the host made it.
+    // With access times, the age of a file in seconds would determine whether reading it also writes.
     mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "noatime", &mut |_| ())
         .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {
@@ -183,7 +183,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     Ok(conditions)
 }
 
-/// Replaces the environment of this process, which those that it starts inherit.
+/// Replaces the environment of this process and of the processes that it starts later.
 fn set_environment(variables: &[(String, String)]) {
     let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     // SAFETY: the guest has no second thread yet.

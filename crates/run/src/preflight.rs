@@ -27,7 +27,7 @@ use fsarena_load::workload::{Demands, Room};
 use fsarena_sys::device::BlockDevice;
 use fsarena_sys::host::{storage_at, storage_of};
 use fsarena_sys::permitted::{self, Obstacle};
-use fsarena_sys::{Error, argv, kernel::SysRoot, limits, program, user::User};
+use fsarena_sys::{CommandError, Error, kernel::SysRoot, limits, program, user::User};
 use room::{check_images, check_other_device, erased_size, image_size, images_dir, needed_bytes, other_size};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
@@ -104,9 +104,9 @@ impl Check {
 
 /// The error of a program in the user's settings that cannot be executed. A program that is missing under sudo may be in a
 /// directory of the user's own PATH.
-fn not_executable(error: argv::Error, by_sudo: bool) -> RunError {
+fn not_executable(error: CommandError, by_sudo: bool) -> RunError {
     match error {
-        argv::Error::NotFound { program } if by_sudo => RunError::Missing(format!(
+        CommandError::NotFound { program } if by_sudo => RunError::Missing(format!(
             "{program} is in no directory of PATH, which sudo has replaced; keep yours: sudo env \"PATH=$PATH\" fsarena …"
         )),
         error => fsarena_sys::Error::from(error).into(),

@@ -3,11 +3,10 @@
 //! An analysis uses CPU time and disturbs measurements. While a run of the folder is in progress, the server analyses nothing
 //! in the background.
 
-use crate::folder::Folder;
 use crate::guard::{Guard, SHORTEST_TOKEN};
 use crate::overview::{Overview, Overviews};
 use crate::state::{AnalysisFunctions, Points, Shared};
-use crate::{feed::Feeds, renderer::Renderer, routes};
+use crate::{feed::Feeds, folder::Folder, renderer::Renderer, routes};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::setting_text::setting;
 use hyper::server::conn::http1;
@@ -15,8 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::{io::ErrorKind, path::PathBuf, time::Duration};
+use std::{io::ErrorKind, path::PathBuf, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::{runtime::Runtime, sync::Semaphore};

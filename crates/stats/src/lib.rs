@@ -50,7 +50,6 @@
 //! ```
 
 pub mod analyse;
-pub mod average;
 pub mod bisect;
 pub mod carryover;
 pub mod change_point;
@@ -79,3 +78,5 @@ pub mod simulate;
 pub mod slow_rounds;
 pub mod table;
 pub mod verdict;
+
+pub use fsarena_core::average;

@@ -19,7 +19,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-pub use crate::error::CommandError as Error;
+use crate::error::CommandError;
 
 /// The name of the undo journal of this process, once it has one.
 static MARK: RwLock<Option<String>> = RwLock::new(None);
@@ -135,14 +135,14 @@ impl Argv {
     ///
     /// # Errors
     /// The command cannot be started, or a signal interrupted fsarena.
-    pub fn run(&self) -> Result<Finished, Error> {
+    pub fn run(&self) -> Result<Finished, CommandError> {
         let _deferred_signals = crate::cancel::defer_signals();
         self.check_cancelled()?;
         let start_error = |source: std::io::Error| {
             let program = self.program.to_string_lossy().into_owned();
             match source.kind() {
-                std::io::ErrorKind::NotFound => Error::NotFound { program },
-                _ => Error::Start { program, source },
+                std::io::ErrorKind::NotFound => CommandError::NotFound { program },
+                _ => CommandError::Start { program, source },
             }
         };
         // Files instead of pipes: fsarena does not have to read while the command is timed.
@@ -201,18 +201,19 @@ impl Argv {
     ///
     /// # Errors
     /// The command cannot be started or fails; the message contains its output.
-    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Finished, Error> {
+    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Finished, CommandError> {
         let finished = self.run()?;
         log(self.record(&finished));
         self.check(finished)
     }
 
     /// Returns an error if a signal interrupted fsarena, unless this command ignores that.
-    fn check_cancelled(&self) -> Result<(), Error> {
+    fn check_cancelled(&self) -> Result<(), CommandError> {
         match crate::cancel::requested() {
-            Some(signal) if !self.ignore_cancel => {
-                Err(Error::Interrupted { program: self.program.to_string_lossy().into_owned(), signal })
-            }
+            Some(signal) if !self.ignore_cancel => Err(CommandError::Interrupted {
+                program: self.program.to_string_lossy().into_owned(),
+                signal,
+            }),
             _ => Ok(()),
         }
     }
@@ -234,7 +235,7 @@ impl Argv {
     ///
     /// # Errors
     /// The command did not exit with 0.
-    pub fn check(&self, finished: Finished) -> Result<Finished, Error> {
+    pub fn check(&self, finished: Finished) -> Result<Finished, CommandError> {
         if finished.status.success() {
             return Ok(finished);
         }
@@ -242,7 +243,7 @@ impl Argv {
             "" => finished.stdout.trim(),
             stderr => stderr,
         };
-        Err(Error::Failed {
+        Err(CommandError::Failed {
             command: self.words().join(" "),
             ended: finished.ended(),
             output: or_printed_nothing(output).into(),

@@ -1,7 +1,6 @@
 //! The error type of this crate: commands, system calls, and machine states that stop fsarena; and the remedy for errors that
 //! a limit of this process or of the machine causes.
 
-use bytesize::ByteSize;
 use fsarena_core::event::CommandEnd;
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
 use fsarena_core::setting_text::setting;
@@ -26,21 +25,9 @@ pub enum Error {
         /// The error of the system call.
         source: std::io::Error,
     },
-    /// There is too little room for an image.
-    #[error(
-        "no room for the image {path:?}: {} needed, {} free in {dir:?}; free some, or put it elsewhere ({}), or make it smaller ({})",
-        ByteSize::b(*.needed), ByteSize::b(*.free), setting("on", "loop:DIR"), setting("size", "")
-    )]
-    NoRoom {
-        /// The image.
-        path: PathBuf,
-        /// The directory in which it should be made.
-        dir: PathBuf,
-        /// Bytes needed.
-        needed: u64,
-        /// Bytes free.
-        free: u64,
-    },
+    /// This machine or process lacks something, such as room on a disk; the text explains what to do.
+    #[error("{0}")]
+    Missing(String),
     /// A mount point stays in use.
     #[error("{target:?} cannot be unmounted, it is in use by {}", list_holders(.holders))]
     Busy {
@@ -48,16 +35,6 @@ pub enum Error {
         target: PathBuf,
         /// The processes that use it.
         holders: Vec<Holder>,
-    },
-    /// A loop device cannot be detached because something uses it.
-    #[error(
-        "{device:?} cannot be detached yet, it is in use by {}; end that and run `fsarena recover`", list_device_users(.holders)
-    )]
-    Held {
-        /// The device.
-        device: PathBuf,
-        /// Descriptions of its users.
-        holders: Vec<String>,
     },
     /// A path no longer leads to the object that fsarena made, so fsarena does not touch it.
     #[error("{path:?} is left alone: {why}")]
@@ -101,9 +78,6 @@ pub enum Error {
         /// The command that makes it readable.
         fix: &'static str,
     },
-    /// A resource limit of this process is too low for the run. The text has the command that raises it.
-    #[error("{0}")]
-    Limit(String),
     /// A path that the undo journal cannot hold, because it is not UTF-8.
     #[error(
         "{path:?} is not valid UTF-8, and the undo journal can only hold UTF-8 paths: name another directory ({runs}, {on}, FSARENA_STATE_DIR), or rename it",
@@ -217,15 +191,6 @@ fn list_holders(holders: &[Holder]) -> String {
     format!("{}; end that and undo the rest: kill {} && fsarena recover", names.join(", "), pids.join(" "))
 }
 
-/// The users of a loop device, separated by commas.
-fn list_device_users(holders: &[String]) -> String {
-    if holders.is_empty() {
-        "something that shows in no process (another mount, swap or loop device)".into()
-    } else {
-        holders.join(", ")
-    }
-}
-
 /// The first five names, and how many more there are.
 fn list_first_names(names: &[String]) -> String {
     const SHOWN: usize = 5;
@@ -273,8 +238,7 @@ impl Exits for Error {
         match self {
             Error::Command(error) => error.exit_code(),
             Error::Io { source, .. } if is_shortage(source) => ExitCode::Missing,
-            Error::NoRoom { .. } | Error::Busy { .. } | Error::Held { .. } => ExitCode::Missing,
-            Error::Hidden { .. } | Error::Limit(_) => ExitCode::Missing,
+            Error::Missing(_) | Error::Busy { .. } | Error::Hidden { .. } => ExitCode::Missing,
             Error::State { source, .. }
                 if is_shortage(source) || source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
             {

@@ -2,6 +2,8 @@
 
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
 use crate::{Error, cancel, dirs::free_bytes};
+use bytesize::ByteSize;
+use fsarena_core::setting_text::setting;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -75,15 +77,21 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 /// Checks that an image of a size has room at a path.
 ///
 /// # Errors
-/// [`Error::NoRoom`], or the directory is missing.
+/// There is too little room, or the directory is missing.
 pub fn check_room(path: &Path, needed: u64) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let free = free_bytes(dir)?;
-    if free >= needed {
-        Ok(())
-    } else {
-        Err(Error::NoRoom { path: path.into(), dir: dir.into(), needed, free })
-    }
+    if free >= needed { Ok(()) } else { Err(no_room(path, dir, needed, free)) }
+}
+
+/// The error for an image that has too little room in a directory.
+fn no_room(path: &Path, dir: &Path, needed: u64, free: u64) -> Error {
+    let (needed, free) = (ByteSize::b(needed), ByteSize::b(free));
+    let (on, size) = (setting("on", "loop:DIR"), setting("size", ""));
+    Error::Missing(format!(
+        "no room for the image {path:?}: {needed} needed, {free} free in {dir:?}; free some, or put it elsewhere ({on}), or make it \
+         smaller ({size})"
+    ))
 }
 
 impl Image {
@@ -149,14 +157,13 @@ impl Image {
         if direct { file.sync_data() } else { file.sync_all() }.map_err(failed)
     }
 
-    /// The error for a failed write: [`Error::NoRoom`] if the disk or the quota is full.
+    /// The error for a failed write. If the disk or the quota is full, it says how much room the image needs.
     fn write_error(&self, error: std::io::Error) -> Error {
         if !matches!(Errno::from_io_error(&error), Some(Errno::NOSPC | Errno::DQUOT)) {
             return Error::io("writing", &self.path)(error);
         }
-        let dir = self.path.parent().unwrap_or(Path::new("/")).to_path_buf();
-        let free = free_bytes(&dir).unwrap_or(0);
-        Error::NoRoom { path: self.path.clone(), dir, needed: self.size_bytes, free }
+        let dir = self.path.parent().unwrap_or(Path::new("/"));
+        no_room(&self.path, dir, self.size_bytes, free_bytes(dir).unwrap_or(0))
     }
 }
 

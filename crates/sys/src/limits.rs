@@ -76,10 +76,10 @@ pub fn open_files() -> Option<u64> {
 /// Checks that the hard limit of open files is high enough for any run.
 ///
 /// # Errors
-/// [`Error::Limit`] with the number needed.
+/// [`Error::Missing`] with the number needed.
 pub fn check_open_files() -> Result<(), Error> {
     match getrlimit(Resource::Nofile).maximum {
-        Some(hard) if hard < OPEN_FILES => Err(Error::Limit(format!(
+        Some(hard) if hard < OPEN_FILES => Err(Error::Missing(format!(
             "a run needs {OPEN_FILES} open files in one process, and the hard limit is {hard}: raise it (`ulimit -Hn \
              {OPEN_FILES}` as root, or LimitNOFILE= of the service)"
         ))),
@@ -95,12 +95,12 @@ pub fn file_size() -> Option<u64> {
 /// Checks that this process may write a file of `bytes`; `what` names the file in the error.
 ///
 /// # Errors
-/// [`Error::Limit`] with the size needed.
+/// [`Error::Missing`] with the size needed.
 pub fn check_file_size(what: &str, bytes: u64) -> Result<(), Error> {
     match file_size() {
         Some(most) if most < bytes => {
             let (most, bytes) = (bytesize::ByteSize(most), bytesize::ByteSize(bytes));
-            Err(Error::Limit(format!(
+            Err(Error::Missing(format!(
                 "this process may write files of at most {most}, and {what} needs {bytes}: raise the limit of file sizes \
                  (`ulimit -f unlimited`)"
             )))

@@ -1,9 +1,9 @@
 //! Loop devices, attached and detached with losetup(8).
 
-use crate::argv::{self, Argv};
+use crate::argv::Argv;
 use crate::attribute::disk_of;
 use crate::device::is_claimed;
-use crate::error::Error;
+use crate::error::{CommandError, Error};
 use crate::kernel::SysRoot;
 use crate::process;
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
@@ -81,9 +81,9 @@ fn losetup(image: &Path, opts: LoopOptions, log: &mut dyn FnMut(CommandRecord)) 
     let direct = if opts.direct_io { "--direct-io=on" } else { "--direct-io=off" };
     let argv =
         Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").ignore_cancel();
-    let is_taken = |error: &argv::Error| match error {
+    let is_taken = |error: &CommandError| match error {
         // "No such": another fsarena may have removed the free device for a moment, see `recreate`.
-        argv::Error::Failed { output, .. } => {
+        CommandError::Failed { output, .. } => {
             ["busy", "temporarily", "No such"].iter().any(|word| output.contains(word))
         }
         _ => false,
@@ -341,7 +341,7 @@ fn is_suffix_of(name: &[u8], image: &Path) -> bool {
 /// has the path of the image are left alone.
 ///
 /// # Errors
-/// [`Error::Held`] with the users of a device that stays in use; or losetup fails.
+/// A device stays in use, or losetup fails.
 pub fn detach_image(
     kernel: &SysRoot,
     image: &Path,
@@ -368,7 +368,15 @@ pub fn detach_image(
         let is_released = || Ok(!is_attached(&device)? || disk_sequence(kernel, &device) != sequence);
         if !wait_for_release(&device, is_released)? {
             result?;
-            return Err(Error::Held { holders: holders(kernel, &device), device });
+            let users = match holders(kernel, &device) {
+                users if users.is_empty() => {
+                    "something that shows in no process (another mount, swap or loop device)".into()
+                }
+                users => users.join(", "),
+            };
+            return Err(Error::Missing(format!(
+                "{device:?} cannot be detached yet, it is in use by {users}; end that and run `fsarena recover`"
+            )));
         }
         recreate_without_discard_limit(kernel, &device);
     }

@@ -1,10 +1,10 @@
 //! Mounting and unmounting with mount(8) and umount(8).
 
-use crate::argv::{self, Argv};
+use crate::argv::Argv;
 use crate::process_output::error_text;
 use crate::undo::{Identity, Journal, Undo, UndoGuard};
 use crate::wait::{Cancel, wait_until};
-use crate::{Error, kernel::SysRoot, process};
+use crate::{CommandError, Error, kernel::SysRoot, process};
 use fsarena_core::{
     event::{CommandEnd, CommandRecord},
     names::distinct,
@@ -199,7 +199,7 @@ pub(crate) fn unmount_in(
     let mut try_once = || {
         while is_mounted(kernel, &target)? {
             match argv.expect(log) {
-                Err(argv::Error::Failed { output, .. }) if output.contains("busy") => return Ok(None),
+                Err(CommandError::Failed { output, .. }) if output.contains("busy") => return Ok(None),
                 finished => finished?,
             };
         }

@@ -3,7 +3,7 @@
 //! fsarena can fetch programs as packages with all their libraries, without installing them. The dynamic loader of the package
 //! starts them, so that a program of a newer distribution runs on this one.
 
-use crate::error::CommandError as Error;
+use crate::error::CommandError;
 use crate::{dirs, process_output::error_text, user::User};
 use rustix::fs::{Access, AtFlags, CWD, StatVfsMountFlags};
 use std::ffi::{OsStr, OsString};
@@ -64,16 +64,16 @@ fn search_directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = Pat
 /// Checks that a user can execute a program, given as a path with a slash or as a name in the directories of `PATH`.
 ///
 /// # Errors
-/// [`Error::NotFound`] for a name that no directory has, and [`Error::Unusable`] with the file and the reason.
-pub fn check(program: &str, user: &User) -> Result<(), Error> {
+/// [`CommandError::NotFound`] for a name that no directory has, and [`CommandError::Unusable`] with the file and the reason.
+pub fn check(program: &str, user: &User) -> Result<(), CommandError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // If no thread can run as the user, fsarena checks nothing: starting the command then reports the error.
     user.run_as(|| check_as_this_thread(program, &path, &user.name)).unwrap_or(Ok(()))
 }
 
 /// Does the work of [`check`] with the rights of this thread; `user` is the name of its user.
-fn check_as_this_thread(program: &str, path: &OsStr, user: &str) -> Result<(), Error> {
-    let unusable = |file: &Path, why| Error::Unusable { program: file.display().to_string(), why };
+fn check_as_this_thread(program: &str, path: &OsStr, user: &str) -> Result<(), CommandError> {
+    let unusable = |file: &Path, why| CommandError::Unusable { program: file.display().to_string(), why };
     if program.contains('/') {
         let file = Path::new(program);
         return check_file(file, user, MAX_INTERPRETERS).map_err(|why| unusable(file, why));
@@ -87,7 +87,7 @@ fn check_as_this_thread(program: &str, path: &OsStr, user: &str) -> Result<(), E
             Err(_) => {}
         }
     }
-    Err(first.unwrap_or_else(|| Error::NotFound { program: program.into() }))
+    Err(first.unwrap_or_else(|| CommandError::NotFound { program: program.into() }))
 }
 
 /// Checks that this thread can execute a file, and its interpreter if it is a script; `user` is the name of its user, and

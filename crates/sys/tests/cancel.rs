@@ -1,6 +1,6 @@
 //! Tests that a signal ends the running command but not commands that clean up. A child process receives the signal.
 
-use fsarena_sys::argv::{Argv, Error};
+use fsarena_sys::{CommandError, argv::Argv};
 use fsarena_sys::{cancel, kernel::SysRoot, process};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
@@ -45,7 +45,7 @@ fn run_until_interrupted() -> ! {
     let _deferred_signals = cancel::defer_signals();
     assert_eq!(cancel::requested(), None);
     let stopped = Argv::new("sh").args(["-c", "sleep 60; true"]).run();
-    assert!(matches!(stopped, Err(Error::Interrupted { .. })), "{stopped:?}");
+    assert!(matches!(stopped, Err(CommandError::Interrupted { .. })), "{stopped:?}");
     assert!(Argv::new("true").run().is_err());
     assert!(Argv::new("true").ignore_cancel().run().unwrap().status.success());
     cancel::die_by(cancel::requested().unwrap())

@@ -3,7 +3,7 @@
 
 use crate::commands::run::{self, execute_plan};
 use crate::failure::{Failure, Outcome, usage};
-use crate::{commands::report, output, running::handle_signals};
+use crate::{commands::handle_signals, commands::report, output};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
 use fsarena_fs::advice::{command_line, option_variants, rank};
@@ -82,7 +82,7 @@ fn describe_stage(stage: &str, variants: &[Variant], budget: Duration) -> String
     let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
     let budget = humantime::format_duration(Duration::from_secs(budget.as_secs()));
     format!(
-        "stage {stage}, {budget}: each of these once, then those that the time holds: {}",
+        "stage {stage}, {budget}: runs each of these once, then those that fit into the time: {}",
         names.join(", ")
     )
 }
@@ -96,9 +96,9 @@ fn plan(args: &run::Args) -> Result<Plan, Failure> {
     }
     // The claims of the plan are about its own variants, and must not end the search for the best.
     written.file.claims.clear();
-    let mut over = args.overrides()?;
-    over.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
-    let mut plan = registry::resolve(&written, &over)?;
+    let mut overrides = args.overrides()?;
+    overrides.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
+    let mut plan = registry::resolve(&written, &overrides)?;
     plan.stop.default_budget = args.budget.is_none();
     if plan.device.backing == Backing::Dir {
         return usage("advise makes filesystems, so a directory as it is cannot be advised on");

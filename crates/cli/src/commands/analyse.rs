@@ -6,7 +6,7 @@ pub mod rerun;
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{Runs, metric, size};
 use crate::terminal::progress::Progress;
-use crate::{flags::ExplicitFlags, output, running::handle_signals};
+use crate::{commands::handle_signals, flags::ExplicitFlags, output};
 use fsarena_core::matrix::plan_of_cells;
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::published;

@@ -2,13 +2,13 @@
 
 use crate::commands::ab::max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
 use crate::commands::analyse::rerun;
+use crate::commands::handle_signals;
 use crate::commands::list::{known_kernels, newest_of_series};
 use crate::commands::run::variants::{Levels, plan_of_variants};
 use crate::commands::run::{self, FactorLevels, parse_factor};
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::absolute;
 use crate::output;
-use crate::running::handle_signals;
 use crate::terminal::progress::Progress;
 use fsarena_core::bisect::{Bisection, Ending, FORMAT, History};
 use fsarena_core::claim::{Claim, Quantity};

@@ -3,7 +3,7 @@
 use crate::commands::report;
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{ListFormat, Runs, absolute};
-use crate::{output, running::handle_signals};
+use crate::{commands::handle_signals, output};
 use bytesize::ByteSize;
 use fsarena_core::number::plural;
 use fsarena_report::bundle::{MANIFEST, Manifest, README, directory, readme};

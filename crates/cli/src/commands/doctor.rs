@@ -306,7 +306,7 @@ fn layers(kernel: &SysRoot) -> Finding {
     }
     let fixes = absent.iter().map(|level| match layers::check_programs(level) {
         Err(why) => format!("layer={level}: {why}"),
-        Ok(()) => format!("layer={level}: this kernel lacks it; a guest has it: --on qemu"),
+        Ok(()) => format!("layer={level}: this kernel does not support it, but guests do: --on qemu"),
     });
     limited(what, found, fixes.collect::<Vec<_>>().join("; "))
 }

@@ -9,7 +9,7 @@ mod page;
 pub use flags::Args;
 
 use crate::terminal::screen;
-use crate::{failure::Outcome, output, running::handle_signals};
+use crate::{commands::handle_signals, failure::Outcome, output};
 use files::Place;
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{self as engine, Interval};

@@ -13,9 +13,9 @@ pub use flags::{Args, FactorLevels, parse_factor};
 pub use overrides::{absolute_levels, absolute_text, kernel_level};
 use variants::plan_of_variants;
 
+use crate::commands::{handle_signals, run_unstored};
 use crate::failure::{Failure, Outcome, usage};
 use crate::output;
-use crate::running::{handle_signals, run_unstored};
 use crate::terminal::progress::Progress;
 pub use execute_plan::execute_plan;
 use fsarena_core::event::{Note, NoteKind};
@@ -64,14 +64,14 @@ pub fn run(args: Args) -> Outcome {
 fn run_one(args: &Args, written: &Written) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
-    let over = args.overrides_of(written)?;
-    let mut plan = resolve(args, written, over.clone())?;
+    let overrides = args.overrides_of(written)?;
+    let mut plan = resolve(args, written, overrides.clone())?;
     let mut remarks = vec![];
     if args.chooses_scale()
         && let Some(scale) = smaller(plan.scale)
     {
         args.print_message("measuring one variant once, to choose the scale of the work");
-        let smaller = resolve(args, written, Overrides { scale: Some(scale), ..over })?;
+        let smaller = resolve(args, written, Overrides { scale: Some(scale), ..overrides })?;
         if let Some((scaled, why)) = reduce_scale(&plan, smaller, &args.runs.runs, args.user.as_deref())? {
             args.print_message(&why);
             remarks.push(Note::new(NoteKind::Remark, why));
@@ -84,12 +84,12 @@ fn run_one(args: &Args, written: &Written) -> Outcome {
 }
 
 /// Resolves the plan of the arguments. With `--variant` these variants replace those of the plan.
-fn resolve(args: &Args, written: &Written, over: Overrides) -> Result<Plan, Failure> {
+fn resolve(args: &Args, written: &Written, overrides: Overrides) -> Result<Plan, Failure> {
     if args.variant.is_empty() {
-        return Ok(registry::resolve(written, &over)?);
+        return Ok(registry::resolve(written, &overrides)?);
     }
     let variants = args.variant.iter().cloned().map(absolute_levels).collect::<Result<Vec<_>, _>>()?;
-    plan_of_variants(&variants, written.clone(), over)
+    plan_of_variants(&variants, written.clone(), overrides)
 }
 
 /// Checks whether the first answer fits into the budget. If it does not, returns the plan at the smaller scale, and the

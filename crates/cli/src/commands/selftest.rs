@@ -4,7 +4,6 @@ mod growth;
 mod headline;
 mod here;
 mod plans;
-mod rates;
 
 pub use here::stored_resolution;
 
@@ -15,10 +14,10 @@ use fsarena_core::row::Row;
 use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::growth::{GrowthCheck, growth_checks};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
-use fsarena_stats::simulate::noise::Order;
 use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
+use headline::two_decimals;
 use here::Here;
-use rates::{confidence_limits, percent};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
@@ -77,7 +76,7 @@ pub fn run(args: Args) -> Outcome {
     }
     let report = selftest(args.simulations, args.seed);
     let means = mean_checks(args.simulations, args.seed);
-    let growth = growth_checks((args.simulations / FITS).max(20), args.seed);
+    let growth = growth_checks((args.simulations / RUNS_PER_GRID).max(20), args.seed);
     match args.format {
         ListFormat::Json => output::json(&as_json(&report, &means, &growth))?,
         ListFormat::Term => {
@@ -94,39 +93,44 @@ pub fn run(args: Args) -> Outcome {
     Ok(exit_code(&report, &means, &growth))
 }
 
-/// A run of a grid is simulated for this many of the others, because its laws take long to fit.
-const FITS: usize = 20;
+/// The number of runs for which one run of a grid is simulated, because its laws take long to fit.
+const RUNS_PER_GRID: usize = 20;
 
-/// A row of the table of rules: the error rate of one rule under one kind of noise.
-#[derive(serde::Serialize)]
+/// The error rate of one rule under one kind of noise.
+#[derive(Serialize)]
 struct CheckRow {
     rule: String,
     noise: &'static str,
-    error: String,
-    limits: String,
-    promise: String,
+    order: String,
+    /// The number of runs in which the rule erred.
+    wrong: usize,
+    runs: usize,
+    rate: f64,
+    lower: f64,
+    upper: f64,
+    limit: f64,
+    /// The share of the time of a full run that a search for the best takes, and its limit; None for other rules.
+    time_share: Option<f64>,
+    time_limit: Option<f64>,
+    negative: bool,
     state: &'static str,
 }
 
 impl From<&Check> for CheckRow {
     fn from(check: &Check) -> CheckRow {
-        // Rules that find the best also have a share of the time that a run takes, and its limit.
-        let of_time = |share: f64| format!(", {share:.2} of the time");
-        let (time, time_limit) = match check.time {
-            Some((share, limit)) => (of_time(share), of_time(limit)),
-            None => (String::new(), String::new()),
-        };
-        let rule = match check.order {
-            Order::Random => check.rule.name(),
-            Order::Fixed => format!("{}, FIXED ORDER", check.rule.name()),
-        };
-        let promise = if check.is_negative() { "more than" } else { "at most" };
         CheckRow {
-            rule,
+            rule: check.rule.name(),
             noise: check.noise.name(),
-            error: format!("{}{time}", percent(check.errors.rate())),
-            limits: confidence_limits(check.errors),
-            promise: format!("{promise} {}{time_limit}", percent(check.limit())),
+            order: format!("{:?}", check.order).to_lowercase(),
+            wrong: check.errors.wrong,
+            runs: check.errors.runs,
+            rate: check.errors.rate(),
+            lower: check.errors.lower(),
+            upper: check.errors.upper(),
+            limit: check.limit(),
+            time_share: check.time.map(|(share, _)| share),
+            time_limit: check.time.map(|(_, limit)| limit),
+            negative: check.is_negative(),
             state: check.state().name(),
         }
     }
@@ -134,7 +138,22 @@ impl From<&Check> for CheckRow {
 
 impl Row for CheckRow {
     const COLUMNS: &'static [&'static str] =
-        &["rule", "noise", "error: ERRS", "limits: 95% LIMITS", "promise: PROMISED", "state"];
+        &["rule", "noise", "rate: ERRS", "limits: 95% LIMITS", "limit: PROMISED", "state"];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        let of_time =
+            |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
+        match field {
+            "rule" if self.order == "fixed" => Some(format!("{}, FIXED ORDER", self.rule)),
+            "rate" => Some(two_decimals(self.rate) + &of_time(self.time_share)),
+            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
+            "limit" => {
+                let promise = if self.negative { "more than" } else { "at most" };
+                Some(format!("{promise} {}{}", two_decimals(self.limit), of_time(self.time_limit)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The text below the table of mean costs.
@@ -154,45 +173,66 @@ fn exit_code(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Ex
     if any_is(PromiseState::Open) { ExitCode::Inconclusive } else { code }
 }
 
-/// A row of the table of mean costs: how often the interval of the ratio missed it under one pair of noises.
-#[derive(serde::Serialize)]
+/// How often the interval of the ratio of mean costs missed it under one pair of noises.
+#[derive(Serialize)]
 struct MeanRow {
-    a: &'static str,
-    b: &'static str,
-    drift: &'static str,
-    missed: String,
-    limits: String,
-    printed: String,
-    promise: String,
-    state: &'static str,
+    noise_of_a: &'static str,
+    noise_of_b: &'static str,
+    drifts: bool,
+    /// The number of runs in which the interval missed.
+    missed: usize,
+    runs: usize,
+    rate: f64,
+    lower: f64,
+    upper: f64,
+    printed_share: f64,
+    limit: Option<f64>,
+    state: Option<&'static str>,
 }
 
 impl From<&MeanCheck> for MeanRow {
     fn from(check: &MeanCheck) -> MeanRow {
         MeanRow {
-            a: check.shapes.0.name(),
-            b: check.shapes.1.name(),
-            drift: if check.drifts { "yes" } else { "no" },
-            missed: percent(check.misses.rate()),
-            limits: confidence_limits(check.misses),
-            printed: percent(check.printed),
-            promise: check.limit().map_or("none".into(), |limit| format!("at most {}", percent(limit))),
-            state: check.state().map_or("shown", PromiseState::name),
+            noise_of_a: check.shapes.0.name(),
+            noise_of_b: check.shapes.1.name(),
+            drifts: check.drifts,
+            missed: check.misses.wrong,
+            runs: check.misses.runs,
+            rate: check.misses.rate(),
+            lower: check.misses.lower(),
+            upper: check.misses.upper(),
+            printed_share: check.printed,
+            limit: check.limit(),
+            state: check.state().map(PromiseState::name),
         }
     }
 }
 
 impl Row for MeanRow {
     const COLUMNS: &'static [&'static str] = &[
-        "a: NOISE OF A",
-        "b: NOISE OF B",
-        "drift",
-        "missed",
+        "noise_of_a",
+        "noise_of_b",
+        "drifts: DRIFT",
+        "rate: MISSED",
         "limits: 95% LIMITS",
-        "printed",
-        "promise: PROMISED",
+        "printed_share: PRINTED",
+        "limit: PROMISED",
         "state",
     ];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        match field {
+            "drifts" => Some(if self.drifts { "yes".into() } else { "no".into() }),
+            "rate" => Some(two_decimals(self.rate)),
+            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
+            "printed_share" => Some(two_decimals(self.printed_share)),
+            "limit" => {
+                Some(self.limit.map_or("none".into(), |limit| format!("at most {}", two_decimals(limit))))
+            }
+            "state" => Some(self.state.unwrap_or("shown").into()),
+            _ => None,
+        }
+    }
 }
 
 /// The result of the simulation in two sentences.
@@ -213,45 +253,13 @@ fn describe_report(report: &Report) -> String {
 
 /// All checks as JSON.
 fn as_json(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
-    let check = |check: &Check| {
-        json!({
-            "rule": check.rule.name(),
-            "noise": check.noise.name(),
-            "order": format!("{:?}", check.order).to_lowercase(),
-            "wrong": check.errors.wrong,
-            "runs": check.errors.runs,
-            "rate": check.errors.rate(),
-            "lower": check.errors.lower(),
-            "upper": check.errors.upper(),
-            "limit": check.limit(),
-            "time_share": check.time.map(|(share, _)| share),
-            "time_limit": check.time.map(|(_, limit)| limit),
-            "negative": check.is_negative(),
-            "state": check.state().name(),
-        })
-    };
-    let mean = |check: &MeanCheck| {
-        json!({
-            "noise_of_a": check.shapes.0.name(),
-            "noise_of_b": check.shapes.1.name(),
-            "drifts": check.drifts,
-            "missed": check.misses.wrong,
-            "runs": check.misses.runs,
-            "rate": check.misses.rate(),
-            "lower": check.misses.lower(),
-            "upper": check.misses.upper(),
-            "printed_share": check.printed,
-            "limit": check.limit(),
-            "state": check.state().map(PromiseState::name),
-        })
-    };
     json!({
-        "checks": report.checks.iter().map(check).collect::<Vec<_>>(),
-        "negative": check(&report.negative),
-        "wrong_recommendations": headline::wrong_json(report),
-        "recommendations_in_time": headline::answered_json(report),
-        "mean_costs": means.iter().map(mean).collect::<Vec<_>>(),
-        "growth": growth::as_json(growth),
+        "checks": report.checks.iter().map(CheckRow::from).collect::<Vec<_>>(),
+        "negative": CheckRow::from(&report.negative),
+        "wrong_recommendations": headline::wrong_rows(report),
+        "recommendations_in_time": headline::answered_rows(report),
+        "mean_costs": means.iter().map(MeanRow::from).collect::<Vec<_>>(),
+        "growth": growth::rows(growth),
         "passed": exit_code(report, means, growth) == ExitCode::Done,
     })
 }

@@ -1,9 +1,9 @@
 //! `fsarena shell`: a shell on a fresh filesystem, in a guest.
 
 use super::run::{environment_variable, kernel_level};
+use crate::commands::handle_signals;
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{absolute, byte_size};
-use crate::running::handle_signals;
 use bytesize::ByteSize;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;

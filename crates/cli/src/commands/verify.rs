@@ -3,7 +3,7 @@
 use crate::commands::{bundle, report};
 use crate::failure::{Failure, Outcome};
 use crate::flags::ListFormat;
-use crate::{output, running::handle_signals};
+use crate::{commands::handle_signals, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::number::plural;
 use fsarena_report::bundle::{BundledRun, FORMAT, MANIFEST, Manifest};

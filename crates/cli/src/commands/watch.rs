@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{ListFormat, Runs, absolute, time};
-use crate::{output, running::handle_signals};
+use crate::{commands::handle_signals, output};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_probe::watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window};
 use fsarena_store::RunDir;

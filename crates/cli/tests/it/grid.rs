@@ -52,6 +52,30 @@ fn every_value_of_a_grid_is_a_cell_with_its_own_tasks_and_the_growth_is_analysed
 }
 
 #[test]
+fn a_command_finds_the_amount_of_a_grid() {
+    let place = Place::new();
+    std::fs::create_dir(place.dir.join("a")).unwrap();
+    let command = "case $FSARENA_AMOUNT in 3|30) seq $FSARENA_AMOUNT | xargs touch;; *) exit 1;; esac";
+    let run = [
+        "run",
+        "--on",
+        "dir:a",
+        "--rounds",
+        "1",
+        "--grid",
+        "amount=3,30",
+        "--name",
+        "work",
+        "--cmd",
+        command,
+    ];
+    let (_, said) = place.expect(0, &run);
+    assert!(said.contains("2 tasks in 2 cells for each variant"), "{said}");
+    let tasks: Vec<String> = place.rows("latest").into_iter().map(|(_, _, task)| task).collect();
+    assert!(tasks.iter().any(|task| task.contains("work[amount=30]")), "{tasks:?}");
+}
+
+#[test]
 fn what_is_no_grid_of_the_workload_is_refused() {
     let place = Place::new();
     let work = ["run", "plan.toml", "--workload", "many-files", "--on", "dir:.", "--dry-run"];

@@ -65,7 +65,7 @@ fn a_kernel_that_panics_or_hangs_is_one_failed_cell() {
     let kernels = ["--kernel", text(&hangs), "--kernel", text(&panics)];
     let args = ["--on", "qemu", "--fs", "ext4", "--guest-timeout", "5s"];
     let (_, said) = seen(&nobody, 4, &[&args[..], &kernels].concat());
-    assert!(said.contains("has said nothing for 5 s since it was started"), "{said}");
+    assert!(said.contains("has sent nothing for 5 s since it was started"), "{said}");
     assert!(said.contains("its kernel panicked") && said.contains("stand-in without ext4"), "{said}");
 }
 

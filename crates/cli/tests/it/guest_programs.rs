@@ -91,7 +91,7 @@ fn commands_end_in_guests_as_on_this_machine() {
         (
             "getent hosts example.org || curl -s http://192.0.2.1/",
             "1h",
-            "it wanted the network, which guests do not have",
+            "it tried to reach the network, which guests do not have",
         ),
     ] {
         let code = if expected.contains("network") { 6 } else { 4 };

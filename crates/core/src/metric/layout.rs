@@ -38,7 +38,7 @@ const fn state(reading: ReadingDef, help: &'static str) -> ReadingDef {
 /// Free bytes in extents of one class.
 const fn free_bytes(class: usize) -> ReadingDef {
     const HELP: &str =
-        "bytes of the free extents whose size is in the class of the name, by GETFSMAP (ext4 and xfs)";
+        "bytes of the free extents whose size is in the class of the name (ext4, xfs, btrfs, f2fs)";
     state(ReadingDef::neutral(FREE_CLASSES[class].0, Unit::Bytes), HELP)
 }
 
@@ -63,10 +63,10 @@ pub const LAYOUT: &[ReadingDef] = &[
          the last one of the file before. Conway et al. (2017) take this from requests to the device, which include metadata; \
          this is from FIEMAP",
     ),
-    state(ReadingDef::lower(FREE_EXTENTS, Unit::Count), "pieces of free space, by GETFSMAP (ext4 and xfs)"),
+    state(ReadingDef::lower(FREE_EXTENTS, Unit::Count), "pieces of free space (ext4, xfs, btrfs, f2fs)"),
     state(
         ReadingDef::higher(LARGEST_FREE, Unit::Bytes),
-        "the largest piece of free space, by GETFSMAP (ext4 and xfs)",
+        "the largest piece of free space (ext4, xfs, btrfs, f2fs)",
     ),
     free_bytes(0),
     free_bytes(1),

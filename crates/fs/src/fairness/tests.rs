@@ -174,7 +174,7 @@ fn options_that_give_up_safety_are_known_for_every_filesystem() {
         let unsafe_set = def.option_set("fast-unsafe").unwrap();
         let one = variant(def.id, unsafe_set.mkfs, &unsafe_set.mount.join(","));
         let gives_up = SAFETY.iter().any(|(_, gives_up)| gives_up(&one));
-        let helps = unsafe_set.help.starts_with("as it is") || ["xfs"].contains(&def.id);
+        let helps = unsafe_set.help.starts_with("the defaults") || ["xfs"].contains(&def.id);
         assert!(gives_up || helps, "{}", def.id);
     }
 }

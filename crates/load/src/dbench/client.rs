@@ -9,7 +9,7 @@ use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add}
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_engine::Content;
-use fsarena_engine::clock::{Clock, Scale};
+use fsarena_engine::clock::Clock;
 use nix::sys::stat::{Mode, fstat};
 use rand::{Rng, SeedableRng};
 use rustix::fd::OwnedFd;
@@ -44,7 +44,7 @@ pub struct PlayerOptions {
 }
 
 /// The state that all clients of a run share.
-pub struct SharedState<'r, C> {
+pub struct SharedState<'r> {
     /// The program that all clients play.
     pub program: &'r Program,
     /// The counters and error messages of all clients.
@@ -58,9 +58,7 @@ pub struct SharedState<'r, C> {
     /// Limit of each client in bytes a nanosecond, or `None` without a limit.
     pub rate: Option<f64>,
     /// The clock.
-    pub clock: C,
-    /// The rate of the clock.
-    pub scale: Scale,
+    pub clock: Clock,
 }
 
 /// The client cannot continue. The reason is in [`ClientCounters::failure`].
@@ -69,8 +67,8 @@ struct ClientFailed;
 type ClientResult<T = ()> = Result<T, ClientFailed>;
 
 /// One client.
-pub struct Client<'r, C> {
-    shared: &'r SharedState<'r, C>,
+pub struct Client<'r> {
+    shared: &'r SharedState<'r>,
     cursor: Cursor<'r>,
     counters: &'r ClientCounters,
     /// The name that replaces `client1` in names.
@@ -92,9 +90,9 @@ pub struct Client<'r, C> {
     writes: usize,
 }
 
-impl<'r, C: Clock> Client<'r, C> {
+impl<'r> Client<'r> {
     /// Makes the client with this number, from 0.
-    pub fn new(shared: &'r SharedState<'r, C>, number: u32) -> Client<'r, C> {
+    pub fn new(shared: &'r SharedState<'r>, number: u32) -> Client<'r> {
         Client {
             shared,
             cursor: Cursor::new(shared.program, number, shared.options.clients, shared.options.seed),
@@ -134,7 +132,7 @@ impl<'r, C: Clock> Client<'r, C> {
                     self.count(kind, numbers, clock.now().saturating_sub(from));
                 }
                 Step::At(ns) if self.shared.rate.is_none() => {
-                    self.wait_until(self.pass_start + self.shared.scale.ticks(ns));
+                    self.wait_until(self.pass_start + self.shared.clock.scale.ticks(ns));
                 }
                 Step::At(_) => {}
                 Step::End => self.begin_pass(),
@@ -159,7 +157,7 @@ impl<'r, C: Clock> Client<'r, C> {
         match step {
             Step::Sleep(us) => {
                 let ns = us.saturating_mul(1000);
-                self.sleep_until(self.shared.clock.now().saturating_add(self.shared.scale.ticks(ns)));
+                self.sleep_until(self.shared.clock.now().saturating_add(self.shared.clock.scale.ticks(ns)));
             }
             Step::SetPoint(point) => self.counters.point.store(point, Relaxed),
             Step::WaitPoint { client, point } => {
@@ -183,7 +181,7 @@ impl<'r, C: Clock> Client<'r, C> {
         add(&self.counters.operations, 1);
         add(&self.counters.bytes, moved);
         if self.shared.counters.phase() == Phase::Measured {
-            self.counters.count(kind, self.shared.scale.ns(ticks));
+            self.counters.count(kind, self.shared.clock.scale.ns(ticks));
             add(&self.counters.measured_bytes[usize::from(kind == OperationKind::WriteX)], moved);
         }
     }
@@ -197,7 +195,7 @@ impl<'r, C: Clock> Client<'r, C> {
             return;
         };
         let ns = ((self.bytes - bytes) as f64 / rate) as u64;
-        self.wait_until(last + self.shared.scale.ticks(ns));
+        self.wait_until(last + self.shared.clock.scale.ticks(ns));
         self.last_paced = Some((self.shared.clock.now(), self.bytes));
     }
 
@@ -207,7 +205,7 @@ impl<'r, C: Clock> Client<'r, C> {
         if now <= due {
             return self.sleep_until(due);
         }
-        let late = self.shared.scale.ns(now - due);
+        let late = self.shared.clock.scale.ns(now - due);
         if self.shared.counters.phase() == Phase::Measured && late > self.counters.lateness_ns.load(Relaxed) {
             self.counters.lateness_ns.store(late, Relaxed);
         }
@@ -220,7 +218,7 @@ impl<'r, C: Clock> Client<'r, C> {
             if now >= due || phase == Phase::Over {
                 return;
             }
-            self.shared.counters.wait(phase, Duration::from_nanos(self.shared.scale.ns(due - now)));
+            self.shared.counters.wait(phase, Duration::from_nanos(self.shared.clock.scale.ns(due - now)));
         }
     }
 

@@ -6,7 +6,6 @@ use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
 use crate::error::{Result, TaskError};
 use fsarena_core::series::{MOST_POINTS, Point};
 use fsarena_core::setting_text::setting;
-use fsarena_engine::clock::Clock;
 use fsarena_engine::series::{SeriesInterval, points};
 use fsarena_sys::cancel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,14 +36,14 @@ pub struct PhaseTimes {
 ///
 /// # Errors
 /// If the clients cannot be started, or the first client that failed.
-pub fn run<C: Clock>(shared: &SharedState<C>) -> Result<PhaseTimes> {
+pub fn run(shared: &SharedState) -> Result<PhaseTimes> {
     match shared.options.mode {
         ClientMode::Threads => run_threads(shared),
         ClientMode::Processes => run_processes(shared),
     }
 }
 
-fn run_threads<C: Clock>(shared: &SharedState<C>) -> Result<PhaseTimes> {
+fn run_threads(shared: &SharedState) -> Result<PhaseTimes> {
     std::thread::scope(|scope| {
         let mut started = vec![];
         for number in 0..shared.options.clients {
@@ -82,7 +81,7 @@ struct ClientProcess {
     pidfd: OwnedFd,
 }
 
-fn run_processes<C: Clock>(shared: &SharedState<C>) -> Result<PhaseTimes> {
+fn run_processes(shared: &SharedState) -> Result<PhaseTimes> {
     let mut children = vec![];
     for number in 0..shared.options.clients {
         match fork_client(shared, number) {
@@ -110,7 +109,7 @@ fn run_processes<C: Clock>(shared: &SharedState<C>) -> Result<PhaseTimes> {
     times.ok_or_else(|| TaskError::Failed("interrupted".into()))
 }
 
-fn fork_client<C: Clock>(shared: &SharedState<C>, number: u32) -> std::io::Result<ClientProcess> {
+fn fork_client(shared: &SharedState, number: u32) -> std::io::Result<ClientProcess> {
     let parent = rustix::process::getpid();
     // SAFETY: the child has this thread only. glibc and musl leave malloc usable after fork, the child takes no other
     // lock, and it leaves by _exit, without the exit handlers of this process.
@@ -137,7 +136,7 @@ fn fork_client<C: Clock>(shared: &SharedState<C>, number: u32) -> std::io::Resul
     }
 }
 
-fn run_child<C: Clock>(shared: &SharedState<C>, number: u32, parent: Pid) {
+fn run_child(shared: &SharedState, number: u32, parent: Pid) {
     // A client that outlives its parent would never end. The parent may have ended before this call.
     let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if dies_with_parent.is_ok() && rustix::process::getppid() == Some(parent) {

@@ -7,9 +7,8 @@ use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::factor::{AGE, age};
 use fsarena_core::metric::layout::{BEFORE, DYNAMIC_SCORE};
 use fsarena_core::observations::Grid;
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::{Ratio, log_ratios};
+use fsarena_stats::{analyse::Analysis, comparison::median};
 use std::collections::BTreeMap;
 
 /// The most tasks that have a panel. Of more tasks, only all of them together have one.

@@ -6,10 +6,8 @@ use crate::drawing::{Axis, Chart, Key, Mark, Panel, Shape, Sign, theme};
 use crate::words::{not_drawn, overall_name, task_label};
 use crate::{document::Source, drawing::axis::trimmed, drawing::colour::PURPLE, number::plural};
 use fsarena_core::{claim::Relation, record::RunRecord};
-use fsarena_stats::analyse::Analysis;
-use fsarena_stats::judge::Judged;
 use fsarena_stats::ratio::{Ratio, log_ratios};
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{analyse::Analysis, judge::Judged, table::FIRST_LOOK};
 
 /// The comparison of two variants, round by round.
 #[derive(Debug, Clone)]

@@ -4,10 +4,8 @@
 use crate::chart_context::{ChartContext, ratio_point, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel, SeriesPoint};
 use crate::{matrix, words::task_label};
-use fsarena_core::observations::Grid;
-use fsarena_core::{latency::Latencies, sample::Unit};
-use fsarena_stats::comparison::median;
-use fsarena_stats::ratio::Ratio;
+use fsarena_core::{latency::Latencies, observations::Grid, sample::Unit};
+use fsarena_stats::{comparison::median, ratio::Ratio};
 
 /// The percentiles of readings: the part of the reading's id, the label, and the position −lg(1 − q) on the axis.
 const PERCENTILES: [(&str, &str, f64); 4] =

@@ -3,8 +3,8 @@
 
 use crate::chart_context::{ChartContext, ratio_point, widen_range};
 use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Look, Mark, Panel, Sign};
-use crate::number::three;
-use crate::{drawing::colour::ON_DARK, matrix::matrix_of_run, matrix::size_words};
+use crate::matrix::{matrix_of_run, size_words};
+use crate::{drawing::colour::ON_DARK, number::three};
 use fsarena_core::sample::Unit;
 use fsarena_stats::matrix::cells::{At, Matrix};
 use fsarena_stats::{comparison::median, matrix::analyse, ratio::Ratio};

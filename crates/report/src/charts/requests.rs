@@ -2,8 +2,7 @@
 
 use crate::drawing::{Axis, Chart, Mark, Panel};
 use crate::{chart_context::ChartContext, number::three, words::not_drawn};
-use fsarena_core::observations::Grid;
-use fsarena_core::{metric, sample::Unit};
+use fsarena_core::{metric, observations::Grid, sample::Unit};
 use fsarena_stats::cost::{Line, PerRequest, Windows};
 
 /// The metrics of the cost of a request.

@@ -5,9 +5,8 @@ use crate::number::{ordinal, with_unit};
 use crate::time_series::{self, TimeSeries, left_out_note};
 use crate::words::{overall_name, task_label};
 use crate::{chart_context::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
-use fsarena_core::event::SpentOn;
-use fsarena_core::record::RunRecord;
-use fsarena_core::{event::NoteKind, sample::Unit};
+use fsarena_core::event::{NoteKind, SpentOn};
+use fsarena_core::{record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
 use std::collections::BTreeSet;
 

@@ -7,9 +7,8 @@ use crate::number::{self, plural, three, with_unit};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::words::{format_start, machines};
 use crate::{advice, error::Error, page::ComparisonReport};
-use fsarena_core::observations::dropped;
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::{metric::reading, names::distinct, record::RunRecord};
+use fsarena_core::{metric::reading, names::distinct, observations::dropped, record::RunRecord};
 use fsarena_stats::cost::{Answer, Estimate, FEWEST, Line, Method, PerRequest, Windows, compare};
 use serde_json::{Value, json};
 

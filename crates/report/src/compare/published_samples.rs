@@ -4,10 +4,9 @@
 use super::cost::{self, Resource, Service, every_two};
 use crate::document::{Document, Table, row};
 use crate::number::{self, three};
-use crate::page::ComparisonReport;
 use crate::published::{add_consistency, conclusions_then, recomputed_json, sample_table};
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
-use crate::{error::Error, ratio_verdict::ratio_cell};
+use crate::{error::Error, page::ComparisonReport, ratio_verdict::ratio_cell};
 use fsarena_core::published::{Derived, Published};
 use fsarena_stats::cost::Estimate;
 use fsarena_stats::published_values::{evidence, recompute};

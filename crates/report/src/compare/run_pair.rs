@@ -5,8 +5,8 @@ use crate::{error::Error, number::plural, words::task_label};
 use fsarena_core::observations::{MetricSeries, has_data};
 use fsarena_core::{metric::Declared, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
-use fsarena_stats::ratio::independent_ratio;
-use fsarena_stats::{comparison::Comparison, ratio::Ratio};
+use fsarena_stats::comparison::Comparison;
+use fsarena_stats::ratio::{Ratio, independent_ratio};
 
 /// The comparison of one task: b over a for each common variant, and the two orders.
 pub struct TaskRatios<'a> {

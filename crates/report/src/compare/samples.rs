@@ -2,17 +2,14 @@
 
 use super::answer::{ComparedRatio, RatioSummary, counted, first_of};
 use crate::document::{Cell, Table, row};
-use crate::error::Error;
 use crate::import::{Distinctions, LeftOut, Samples, Series};
 use crate::number::{percent, plural, three};
-use crate::page::ComparisonReport;
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
+use crate::{error::Error, page::ComparisonReport};
 use fsarena_core::names::{distinct, nearest, unknown};
-use fsarena_core::sample::Unit;
-use fsarena_core::setting_text::setting;
-use fsarena_stats::comparison::median;
+use fsarena_core::{sample::Unit, setting_text::setting};
 use fsarena_stats::ratio::{Ratio, independent_ratio, log_ratios};
-use fsarena_stats::sequential::Centre;
+use fsarena_stats::{comparison::median, sequential::Centre};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

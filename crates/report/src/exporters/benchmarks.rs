@@ -4,9 +4,8 @@
 use crate::exporter::{Exporter, write_json};
 use crate::{error::Error, report::Report};
 use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::observations::Grid;
 use fsarena_core::setting_text::setting;
-use fsarena_core::{dbench::OPERATIONS, metric::reading, record::RunRecord};
+use fsarena_core::{dbench::OPERATIONS, metric::reading, observations::Grid, record::RunRecord};
 use fsarena_stats::average::{mean, median, variance};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, io::Write};

@@ -2,28 +2,20 @@
 //! series.
 
 use crate::exporter::{Exporter, write_json};
-use crate::figures::mean_ratio_json;
-use crate::sections::answer::answer_sentences;
-use crate::sections::baseline::baseline_json;
 use crate::sections::claims::{answer_json, conclusion_json};
-use crate::sections::costs::costs_json;
-use crate::sections::data_path::data_path_json;
-use crate::sections::gate::gate_json;
-use crate::sections::layout::layout_json;
-use crate::sections::pair::pair_json;
-use crate::sections::ranking::ranking_json;
 use crate::sections::slow_rounds::{modes_json, slow_rounds_json};
 use crate::sections::tails::tails_json;
 use crate::time_series::{self, TimeSeries};
-use crate::{error::Error, report::Report, sections::decision::Decision};
+use crate::{error::Error, figures::mean_ratio_json, report::Report, sections::answer::answer_sentences};
+use crate::{sections::baseline::baseline_json, sections::costs::costs_json};
+use crate::{sections::data_path::data_path_json, sections::decision::Decision, sections::gate::gate_json};
+use crate::{sections::layout::layout_json, sections::pair::pair_json, sections::ranking::ranking_json};
 use fsarena_core::observations::{Images, invalid_reason};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::conclusion::Checked;
 use fsarena_stats::judge::{Judged, family};
-use fsarena_stats::mean_ratio::Withheld;
-use fsarena_stats::verdict::exit_code;
+use fsarena_stats::{conclusion::Checked, mean_ratio::Withheld, verdict::exit_code};
 use serde_json::{Value, json};
 use std::io::Write;
 

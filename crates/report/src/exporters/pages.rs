@@ -2,8 +2,7 @@
 
 use crate::document::{Detail, markdown, terminal};
 use crate::exporter::{Exporter, to_file};
-use crate::sections::document;
-use crate::{advice, charts, drawing::svg, error::Error, report::Report, report_page};
+use crate::{advice, charts, drawing::svg, error::Error, report::Report, report_page, sections::document};
 use std::{io::Write, path::Path};
 
 /// The exporter for the terminal: the answer, or the whole report if [`Report::full`] is set.

@@ -2,12 +2,9 @@
 
 use super::csv::SampleColumns;
 use crate::{error::Error, exporter::Exporter, report::Report};
-use fsarena_core::cell::TaskId;
-use fsarena_core::metric::METRICS;
-use fsarena_core::observations::dropped;
 use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};
-use std::collections::BTreeSet;
-use std::io::Write;
+use fsarena_core::{cell::TaskId, metric::METRICS, observations::dropped};
+use std::{collections::BTreeSet, io::Write};
 
 /// The exporter of one observation a row: one value of one metric or reading of a task, in one round on one variant.
 pub const TIDY_CSV: Exporter = Exporter::new(

@@ -273,14 +273,16 @@ fn count_distinct(series: &[&Series], names: &[&str]) -> usize {
     distinct.len()
 }
 
+/// The subject of a run, and its conditions.
+type RunKey = (String, Conditions);
+
 /// Collects the runs of a file into series of samples. Every importer adds its runs here.
 #[derive(Debug, Default)]
 pub struct Collector {
     series: Vec<Series>,
-    /// Each subject under its conditions, and its index in `series_of_run`.
-    runs: HashMap<(String, Conditions), usize>,
-    /// For each entry of `runs`, the indices of its series in `series`, in the order in which its runs state their figures.
-    series_of_run: Vec<Vec<usize>>,
+    /// For each subject under its conditions, the indices of its series in `series`, in the order in which its runs state their
+    /// figures.
+    series_of_runs: HashMap<RunKey, Vec<usize>>,
     /// For each series, the number of values in each round, to compute their mean.
     counts: Vec<BTreeMap<String, f64>>,
     left_out: Vec<LeftOut>,
@@ -296,19 +298,16 @@ impl Collector {
             return self.leave_out("run", &subject, &why);
         }
         let key = (subject, conditions);
-        let run = self.runs.get(&key).copied().unwrap_or_else(|| {
-            self.series_of_run.push(vec![]);
-            self.runs.insert(key.clone(), self.series_of_run.len() - 1);
-            self.series_of_run.len() - 1
-        });
+        let mut known = self.series_of_runs.remove(&key).unwrap_or_default();
         for (nth, figure) in figures.into_iter().enumerate() {
             if figure.value.is_finite() {
-                let series = self.find_or_add_series(run, &key, nth, &figure);
+                let series = self.find_or_add_series(&mut known, &key, nth, &figure);
                 self.add_value(series, figure.value, round.as_deref());
             } else {
                 self.leave_out("value", &key.0, &format!("{} is not a finite number", figure.metric));
             }
         }
+        self.series_of_runs.insert(key, known);
     }
 
     /// Counts a part of the file that is not among the samples.
@@ -356,15 +355,15 @@ impl Collector {
         }
     }
 
-    /// The index of the series to which the nth figure of a run belongs. Adds a series if none has its metric and unit.
+    /// The index of the series to which the nth figure of a run belongs. `known` are the indices of the series of such runs;
+    /// adds a series if none of them has the metric and the unit of the figure.
     fn find_or_add_series(
         &mut self,
-        run: usize,
-        key: &(String, Conditions),
+        known: &mut Vec<usize>,
+        key: &RunKey,
         nth: usize,
         figure: &ToolFigure,
     ) -> usize {
-        let known = &mut self.series_of_run[run];
         let matches = |index: &&usize| {
             let series = &self.series[**index];
             series.metric == figure.metric && series.unit == figure.unit

@@ -1,7 +1,6 @@
 //! A table in CSV, from any program, and its columns that state whether the run of a row failed.
 
-use super::importer::Fault;
-use super::text::is_one_of;
+use super::{importer::Fault, text::is_one_of};
 use csv::StringRecord;
 use std::collections::BTreeSet;
 

@@ -2,9 +2,8 @@
 
 use crate::{error::Error, number::plural};
 use fsarena_core::cell::{TaskId, Variant};
-use fsarena_core::observations::left_out;
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_core::{factor, published::Published};
+use fsarena_core::{factor, observations::left_out, published::Published};
 use fsarena_stats::scaling::{Row, Scaling, Series, SeriesError, analyse};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,8 +2,7 @@
 
 use crate::document::{Detail, Document};
 use crate::findings::{grounds, summary, titled_sentences};
-use crate::report::Report;
-use crate::{advice, matrix::matrix_of_run, number::plural, words::sentence};
+use crate::{advice, matrix::matrix_of_run, number::plural, report::Report, words::sentence};
 use fsarena_stats::matrix::cells::Matrix;
 use fsarena_stats::matrix::{Analysis, analyse};
 

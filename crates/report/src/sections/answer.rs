@@ -1,12 +1,10 @@
 //! The sections with the answer in plain words, the tasks that the ranking leaves out, and how to read the answer.
 
 use crate::document::{Detail, Document};
-use crate::figures::value_or_dash;
-use crate::report::Report;
 use crate::words::{
     clipped, either, is_synced_time, is_time, ratio_with_interval, sentence, shorten_list, shorten_list_to,
 };
-use crate::{matrix, number::plural, sections::decision::Decision};
+use crate::{figures::value_or_dash, matrix, number::plural, report::Report, sections::decision::Decision};
 use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};

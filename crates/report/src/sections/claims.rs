@@ -3,9 +3,8 @@
 
 use crate::document::{Cell, Detail, Document, Table, row};
 use crate::number::{effect_lines, percent, plural, signed, three};
-use crate::report::Report;
-use crate::sections::gate::bound_words;
 use crate::{chart_context::widen_range, charts::differences::claim_source, figures::unseen_stalls};
+use crate::{report::Report, sections::gate::bound_words};
 use fsarena_core::{claim::Relation, conclusion::Conclusion};
 use fsarena_stats::conclusion::{Answer, Checked, Comparisons};
 use fsarena_stats::judge::{Judged, family};

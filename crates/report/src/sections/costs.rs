@@ -2,10 +2,8 @@
 
 use crate::document::{Cell, Detail, Document, Source, Table, row_with_source};
 use crate::pair::{PairRow, rows_of_metric};
-use crate::ratio_verdict::RatioVerdict;
-use crate::report::Report;
-use crate::sections::pair::difference_lines;
 use crate::words::shorten_list;
+use crate::{ratio_verdict::RatioVerdict, report::Report, sections::pair::difference_lines};
 use fsarena_core::matrix::plain_variants;
 use fsarena_stats::mean_ratio::FIRST_ROUND;
 use serde_json::{Value, json};

@@ -1,10 +1,8 @@
 //! The section with the data path of each task: page cache, device or mixed.
 
 use crate::document::{Detail, Document};
-use crate::report::Report;
-use crate::{matrix, number::plural};
-use fsarena_core::metric::DataPath;
-use fsarena_core::observations::Grid;
+use crate::{matrix, number::plural, report::Report};
+use fsarena_core::{metric::DataPath, observations::Grid};
 use fsarena_stats::analyse::{TaskMedians, medians};
 use serde_json::{Value, json};
 

@@ -4,10 +4,9 @@ use crate::document::{Detail, Document};
 use crate::number::{effect_lines, percent, plural, signed, three};
 use crate::report::Report;
 use fsarena_core::claim::Relation;
-use fsarena_stats::gate::gate_outcome;
-use fsarena_stats::judge::Judged;
 use fsarena_stats::power::{rounds_to_pass, spread};
 use fsarena_stats::verdict::{self, GateBounds, Outcome, Verdict};
+use fsarena_stats::{gate::gate_outcome, judge::Judged};
 use serde_json::{Value, json};
 
 /// The claims of the run's gate; empty if it has none.

@@ -9,8 +9,7 @@ use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY, OF_MOUNT, SpentOn};
 use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS, age};
 use fsarena_core::host::{self, Host, Storage};
 use fsarena_core::observations::{Grid, Images};
-use fsarena_core::record::RunRecord;
-use fsarena_core::{metric::reading, names::distinct, plan::Backing, sample::Unit};
+use fsarena_core::{metric::reading, names::distinct, plan::Backing, record::RunRecord, sample::Unit};
 use std::collections::BTreeMap;
 
 /// The largest number of machines that a report describes.

@@ -1,15 +1,12 @@
 //! The section on the layout of aged and full filesystems: how files lie on the device, and in which pieces free space is.
 
 use crate::document::{Detail, Document, Table, labelled_row};
-use crate::figures::typical_cells;
-use crate::report::Report;
-use crate::sections::tasks::variant_header;
-use fsarena_core::cell::TaskId;
+use crate::{figures::typical_cells, report::Report, sections::tasks::variant_header};
 use fsarena_core::metric::layout::{
     AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, SCORE,
 };
 use fsarena_core::observations::{Grid, has_data};
-use fsarena_core::sample::Unit;
+use fsarena_core::{cell::TaskId, sample::Unit};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 use serde_json::{Value, json};
 

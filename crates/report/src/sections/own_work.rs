@@ -3,10 +3,8 @@
 
 use crate::document::{Detail, Document};
 use crate::number::{percent, with_unit};
-use crate::report::Report;
-use crate::words::shorten_list_to;
-use fsarena_core::observations::Grid;
-use fsarena_core::{metric::reading, record::RunRecord, sample::Unit};
+use crate::{report::Report, words::shorten_list_to};
+use fsarena_core::{metric::reading, observations::Grid, record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
 
 /// A task is short if it takes less than this number of times the time of the command `true`.

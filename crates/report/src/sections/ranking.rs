@@ -2,9 +2,8 @@
 
 use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_source};
 use crate::number::{percent, plural, three};
-use crate::report::Report;
 use crate::words::{ratio_with_interval, rounds_needed};
-use crate::{chart_context::ChartContext, charts::differences::paired_differences};
+use crate::{chart_context::ChartContext, charts::differences::paired_differences, report::Report};
 use fsarena_stats::power::{rounds_for, spread};
 use fsarena_stats::ranking::{Ranked, Ranking};
 use fsarena_stats::ratio::Ratio;

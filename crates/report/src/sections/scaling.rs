@@ -2,9 +2,8 @@
 //! its peak.
 
 use crate::document::{Detail, Document, Source, row_with_source};
-use crate::report::Report;
-use crate::scaling::curves::Curves;
 use crate::scaling::{method_paragraph, misfit_sentence, overview};
+use crate::{report::Report, scaling::curves::Curves};
 
 /// Adds a table with a row for each curve; nothing if the number of clients does not vary.
 pub fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {

@@ -2,8 +2,7 @@
 //! of its best scheduler, and as a share of the best filesystem under the same scheduler.
 
 use crate::document::{Cell, Detail, Document, Source, Table, labelled_row};
-use crate::report::Report;
-use crate::{number::three, words::task_label};
+use crate::{number::three, report::Report, words::task_label};
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct, sample::Direction};
 use fsarena_stats::analyse::without_level;
 

@@ -1,8 +1,7 @@
 //! The section with the tails of the latencies: the percentiles of all rounds together, which are not used for comparisons.
 
 use crate::document::{Cell, Detail, Document, Source, Table, labelled_row, row_with_source};
-use crate::report::Report;
-use crate::{number::with_unit, words::task_label};
+use crate::{number::with_unit, report::Report, words::task_label};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
 

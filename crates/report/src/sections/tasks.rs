@@ -6,9 +6,7 @@ use crate::figures::{
     fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
 };
 use crate::matrix::{self, ALIKE};
-use crate::report::Report;
-use crate::words::task_label;
-use crate::{advice, number, number::plural};
+use crate::{advice, number, number::plural, report::Report, words::task_label};
 use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};

@@ -2,13 +2,10 @@
 
 use crate::document::{Detail, Document};
 use crate::number::{percent, plural};
-use crate::report::Report;
-use crate::words::shorten_list_to;
+use crate::{report::Report, words::shorten_list_to};
 use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
-use fsarena_core::names::distinct;
 use fsarena_core::observations::{Grid, never_steady};
-use fsarena_core::record::RunRecord;
-use fsarena_core::setting_text::setting;
+use fsarena_core::{names::distinct, record::RunRecord, setting_text::setting};
 use fsarena_stats::comparison::median;
 use std::collections::{BTreeMap, BTreeSet};
 

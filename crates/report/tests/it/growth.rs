@@ -59,7 +59,7 @@ fn the_growth_of_a_cost_is_drawn_with_its_law_its_bend_and_what_follows() {
 
     report.full = true;
     let mut out = vec![];
-    exporters::find("term").unwrap().export(&report, &mut out).unwrap();
+    exporters::find("md").unwrap().export(&report, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("How elapsed / files grows with files") && text.contains(" to N^0.5"), "{text}");
 }

@@ -105,7 +105,7 @@ fn intervals_carry_the_history() {
         bars = xfs.map_or(0, |row| row.narrowing.chars().count());
         assert_eq!(bars, if round == 0 { 0 } else { (round as usize).min(20) });
         let few = if round < 7 { "?" } else { " " };
-        assert!(xfs.is_none_or(|row| row.known == format!("1.50{few}[1.50–1.50]")), "{rows:?}");
+        assert!(xfs.is_none_or(|row| row.in_words == format!("1.50{few}[1.50–1.50]")), "{rows:?}");
     }
     assert_eq!(bars, 20);
 }
@@ -118,7 +118,7 @@ fn the_faster_of_two_loads_has_the_higher_rate() {
         run.round(round, [rate(1e6), rate(2e6)]);
     }
     let rows = run.intervals.rows();
-    assert_eq!((rows[0].variant.as_str(), rows[1].known.starts_with("0.50?")), ("xfs", true), "{rows:?}");
+    assert_eq!((rows[0].variant.as_str(), rows[1].in_words.starts_with("0.50?")), ("xfs", true), "{rows:?}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub struct GuestStarter<'a> {
     pub counter: Option<&'a Counter>,
     /// When the power is cut, counted from the beginning of the work; None if it stays on.
     pub cut: Option<Duration>,
-    /// The standard input of the emulator, where that is the connection to a terminal.
+    /// The connection to a terminal, which becomes the standard input of the emulator; None for guests without a terminal.
     pub terminal: Option<OwnedFd>,
 }
 
@@ -43,7 +43,7 @@ impl GuestStarter<'_> {
     /// Boots a guest and runs it to its end.
     ///
     /// # Errors
-    /// If the emulator cannot be started, or its files cannot be written.
+    /// The emulator cannot be started, or its files cannot be written.
     pub fn boot(&mut self, cell: &GuestCell, emit: CellSink) -> Result<GuestExit> {
         let initramfs = self.packer.initramfs(cell.demands)?;
         let (memory, size) = (self.owner.guest.memory.as_u64(), file_size(&initramfs.path));

@@ -1,5 +1,5 @@
-//! Guests that begin before the turn of their cells: counts of instructions do not depend on what runs beside, so as many run
-//! at a time as there are CPUs. The runner still takes the cells one after the other.
+//! Guests that begin before the turns of their cells. Other load does not change counts of instructions, so as many guests run at
+//! a time as there are CPUs. The runner still takes the cells one after the other.
 
 use super::saved_machines::RestoredGuest;
 use super::session::GuestExit;
@@ -15,19 +15,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
-/// For each guest that runs, so many may have ended before the turns of their cells.
-const MOST_WAITING: usize = 4;
+/// The largest number of begun guests for each guest that may run at a time. The others have ended before the turns of their
+/// cells.
+const MAX_BEGUN: usize = 4;
 
 /// The guests of a run that began before the turns of their cells.
 pub struct EarlyGuests {
-    /// The cells that will probably come next, in this order, of which no guest has begun.
+    /// The cells that will probably come next, in this order, whose guests have not begun.
     upcoming: VecDeque<Cell>,
     begun: Vec<EarlyGuest>,
-    /// How many run at a time.
+    /// The number of guests that run at a time.
     at_once: usize,
 }
 
-/// A guest that runs on a thread of its own.
+/// A guest that runs on a separate thread.
 struct EarlyGuest {
     cell: CellId,
     /// The events before the guest began.
@@ -39,8 +40,8 @@ struct EarlyGuest {
 }
 
 impl EarlyGuests {
-    /// No guest has begun. At most one runs for each CPU that this process may use, and no more than the free memory holds
-    /// of guests with so many bytes of memory.
+    /// No guests yet. At most one will run for each CPU of this process, and no more than fit into the free memory;
+    /// `guest_memory` is the memory of a guest in bytes.
     pub fn new(kernel: &SysRoot, guest_memory: u64) -> EarlyGuests {
         let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
         let fitting = available_memory(kernel).map_or(1, |free| free / guest_memory.max(1));
@@ -65,7 +66,7 @@ impl EarlyGuests {
     /// The next cell whose guest may begin now; None if enough guests run, or there is no such cell.
     pub fn next_cell(&mut self) -> Option<Cell> {
         let running = self.begun.iter().filter(|guest| guest.is_running()).count();
-        if running >= self.at_once || self.begun.len() >= MOST_WAITING * self.at_once {
+        if running >= self.at_once || self.begun.len() >= MAX_BEGUN * self.at_once {
             return None;
         }
         self.upcoming.pop_front()
@@ -114,7 +115,7 @@ impl EarlyGuest {
         while let Ok(event) = self.events.recv() {
             emit(event);
         }
-        let thread = self.thread.take().expect("only this takes it");
+        let thread = self.thread.take().expect("only `wait` takes the thread");
         thread.join().unwrap_or_else(|_| Err(RunError::Agent("the thread of a guest panicked".into())))
     }
 }

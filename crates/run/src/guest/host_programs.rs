@@ -21,11 +21,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The largest share of a task's time that may go into requests for files of this machine, before the report warns.
-const MOST_SHARE: f64 = 0.05;
-/// The part of a guest's memory that copies of programs may take: one in so many.
-const MEMORY_PART: u64 = 4;
-/// How long a guest may be silent beyond the time limit of a command.
+/// The report warns if requests for files of this machine take a larger share of a task's time than this.
+const MAX_SHARE: f64 = 0.05;
+/// Copies of programs may take the memory of a guest divided by this number.
+const MEMORY_DIVISOR: u64 = 4;
+/// The time beyond the time limit of a command for which a guest may be silent.
 const SLACK: Duration = Duration::from_secs(60);
 
 /// The programs of this machine in the guests of a run.
@@ -54,7 +54,7 @@ struct Requests {
 }
 
 impl HostPrograms {
-    /// Nothing is rehearsed yet; None where the guests of the run start no program.
+    /// The programs of a run before any rehearsal; None if its guests start no program.
     pub fn of_run(run: &RunContext, guest: &GuestPlan) -> Option<HostPrograms> {
         let needed = run.check.host_programs.as_ref()?;
         let (path, user) = environment(run);
@@ -63,7 +63,7 @@ impl HostPrograms {
             path,
             copies: needed.copies.clone(),
             rehearsed: vec![],
-            memory: guest.memory.as_u64() / MEMORY_PART,
+            memory: guest.memory.as_u64() / MEMORY_DIVISOR,
             counts: needed.counts,
             verified: vec![],
             requests: BTreeMap::new(),
@@ -110,7 +110,7 @@ impl HostPrograms {
         !self.rehearsed.iter().any(|(workload, _)| *workload == cell.workload)
     }
 
-    /// The files that the guests of a cell have in memory from the beginning; None where they read them from this machine.
+    /// The files that the guests of a cell have in memory from the beginning; None if the guests read files from this machine.
     pub fn tree(&self, cell: &Cell) -> Option<HostTree> {
         let (_, opened) =
             self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload && self.counts)?;
@@ -123,8 +123,8 @@ impl HostPrograms {
         self.counts && !self.is_new(cell) && !self.verified.contains(&cell.workload)
     }
 
-    /// Takes what the programs of a cell looked up without the files of this machine. Returns a file of this machine that
-    /// they missed, if there is one.
+    /// Checks the names that the programs of a cell looked up without the files of this machine. Returns an existing file of this
+    /// machine that they missed, if any.
     pub fn verify(&mut self, cell: &Cell, found: &Opened) -> Option<PathBuf> {
         let tree = self.tree(cell)?;
         let has = |name: &PathBuf| {
@@ -142,7 +142,7 @@ impl HostPrograms {
         missed
     }
 
-    /// Takes what a rehearsal opened, small files first while there is memory for them.
+    /// Keeps the files that a rehearsal opened, the smallest first, as far as the memory of guests holds them; and the names.
     pub fn learn(&mut self, cell: &Cell, mut opened: Opened) {
         opened.files.sort_by_key(|file| file.bytes);
         let mut left = self.memory;
@@ -157,7 +157,7 @@ impl HostPrograms {
         self.rehearsed.push((cell.workload.clone(), opened));
     }
 
-    /// What the guest of a cell needs to know.
+    /// The part about programs of the request to the guest of a cell.
     pub fn for_guest(&self, cell: &Cell, shell: Option<&ShellSession>) -> GuestPrograms {
         let known = self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload);
         let home = self.user.home.as_deref().unwrap_or(Path::new("/")).display().to_string();
@@ -191,7 +191,7 @@ impl HostPrograms {
         }
     }
 
-    /// Takes the requests in the time of a task.
+    /// Adds the requests for files of this machine while a task was timed.
     pub fn count(&mut self, sample: &Sample) {
         let [count, wait, elapsed] = [reading::HOST_ROUND_TRIPS, reading::HOST_WAIT, reading::ELAPSED]
             .map(|id| sample.readings.get(id).unwrap_or(f64::NAN));
@@ -204,7 +204,7 @@ impl HostPrograms {
         most.share = most.share.max(requests.share);
     }
 
-    /// What a reader of the report should know.
+    /// Notes for the report on the programs and their requests.
     pub fn notes(&self) -> Vec<Note> {
         if self.counts {
             let text = "the programs are those of this machine, in the memory of one saved machine with which each guest \
@@ -224,12 +224,12 @@ impl HostPrograms {
         );
         let mut notes = vec![Note::new(NoteKind::Remark, text).task("programs")];
         for (task, Requests { count, share }) in &self.requests {
-            if *share > MOST_SHARE {
+            if *share > MAX_SHARE {
                 let text = format!(
                     "{} of the time of {task} went into {count:.0} requests for files of this machine, more than {}: it measures \
                      how the guest reads them, too",
                     percent(*share),
-                    percent(MOST_SHARE)
+                    percent(MAX_SHARE)
                 );
                 let fix = format!(
                     "name the data that it reads, so that it lies on the source disk ({}), or give the guest more memory for \
@@ -267,11 +267,11 @@ pub fn patience(guest: &GuestPlan, cell: &Cell) -> f64 {
     guest.patience_s.max(limit)
 }
 
-/// Makes in a directory, which becomes the source disk, what the first cell of a run would make there, and copies of the
-/// files of this machine that guests read: an agent with the rights of the workloads does it.
+/// Fills a directory that becomes the source disk: an agent with the rights of the workloads makes the inputs that the first
+/// cell would make, and copies the files of this machine that guests read.
 ///
 /// # Errors
-/// Where a command fails, or a file cannot be copied.
+/// A command fails, or a file cannot be copied.
 pub fn stage(run: &RunContext, copies: &[PathBuf], dir: &Path, emit: RunSink) -> Result<()> {
     run.agents.role.give_to_workload_user(dir)?;
     let root = MadeDir::make_tree(&run.journal, &dir.with_file_name("staging"))?;

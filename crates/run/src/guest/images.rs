@@ -49,7 +49,7 @@ impl Images {
     /// Makes the images, and the inputs that all cells share.
     ///
     /// # Errors
-    /// If there is not enough space, or a command fails.
+    /// There is not enough space, or a command fails.
     pub fn make(run: &RunContext, dir: &Path, emit: RunSink) -> Result<Images> {
         let RunContext { check, journal, .. } = run;
         let dir = MadeDir::make(journal, dir)?;
@@ -81,7 +81,7 @@ impl Images {
     /// run before the turns of their cells, so each round has an image; for other guests it is made again.
     ///
     /// # Errors
-    /// If there is not enough space, or the inputs cannot be made.
+    /// There is not enough space, or the inputs cannot be made.
     pub fn source_disk(&mut self, run: &RunContext, cell: &Cell, log: Log) -> Result<&Path> {
         let Some((inputs, drawn)) = &mut self.inputs else { return Ok(self.other.path()) };
         let guest_counts =
@@ -107,7 +107,7 @@ impl Images {
     /// Removes the source disks of rounds before this one.
     ///
     /// # Errors
-    /// If one cannot be removed; it stays in the undo journal.
+    /// A disk cannot be removed; it stays in the undo journal.
     pub fn forget_rounds_before(&mut self, round: u32, log: Log) -> Result<()> {
         let of_later = self.of_rounds.split_off(&round);
         for device in std::mem::replace(&mut self.of_rounds, of_later).into_values() {
@@ -119,7 +119,7 @@ impl Images {
     /// The image of a cell that has its own, with the content of a checkpoint.
     ///
     /// # Errors
-    /// If there is not enough space.
+    /// There is not enough space.
     pub fn of_cell(&mut self, run: &RunContext, cell: &Cell, saved: &Saved) -> Result<PathBuf> {
         let id = cell.id();
         if !self.of_cells.contains_key(&id) {
@@ -135,7 +135,7 @@ impl Images {
     /// Removes the image of a cell that has its own, once its guest has ended.
     ///
     /// # Errors
-    /// If it cannot be removed; it stays in the undo journal.
+    /// The disk cannot be removed; it stays in the undo journal.
     pub fn forget_cell(&mut self, cell: &Cell, log: Log) -> Result<()> {
         match self.of_cells.remove(&cell.id()) {
             Some(device) => Ok(device.release(log)?),
@@ -147,7 +147,7 @@ impl Images {
     /// with copies of these files of this machine. It grows as it is written.
     ///
     /// # Errors
-    /// If a file cannot be copied, or mkfs fails.
+    /// A file cannot be copied, or mkfs fails.
     pub fn make_stage(&self, run: &RunContext, copies: &[PathBuf], log: Log) -> Result<ScratchDevice> {
         let RunContext { plan, check, journal, .. } = run;
         let files = MadeDir::make_tree(journal, &self.guests.path().join("stage"))?;
@@ -177,7 +177,7 @@ impl Images {
     /// Empties all images of a variant.
     ///
     /// # Errors
-    /// If an image cannot be written.
+    /// An image cannot be written.
     pub fn clear(&self, layout: &Layout) -> Result<(), fsarena_sys::Error> {
         let further = layout.all().filter_map(|spec| self.further.get(spec));
         let files = std::iter::once(&*self.whole).chain(further).filter_map(ScratchDevice::file);
@@ -188,7 +188,7 @@ impl Images {
     /// members, over which the contents of `image` are spread; or those below a stack that the filesystem will be made on.
     ///
     /// # Errors
-    /// If the contents cannot be copied to the members.
+    /// The contents cannot be copied to the members.
     pub fn disks(&self, image: &Path, layout: &Layout, stack: &Stack) -> Result<Vec<PathBuf>> {
         if stack.array.is_none() && stack.links.is_empty() {
             return Ok(vec![image.to_path_buf()]);
@@ -204,7 +204,7 @@ impl Images {
     /// Removes the images and their directories.
     ///
     /// # Errors
-    /// If one cannot be removed; it stays in the undo journal.
+    /// A disk cannot be removed; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
         let Images { whole, of_cells, further, other, of_rounds, inputs, guests, dir, packed } = self;
         if let Some(packed) = packed {

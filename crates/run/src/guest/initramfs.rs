@@ -8,7 +8,7 @@ use fsarena_guest::{config::Stack, emulator, host_root, packing::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Modules for virtual hardware. No other module depends on them.
+/// Modules of the virtual hardware. No other module depends on them.
 const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
 
 /// The modules that a cell needs of a kernel.
@@ -58,7 +58,7 @@ impl Packer {
     /// The modules that a cell needs, in the order in which they are loaded.
     ///
     /// # Errors
-    /// If one is missing.
+    /// A module is missing.
     pub fn modules(&mut self, demands: KernelDemands) -> Result<&[Module]> {
         let key = demands_key(demands);
         if !self.modules.contains_key(&key) {
@@ -74,7 +74,7 @@ impl Packer {
     /// The initramfs with the modules that a cell needs.
     ///
     /// # Errors
-    /// If a module is missing, or there is not enough space.
+    /// A module is missing, or there is not enough space.
     pub fn initramfs(&mut self, demands: KernelDemands) -> Result<&mut Initramfs> {
         let key = demands_key(demands);
         if !self.packed.contains_key(&key) {
@@ -98,7 +98,7 @@ impl Packer {
     /// taken: those of the filesystems that the run mounts. Under translation, xfs alone takes seconds to load.
     ///
     /// # Errors
-    /// If a module is missing, or there is not enough space.
+    /// A module is missing, or there is not enough space.
     pub fn pack_for_snapshot(&mut self, demands: KernelDemands) -> Result<(Initramfs, Vec<String>)> {
         let here = self.mounted.iter().filter(|def| guests::in_modules(demands.modules, def));
         let mounted = here.flat_map(|def| guests::filesystem_modules(demands.modules, def));

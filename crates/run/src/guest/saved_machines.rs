@@ -1,22 +1,21 @@
-//! Machines that were saved for guests that count instructions, and the guests that begin with them.
+//! Saved machines for guests that count instructions, and the guests that begin with them.
 //!
-//! One guest boots and loads its modules; QEMU saves it; and each cell begins with that state, so that it begins in a second.
-//! If the cells start programs of this machine, the saved guest has copied their files into its memory and given the host
-//! up: while a guest reads files of the host, the host's pace determines when it is interrupted, and counts differ from one
-//! guest to the next. The memory stays in a file, which every cell maps privately, and the state has the devices alone: QEMU
+//! One guest boots and loads its modules, and QEMU saves it. Each cell begins with that state, which takes a second. If the cells
+//! start programs of this machine, the saved guest has copied their files into its memory and no longer uses the host: while a
+//! guest reads files of the host, the pace of the host determines when the guest is interrupted, so that counts would differ. The memory stays in a file, which every cell maps privately, and the state has the devices alone: QEMU
 //! would otherwise write the disks of the saved machine over those of the cell.
 
 use super::boot::{GuestCell, GuestStarter};
-use super::session::{GuestExit, GuestOwner, SessionEnd, run_guest, run_until};
+use super::session::{GuestExit, GuestOwner, SessionEnd, run_guest, run_until_ready};
 use super::snapshot_pool::keep_command_line;
-use crate::error::{CellError, Result, RunError};
+use crate::error::{Result, RunError};
 use crate::executor::CellSink;
 use crate::preflight::Kernels;
-use fsarena_core::event::{Cause, Outcome};
+use fsarena_core::event::Outcome;
 use fsarena_core::plan::{Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_guest::cache;
-use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
+use fsarena_guest::config::{GuestConfig, NO_CONFIG};
 use fsarena_guest::counter::COUNTS;
 use fsarena_guest::emulator::{self, CLOCK, MEMORY_DISKS, Machine, MemoryFile};
 use fsarena_guest::host_tree::HostTree;
@@ -36,22 +35,22 @@ use std::time::{Duration, SystemTime};
 /// The saved machines of a run.
 pub struct SavedMachines {
     dir: PathBuf,
-    /// The time that the clocks of machines with programs of the host begin with: later than that of every input.
+    /// The first time of the clocks of machines with programs of the host: later than the time of every input.
     now: String,
-    /// By kernel, modules and workload.
+    /// The saved machines, by kernel, modules and workload.
     saved: BTreeMap<String, SavedMachine>,
     /// The directory of machines that this run shares with others, if it does.
     shared: Option<PathBuf>,
 }
 
-/// A machine that has everything that its cells need but their disks and requests.
+/// A machine that has everything that its cells need, except their disks and requests.
 #[derive(Debug, Clone)]
 struct SavedMachine {
     memory: PathBuf,
     state: PathBuf,
 }
 
-/// A guest that begins with a saved machine. It needs nothing of the run that changes, so it can run on a thread of its own.
+/// A guest that begins with a saved machine. It holds nothing of the run that changes, so it can run on a separate thread.
 pub struct RestoredGuest {
     journal: Journal,
     plan: GuestPlan,
@@ -97,7 +96,7 @@ impl RestoredGuest {
     /// Runs the guest to its end, or until `is_needless` is set.
     ///
     /// # Errors
-    /// If the emulator cannot be started, or the undo journal cannot be written.
+    /// The emulator cannot be started, or the undo journal cannot be written.
     pub fn run(self, is_needless: &AtomicBool, emit: CellSink) -> Result<GuestExit> {
         let RestoredGuest { journal, plan, launch, monitor, state, config, cut } = self;
         let owner = GuestOwner { journal: &journal, guest: &plan, is_needless: Some(is_needless) };
@@ -122,8 +121,8 @@ impl SavedMachines {
         SavedMachines { dir: dir.into(), now, saved, shared }
     }
 
-    /// The time that the clock of a machine with these files of the host begins with. Without any it is the same in all runs,
-    /// because the kernel draws its random numbers from it, too.
+    /// The first time of the clock of a machine with these files of the host. Without files it is the same in all runs, because the
+    /// kernel also draws its random numbers from it.
     fn clock(&self, tree: Option<&HostTree>) -> &str {
         if tree.is_some() { &self.now } else { CLOCK }
     }
@@ -134,7 +133,7 @@ impl GuestStarter<'_> {
     /// machine if it is the first of its key. Returns how the cell ended if the machine cannot be saved.
     ///
     /// # Errors
-    /// If the emulator cannot be started, or its files cannot be written.
+    /// The emulator cannot be started, or its files cannot be written.
     pub fn prepare_restored(
         &mut self,
         machines: &mut SavedMachines,
@@ -216,26 +215,21 @@ impl GuestStarter<'_> {
         let launch =
             machine.launch(Draft::words().into_iter().chain(holding), Stdio::from(OwnedFd::from(theirs)));
         keep_command_line(machine.dir, "boot.json", &launch)?;
-        let mut monitor = Some(ours);
-        let failed = |why: String| CellError::new(Cause::Work, format!("saving a machine: {why}"));
-        let (end, _) = run_until(self.owner, launch, &mut |line, _| {
-            if let Some(why) = line.strip_prefix(NOT_READY) {
-                return Err(failed(why.into()));
-            }
-            let Some(monitor) = monitor.take().filter(|_| line == READY) else {
-                return Err(failed(format!("the guest said {line:?} instead of being ready")));
-            };
+        let save = || {
             let new = saved.state.with_extension("new");
-            save_devices(monitor, &new, hold.as_ref().map(|(_, hold)| hold.as_path()))
-                .and_then(|()| std::fs::rename(&new, &saved.state))
-                .map(|()| Some(saved.clone()))
-                .map_err(|error| failed(error.to_string()))
-        })?;
-        // They are in a directory that goes with the run, and may be large.
+            save_devices(ours, &new, hold.as_ref().map(|(_, hold)| hold.as_path()))?;
+            std::fs::rename(&new, &saved.state)?;
+            Ok(saved.clone())
+        };
+        let end = run_until_ready(self.owner, launch, save)?;
+        // Their directory goes with the run, but they may be large.
         for used in [&initramfs.path, &test[0], &other] {
             let _ = std::fs::remove_file(used);
         }
-        Ok(end)
+        Ok(match end {
+            SessionEnd::Failed(error) => SessionEnd::Failed(error.with_part("saving a machine")),
+            end => end,
+        })
     }
 }
 

@@ -6,9 +6,10 @@ use crate::{executor::CellSink, protocol::Line};
 use fsarena_core::event::{Cause, CellEvent, Outcome, Phase, SpentOn};
 use fsarena_core::plan::GuestPlan;
 use fsarena_core::setting_text::setting;
+use fsarena_guest::config::{GOING_ON, NOT_READY, READY};
+use fsarena_guest::launch::LastWords;
 use fsarena_guest::launch::{Guest, GuestMessage, Launch};
 use fsarena_guest::opened::Opened;
-use fsarena_guest::{config::GOING_ON, launch::LastWords};
 use fsarena_load::workload::Cut;
 use fsarena_sys::{cancel, process_output::or_printed_nothing, undo::Journal};
 use std::process::ExitStatus;
@@ -33,7 +34,7 @@ pub struct GuestOwner<'a> {
     pub journal: &'a Journal,
     /// The settings of guests in its plan.
     pub guest: &'a GuestPlan,
-    /// Set when the run needs the guest no longer; None for a guest that it needs to its end.
+    /// Becomes true when the run no longer needs the guest; None for a guest that the run needs to its end.
     pub is_needless: Option<&'a AtomicBool>,
 }
 
@@ -45,7 +46,7 @@ pub struct GuestExit {
     pub boot_time: Option<Duration>,
     /// Whether it sent anything. A guest that starts from a snapshot sends a line once it runs.
     pub has_sent: bool,
-    /// What the programs of a rehearsal opened and looked up.
+    /// The files and names that the programs of a rehearsal opened and looked up.
     pub opened: Opened,
     /// The exit code of its shell, if it ran one.
     pub exited: Option<i32>,
@@ -62,7 +63,7 @@ impl GuestExit {
 /// power cut. A failure of the guest is an outcome, not an error.
 ///
 /// # Errors
-/// If the emulator cannot be started, or the undo journal cannot be written.
+/// The emulator cannot be started, or the undo journal cannot be written.
 pub fn run_guest(
     owner: GuestOwner,
     launch: Launch,
@@ -139,12 +140,8 @@ type TakeLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<O
 /// the last lines of its console; a failure already quotes them.
 ///
 /// # Errors
-/// If the emulator cannot be started, or the undo journal cannot be written.
-pub fn run_until<T>(
-    owner: GuestOwner,
-    launch: Launch,
-    take: TakeLine<T>,
-) -> Result<(SessionEnd<T>, LastWords)> {
+/// The emulator cannot be started, or the undo journal cannot be written.
+fn run_until<T>(owner: GuestOwner, launch: Launch, take: TakeLine<T>) -> Result<(SessionEnd<T>, LastWords)> {
     let mut guest = launch.start()?;
     // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
     let group = owner.journal.note(kill_group_step(guest.pid()))?;
@@ -160,6 +157,30 @@ pub fn run_until<T>(
         end => end,
     };
     Ok((end, console))
+}
+
+/// Boots a guest until it reports that its machine can be saved, calls `save`, and ends the guest. The session has the result of
+/// `save`, or fails with its error.
+///
+/// # Errors
+/// Those of [`run_until`].
+pub fn run_until_ready<T>(
+    owner: GuestOwner,
+    launch: Launch,
+    save: impl FnOnce() -> std::io::Result<T>,
+) -> Result<SessionEnd<T>> {
+    let mut save = Some(save);
+    let failed = |why: String| CellError::new(Cause::Work, why);
+    let (end, _) = run_until(owner, launch, &mut |line, _| {
+        if let Some(why) = line.strip_prefix(NOT_READY) {
+            return Err(failed(why.into()));
+        }
+        let Some(save) = save.take().filter(|_| line == READY) else {
+            return Err(failed(format!("the guest sent {line:?} instead of its report that it is ready")));
+        };
+        save().map(Some).map_err(|error| failed(error.to_string()))
+    })?;
+    Ok(end)
 }
 
 /// The reason of a failure, the explanation of the console's last lines if there is one, and these lines.
@@ -217,6 +238,6 @@ fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Opti
     }
     let seconds = silent.as_secs_f64();
     let flag = setting("guest_timeout", "");
-    let why = format!("the guest has said nothing for {seconds:.0} s {since} and was ended ({flag})");
+    let why = format!("the guest has sent nothing for {seconds:.0} s {since}, so fsarena ended it ({flag})");
     Some(CellError::new(Cause::Work, why))
 }

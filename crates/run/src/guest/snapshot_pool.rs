@@ -1,12 +1,12 @@
 //! Snapshots of booted machines, from which guests start: found in the cache, or made by booting a machine.
 
 use super::initramfs::{KernelDemands, Packer};
-use super::session::{CONSOLE, GuestOwner, SessionEnd, run_until};
-use crate::error::{CellError, Result, RunError};
-use fsarena_core::event::{Cause, Note, NoteKind};
+use super::session::{CONSOLE, GuestOwner, SessionEnd, run_until_ready};
+use crate::error::{Result, RunError};
+use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
-use fsarena_guest::config::{GuestConfig, NO_CONFIG, NOT_READY, READY};
+use fsarena_guest::config::{GuestConfig, NO_CONFIG};
 use fsarena_guest::snapshot::{self, Draft, Snapshot};
 use fsarena_guest::{cache, emulator::Machine, launch::Launch};
 use fsarena_sys::{Error, argv::Argv, undo::MadeDir};
@@ -55,7 +55,7 @@ impl SnapshotPool {
     /// takes to boot. None if the guest must boot instead, or a signal arrived.
     ///
     /// # Errors
-    /// If its files cannot be written, or the emulator cannot be started.
+    /// Its files cannot be written, or the emulator cannot be started.
     pub fn take(
         &mut self,
         machine: &Machine,
@@ -65,7 +65,7 @@ impl SnapshotPool {
         owner: GuestOwner,
     ) -> Result<Option<Snapshot>> {
         let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(demands)) else {
-            let why = format!("{} is not this user's alone, or not there", self.cache.display());
+            let why = format!("{} is missing, or other users can write to it", self.cache.display());
             self.give_up(&self.cache.clone(), machine, &why);
             return Ok(None);
         };
@@ -121,18 +121,11 @@ impl SnapshotPool {
         let unfinished = MadeDir::adopt_tree(owner.journal, &draft.dir)?;
         let launch = machine.launch(Draft::words(), stdin);
         keep_command_line(machine.dir, "boot.json", &launch)?;
-        let mut draft = Some(draft);
-        let failed = |why: String| CellError::new(Cause::Work, why);
-        let (end, _) = run_until(owner, launch, &mut |line, _| {
-            if let Some(why) = line.strip_prefix(NOT_READY) {
-                return Err(failed(why.into()));
-            }
-            let Some(draft) = draft.take().filter(|_| line == READY) else {
-                return Err(failed(format!("the guest said {line:?} instead of being ready")));
-            };
-            let place = draft.dir.display().to_string();
-            draft.keep(&machine.console()).map(Some).map_err(|error| failed(format!("{place}: {error}")))
-        })?;
+        let dir = draft.dir.display().to_string();
+        let keep = || {
+            draft.keep(&machine.console()).map_err(|error| std::io::Error::other(format!("{dir}: {error}")))
+        };
+        let end = run_until_ready(owner, launch, keep)?;
         unfinished.remove()?;
         match end {
             SessionEnd::Value(snapshot) => {

@@ -11,7 +11,7 @@ use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{Error, def::FsDef, grammar, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::{argv, cancel, dirs, image, mount, undo::MadeDir};
+use fsarena_sys::{CommandError, cancel, dirs, image, mount, undo::MadeDir};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -232,7 +232,7 @@ type Refusal = (String, Option<&'static str>);
 /// Any error other than a failed command.
 fn reason(error: Error) -> Result<String> {
     match error {
-        Error::System(fsarena_sys::Error::Command(argv::Error::Failed { output, .. })) => {
+        Error::System(fsarena_sys::Error::Command(CommandError::Failed { output, .. })) => {
             let words = ["error", "invalid", "unknown", "unrecogni", "illegal", "bad ", "wrong"];
             let has_reason = |line: &&str| words.iter().any(|word| line.to_lowercase().contains(word));
             let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn the_reason_is_the_line_with_a_word_like_invalid_else_the_first() {
         let failed = |output: &str| {
-            let failed = argv::Error::Failed {
+            let failed = CommandError::Failed {
                 command: "mkfs".into(),
                 ended: CommandEnd::Exit(1),
                 output: output.into(),
@@ -291,7 +291,7 @@ mod tests {
         let mke2fs = "mke2fs 1.47.0 (5-Feb-2023)\n\nInvalid filesystem option set: ^has_jounal\n";
         assert_eq!(failed(mke2fs), "Invalid filesystem option set: ^has_jounal");
         assert_eq!(failed("too small\nUsage: mkfs"), "too small");
-        let missing = argv::Error::NotFound { program: "mkfs.jfs".into() };
+        let missing = CommandError::NotFound { program: "mkfs.jfs".into() };
         assert!(reason(missing.into()).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Runs tasks of a stored run once more: with the tracepoints of locks (`--explain`), or with sampled stacks (`--profile`).
 
+use crate::commands::run_unstored;
 use crate::failure::{Failure, usage};
-use crate::running::run_unstored;
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::matrix::with_mode;

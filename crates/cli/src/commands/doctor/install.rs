@@ -1,12 +1,13 @@
 //! Installs missing packages with apt-get, and fetches or compiles what guests need.
 
 use crate::failure::{Failure, Outcome};
-use crate::{output, running};
+use crate::{commands, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
 use fsarena_guest::built::BuildStep;
 use fsarena_run::preflight::guests;
-use fsarena_sys::argv::{self, Argv};
+use fsarena_sys::CommandError;
+use fsarena_sys::argv::Argv;
 use fsarena_sys::{cancel, program};
 use std::io::{IsTerminal, Write, stderr};
 use std::{os::unix::fs::OpenOptionsExt, path::Path};
@@ -19,7 +20,7 @@ use std::{os::unix::fs::OpenOptionsExt, path::Path};
 pub fn fetch_for_guests(names: &[String], kernel: &str) -> Outcome {
     let defs: Vec<&FsDef> = names.iter().map(|name| filesystems::find(name)).collect::<Result<_, _>>()?;
     // Without handlers a signal would leave a compiler behind.
-    running::handle_signals()?;
+    commands::handle_signals()?;
     let mut steps = BuildSteps::new(&names.join(" "));
     let fetched = guests::fetch_for(&defs, kernel, &mut |step| steps.show(step));
     drop(steps);
@@ -52,7 +53,7 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     }
     show(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
-    let failed = |error: argv::Error| {
+    let failed = |error: CommandError| {
         Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {line}"))
     };
     let mut log = |_| {};

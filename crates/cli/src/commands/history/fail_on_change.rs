@@ -1,7 +1,7 @@
 //! `fsarena history --fail-on-change`: alarms each new change of a history once, and confirms it in fresh rounds.
 
+use crate::commands::handle_signals;
 use crate::failure::{Failure, Outcome};
-use crate::running::handle_signals;
 use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, number::effect_lines};

@@ -206,7 +206,7 @@ const ENGINES: Words<Engine> = &[
 
 /// fio's `sync`.
 const SYNCS: Words<Durability> = &[
-    ("none", "When the kernel has it", &["0"], Durability::Plain),
+    ("none", "A write ends once the kernel has the data", &["0"], Durability::Plain),
     ("dsync", "`O_DSYNC`", &[], Durability::Dsync),
     ("sync", "`O_SYNC`", &["1"], Durability::Sync),
 ];

@@ -135,8 +135,8 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
         },
     ));
     lines.extend(generator_cost(outcome));
-    if let Some(asked) = outcome.intended_per_s {
-        lines.push(format!("open loop: {} operations a second were asked for", three(asked)));
+    if let Some(target) = outcome.intended_per_s {
+        lines.push(format!("open loop: the target was {} operations a second", three(target)));
     }
     if outcome.final_syncs > 0 {
         let longest = with_unit(outcome.final_sync_ns as f64, Unit::Nanoseconds);
@@ -148,7 +148,7 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
     if outcome.fairness.most > 0 && outcome.fairness.jain < 0.95 {
         let fairness = &outcome.fairness;
         lines.push(format!(
-            "threads came off unevenly: from {} to {} operations (Jain's index {:.2})",
+            "the threads did unequal work: from {} to {} operations (Jain's index {:.2})",
             fairness.least, fairness.most, fairness.jain
         ));
     }
@@ -161,7 +161,7 @@ fn generator_cost(outcome: &LoadOutcome) -> Option<String> {
         return None;
     }
     let share = format!(
-        "the generator takes {} an operation, {:.1}% of its time",
+        "the load generator takes {} of each operation, {:.1}% of its time",
         with_unit(outcome.calibration.cost_ns(), Unit::Nanoseconds),
         100.0 * outcome.client_share
     );
@@ -176,7 +176,7 @@ fn describe_extent_check(outcome: &LoadOutcome) -> Option<String> {
     let found = outcome.extent_check.as_ref()?;
     let how = match found.source {
         ExtentSource::Fiemap => "by FIEMAP: written, and neither sparse nor shared, unless allowed",
-        ExtentSource::SeekHole => "by SEEK_HOLE only: no holes; this filesystem tells no more",
+        ExtentSource::SeekHole => "by SEEK_HOLE only: no holes; this filesystem reports no more",
         ExtentSource::Device => "a device",
     };
     Some(format!("attested {how} ({} extents)", found.extents))

@@ -18,13 +18,13 @@ impl Args {
     /// The overrides of these flags for this plan. A stored plan of directories runs in its directories again, even without
     /// root, where the default is a guest.
     pub fn overrides_of(&self, written: &Written) -> Result<Overrides, Failure> {
-        let mut over = self.overrides()?;
+        let mut overrides = self.overrides()?;
         let ran_in_directories =
             written.stored.as_ref().is_some_and(|plan| plan.device.backing == Backing::Dir);
         if ran_in_directories && self.on.is_empty() && self.erase.is_none() && self.kernel.is_empty() {
-            over.backing = None;
+            overrides.backing = None;
         }
-        Ok(over)
+        Ok(overrides)
     }
 
     /// The overrides of these flags for any plan.

@@ -100,27 +100,27 @@ fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
 pub fn ab_plan(
     sides: &[Levels; 2],
     mut written: Written,
-    mut over: Overrides,
+    mut overrides: Overrides,
     gate: impl FnOnce(&Plan) -> Result<Vec<String>, Failure>,
 ) -> Result<Plan, Failure> {
-    check_common_levels(sides, &over)?;
-    replace_variants(sides, &mut written, &mut over, "--a dir=PATH --b dir=PATH")?;
-    let plan = resolve_plan(&written, &over, "--a, --b")?;
+    check_common_levels(sides, &overrides)?;
+    replace_variants(sides, &mut written, &mut overrides, "--a dir=PATH --b dir=PATH")?;
+    let plan = resolve_plan(&written, &overrides, "--a, --b")?;
     let gate = gate(&plan)?;
-    over.gate = !gate.is_empty();
+    overrides.gate = !gate.is_empty();
     if plan.claims.is_empty() && gate.is_empty() {
-        over.claims = equivalence_claims(&plan);
+        overrides.claims = equivalence_claims(&plan);
     } else if gate.is_empty() {
         return Ok(plan);
     }
-    over.claims.extend(gate);
+    overrides.claims.extend(gate);
     // The stopping rule depends on the claims, so the plan is resolved again.
-    resolve_plan(&written, &over, "--a, --b")
+    resolve_plan(&written, &overrides, "--a, --b")
 }
 
 /// Checks that each level which a flag gives both sides is one level, and that no side has its own.
-fn check_common_levels(sides: &[Levels; 2], over: &Overrides) -> Result<(), Failure> {
-    for (id, levels) in &over.factors {
+fn check_common_levels(sides: &[Levels; 2], overrides: &Overrides) -> Result<(), Failure> {
+    for (id, levels) in &overrides.factors {
         if sides.iter().any(|side| side.contains_key(id)) {
             return usage(format!(
                 "a side has its own {id}; leave out {id} there, or the flag for both sides"
@@ -142,29 +142,29 @@ fn check_common_levels(sides: &[Levels; 2], over: &Overrides) -> Result<(), Fail
 pub fn plan_of_variants(
     variants: &[Levels],
     mut written: Written,
-    mut over: Overrides,
+    mut overrides: Overrides,
 ) -> Result<Plan, Failure> {
-    for (id, _) in &over.factors {
+    for (id, _) in &overrides.factors {
         if variants.iter().any(|levels| levels.contains_key(id)) {
             let message = format!("a --variant has its own {id}; leave out one of them");
             return Err(PlanError::without_position(&format!("--{id}"), message).into());
         }
     }
-    replace_variants(variants, &mut written, &mut over, "--variant dir=PATH")?;
-    resolve_plan(&written, &over, "--variant")
+    replace_variants(variants, &mut written, &mut overrides, "--variant dir=PATH")?;
+    resolve_plan(&written, &overrides, "--variant")
 }
 
 /// Replaces the variants of a plan; `directories` shows how to write variants that are directories.
 fn replace_variants(
     variants: &[Levels],
     written: &mut Written,
-    over: &mut Overrides,
+    overrides: &mut Overrides,
     directories: &str,
 ) -> Result<(), Failure> {
-    let (given, paths) = (over.backing.is_some(), only_directories(variants)?);
-    over.where_it_ran(written)?;
+    let (given, paths) = (overrides.backing.is_some(), only_directories(variants)?);
+    overrides.where_it_ran(written)?;
     // The directories of a stored plan are replaced by those of the variants.
-    if over.backing == Some(Backing::Dir) && (given || paths.is_none()) {
+    if overrides.backing == Some(Backing::Dir) && (given || paths.is_none()) {
         return usage(format!("name each directory with its variant: {directories}, without --on"));
     }
     let file = &mut written.file;
@@ -174,8 +174,8 @@ fn replace_variants(
     file.stop.gate = None;
     if let Some(paths) = paths {
         file.variants.clear();
-        over.backing = Some(Backing::Dir);
-        over.factors = vec![(factor::DIR.into(), paths)];
+        overrides.backing = Some(Backing::Dir);
+        overrides.factors = vec![(factor::DIR.into(), paths)];
     } else {
         file.variants = plan_entries(variants);
     }
@@ -196,8 +196,8 @@ fn equivalence_claims(plan: &Plan) -> Vec<String> {
 }
 
 /// Resolves a plan whose variants come from these flags.
-fn resolve_plan(written: &Written, over: &Overrides, flags: &str) -> Result<Plan, Failure> {
-    let mut plan = match registry::resolve(written, over) {
+fn resolve_plan(written: &Written, overrides: &Overrides, flags: &str) -> Result<Plan, Failure> {
+    let mut plan = match registry::resolve(written, overrides) {
         Ok(plan) => plan,
         // Line 1, column 1 is the place of the variants: see `plan_entries`.
         Err(RunError::File(PlanError { at: Some((1, 1)), message, .. })) => {
@@ -205,7 +205,7 @@ fn resolve_plan(written: &Written, over: &Overrides, flags: &str) -> Result<Plan
         }
         Err(error) => return Err(error.into()),
     };
-    if over.backing != Some(Backing::Dir) {
+    if overrides.backing != Some(Backing::Dir) {
         // Resolving fills in factors that the plan lacks; the variants name all that they have.
         plan.factors.clear();
     }

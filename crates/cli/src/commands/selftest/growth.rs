@@ -1,83 +1,89 @@
 //! The part of `fsarena selftest` about scale grids: how often a bend is found that is not there, and how often the cost beyond the
 //! data is outside its interval.
 
-use super::rates::{confidence_limits, percent};
+use super::headline::two_decimals;
 use crate::failure::Outcome;
 use crate::flags::ListFormat;
 use crate::output;
 use fsarena_core::row::Row;
 use fsarena_stats::simulate::growth::{GrowthCheck, MOST_WRONG, ROUNDS};
-use serde_json::{Value, json};
+use serde::Serialize;
 
-/// A row of the table of laws of growth.
-#[derive(serde::Serialize)]
-struct GrowthRow {
+/// How often runs under one law of growth were wrong.
+#[derive(Serialize)]
+pub struct GrowthRow {
     law: &'static str,
-    bends: String,
-    straight: String,
-    missed: String,
-    limits: String,
-    promise: String,
+    runs: usize,
+    /// The number of runs in which a bend was found.
+    found_to_bend: usize,
+    /// The number of runs in which a bend was excluded.
+    bend_excluded: usize,
+    /// The number of runs whose interval missed the true cost.
+    missed: usize,
+    wrong: usize,
+    lower: f64,
+    upper: f64,
+    limit: f64,
+    negative: bool,
     state: &'static str,
 }
 
-impl From<&GrowthCheck> for GrowthRow {
-    fn from(check: &GrowthCheck) -> GrowthRow {
-        let rate = |runs: usize| percent(runs as f64 / check.runs as f64);
-        let promise = if check.is_negative() { "more than" } else { "at most" };
+/// The rows of the table of laws of growth.
+pub fn rows(checks: &[GrowthCheck]) -> Vec<GrowthRow> {
+    let row = |check: &GrowthCheck| {
+        let errors = check.errors();
         GrowthRow {
             law: check.truth.name(),
-            bends: rate(check.bends),
-            straight: rate(check.straight),
-            missed: rate(check.missed),
-            limits: confidence_limits(check.errors()),
-            promise: format!("{promise} {}", percent(MOST_WRONG)),
+            runs: check.runs,
+            found_to_bend: check.bends,
+            bend_excluded: check.straight,
+            missed: check.missed,
+            wrong: errors.wrong,
+            lower: errors.lower(),
+            upper: errors.upper(),
+            limit: MOST_WRONG,
+            negative: check.is_negative(),
             state: check.state().name(),
         }
-    }
+    };
+    checks.iter().map(row).collect()
 }
 
 impl Row for GrowthRow {
     const COLUMNS: &'static [&'static str] = &[
         "law: LAW OF THE COST",
-        "bends: FOUND TO BEND",
-        "straight: BEND EXCLUDED",
+        "found_to_bend",
+        "bend_excluded",
         "missed: INTERVAL MISSES",
         "limits: 95% LIMITS OF ERRORS",
-        "promise: PROMISED",
+        "limit: PROMISED",
         "state",
     ];
+
+    fn for_people(&self, field: &str) -> Option<String> {
+        let rate = |runs: usize| two_decimals(runs as f64 / self.runs as f64);
+        match field {
+            "found_to_bend" => Some(rate(self.found_to_bend)),
+            "bend_excluded" => Some(rate(self.bend_excluded)),
+            "missed" => Some(rate(self.missed)),
+            "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
+            "limit" => {
+                let promise = if self.negative { "more than" } else { "at most" };
+                Some(format!("{promise} {}", two_decimals(self.limit)))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Prints the table and what it shows.
 pub fn print(checks: &[GrowthCheck]) -> Outcome {
     output::text("\n")?;
-    output::rows(&checks.iter().map(GrowthRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
+    output::rows(&rows(checks), ListFormat::Term)?;
     let runs = checks.first().map_or(0, |check| check.runs);
     output::text(format!(
         "\nIn how many of {runs} runs of {ROUNDS} rounds of a grid 1e4..1e6 the cost of a unit was found to bend, or not to bend, and its \
          interval at ten times the largest amount missed the truth. No data show a bend beyond them: there the interval must \
          miss.\n"
     ))
-}
-
-/// The checks as JSON.
-pub fn as_json(checks: &[GrowthCheck]) -> Value {
-    let check = |check: &GrowthCheck| {
-        let errors = check.errors();
-        json!({
-            "law": check.truth.name(),
-            "runs": check.runs,
-            "found_to_bend": check.bends,
-            "bend_excluded": check.straight,
-            "missed": check.missed,
-            "wrong": errors.wrong,
-            "lower": errors.lower(),
-            "upper": errors.upper(),
-            "limit": MOST_WRONG,
-            "negative": check.is_negative(),
-            "state": check.state().name(),
-        })
-    };
-    checks.iter().map(check).collect()
 }

@@ -3,10 +3,10 @@
 //! that count instructions.
 
 use super::plans::{self, MORE, Size, WITHIN};
+use crate::commands::{handle_signals, run_unstored};
 use crate::failure::{Failure, Outcome};
 use crate::flags::{ListFormat, time};
 use crate::output;
-use crate::running::{handle_signals, run_unstored};
 use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};

@@ -40,8 +40,8 @@ impl Size {
 }
 
 /// Parses and resolves the text of a plan.
-fn resolve(text: &str, over: &Overrides) -> Result<Plan, Failure> {
-    Ok(registry::resolve(&PlanFile::parse("the self-test's plan", text.as_bytes())?, over)?)
+fn resolve(text: &str, overrides: &Overrides) -> Result<Plan, Failure> {
+    Ok(registry::resolve(&PlanFile::parse("the self-test's plan", text.as_bytes())?, overrides)?)
 }
 
 /// The plan with two identical variants and variants with more work; see [`MORE`].
@@ -66,14 +66,14 @@ pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<P
     let further = humantime::format_duration(further).to_string();
     let factors =
         vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further])];
-    let mut over = Overrides { factors, ..size.overrides() };
+    let mut overrides = Overrides { factors, ..size.overrides() };
     let text = include_str!("idle.toml");
     let same = |pair: &[Variant]| {
         let [first, last] = [&pair[0], &pair[pair.len() - 1]].map(|variant| variant.name.as_str());
         Claim::same(Quantity::of_all("elapsed"), first, last, Some(WITHIN)).text
     };
-    over.claims = matrix::expand(&resolve(text, &over)?).chunks(2).map(same).collect();
-    resolve(text, &over)
+    overrides.claims = matrix::expand(&resolve(text, &overrides)?).chunks(2).map(same).collect();
+    resolve(text, &overrides)
 }
 
 /// The plan of one round that runs every variant `repeats` times in guests that count instructions, and that begin with a saved
@@ -83,8 +83,9 @@ pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<P
 /// If the plan cannot be resolved on this machine.
 pub fn exact(seed: u64, repeats: usize, fresh: bool) -> Result<Plan, Failure> {
     let guest = GuestPlan { fresh, fixed_layout: true, ..GuestPlan::of(Emulator::Exact) };
-    let over = Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
-    let mut plan = resolve(include_str!("exact.toml"), &over)?;
+    let overrides =
+        Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
+    let mut plan = resolve(include_str!("exact.toml"), &overrides)?;
     let mut repeated = vec![];
     for variant in matrix::expand(&plan) {
         for number in 1..=repeats {

@@ -104,7 +104,7 @@ impl Bars {
         if !rows.is_empty() {
             rows.push(lines::VARIANT_LEGEND.into());
         }
-        let open = view.claims.iter().filter(|claim| claim.standing.open);
+        let open = view.claims.iter().filter(|claim| claim.status.open);
         let open: Vec<String> = open.take(MAX_CLAIMS).map(lines::claim_line).collect();
         if !open.is_empty() {
             rows.push(lines::CLAIM_LEGEND.into());
@@ -255,10 +255,12 @@ mod tests {
         state.round = Some(0);
         let intervals = Intervals::default();
         let mut view = RunView::new(&state, &intervals);
-        let row =
-            VariantRow {
-                variant: long.clone(), ratio: None, known: long.clone(), narrowing: "█".repeat(20)
-            };
+        let row = VariantRow {
+            variant: long.clone(),
+            ratio: None,
+            in_words: long.clone(),
+            narrowing: "█".repeat(20),
+        };
         let rows = [row.clone(), row];
         (view.variants, view.phase) = (&rows, &long);
         bars.draw(&view);

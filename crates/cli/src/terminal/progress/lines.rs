@@ -49,18 +49,18 @@ impl Lines {
     pub fn after_event(&mut self, event: &Event, view: &RunView) -> Vec<String> {
         match event {
             Event::Note(note) if note.kind == NoteKind::VariantFailed => {
-                self.new_notes(&view.words.failures, "")
+                self.new_notes(&view.notices.failures, "")
             }
             Event::RoundFinished { .. } => {
-                let mut lines = self.new_notes(&view.words.fairness, "note: ");
+                let mut lines = self.new_notes(&view.notices.fairness, "note: ");
                 lines.extend(self.round_line(view));
                 lines
             }
             Event::Claims { .. } => self.claim_lines(view),
             Event::Forecast { text } => vec![format!("  {text}")],
             Event::RunFinished { why, .. } => {
-                let mut lines = self.new_notes(&view.words.fairness, "note: ");
-                lines.extend(view.words.busy().map(|busy| format!("  {busy}; the report names them")));
+                let mut lines = self.new_notes(&view.notices.fairness, "note: ");
+                lines.extend(view.notices.busy().map(|busy| format!("  {busy}; the report names them")));
                 lines.push(format!("stopped after {}: {why}", elapsed(view)));
                 lines
             }
@@ -71,11 +71,11 @@ impl Lines {
     /// The line of a finished round in a log; None with bars, or if the last line is too recent.
     fn round_line(&mut self, view: &RunView) -> Option<String> {
         let last = self.round.map_or(f64::NEG_INFINITY, |(at, _)| at);
-        if self.bars || view.told_at_s - last < self.pause_s {
+        if self.bars || view.last_event_s - last < self.pause_s {
             self.round = Some((last, false));
             return None;
         }
-        self.round = Some((view.told_at_s, true));
+        self.round = Some((view.last_event_s, true));
         Some(format!("{} done after {}{}", round_number(view, view.done), elapsed(view), time_left(view)))
     }
 
@@ -85,8 +85,8 @@ impl Lines {
         let round_had_line = self.round.is_some_and(|(_, had_line)| had_line);
         let mut lines = vec![];
         for claim in &view.claims {
-            let open = claim.standing.open;
-            let changed = self.open.insert(claim.standing.claim.clone(), open) != Some(open);
+            let open = claim.status.open;
+            let changed = self.open.insert(claim.status.claim.clone(), open) != Some(open);
             let has_line = if open { round_had_line } else { changed };
             if has_line {
                 lines.push(claim_line(claim));
@@ -143,7 +143,7 @@ pub fn round_number(view: &RunView, number: u32) -> String {
 
 /// The time from the beginning of the run to the last event.
 fn elapsed(view: &RunView) -> String {
-    format_duration(view.told_at_s - view.begun_at_s.unwrap_or(view.told_at_s))
+    format_duration(view.last_event_s - view.begun_at_s.unwrap_or(view.last_event_s))
 }
 
 /// Formats seconds: `3 min 05 s`.
@@ -158,22 +158,22 @@ fn format_duration(seconds: f64) -> String {
 
 /// The row of a variant: `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
 pub fn variant_line(row: &VariantRow) -> String {
-    let line = format!("  {:NAME$} {:22} {}", shorten(&row.variant, NAME), row.known, row.narrowing);
+    let line = format!("  {:NAME$} {:22} {}", shorten(&row.variant, NAME), row.in_words, row.narrowing);
     line.trim_end().chars().take(WIDTH).collect()
 }
 
 /// The row of a claim: `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`. A long claim is shortened
 /// in its middle.
-pub fn claim_line(ClaimView { standing, known, narrowing }: &ClaimView) -> String {
-    let mark = match standing.outcome {
+pub fn claim_line(ClaimView { status, in_words, narrowing }: &ClaimView) -> String {
+    let mark = match status.outcome {
         ClaimOutcome::Inconclusive => "open",
         outcome => outcome.name(),
     };
-    let rounds = if standing.rounds == 1 { "1 round".into() } else { format!("{} rounds", standing.rounds) };
+    let rounds = if status.rounds == 1 { "1 round".into() } else { format!("{} rounds", status.rounds) };
     let gap = if narrowing.is_empty() { "" } else { " " };
-    let head = format!("  {mark} {known}  {rounds}{gap}{narrowing}  ");
+    let head = format!("  {mark} {in_words}  {rounds}{gap}{narrowing}  ");
     let room = WIDTH.saturating_sub(head.chars().count());
-    format!("{head}{}", shorten(&standing.claim, room.max(10)))
+    format!("{head}{}", shorten(&status.claim, room.max(10)))
 }
 
 /// Shortens a text to `room` characters: its beginning and its end around `…`. Replaces control characters.
@@ -221,7 +221,7 @@ mod tests {
         let mut view = RunView::new(&state, &intervals);
         let mut seconds_with_line = |lines: &mut Lines| {
             let seconds = (0..25).map(f64::from).filter(|second| {
-                view.told_at_s = *second;
+                view.last_event_s = *second;
                 lines.round_line(&view).is_some()
             });
             seconds.collect::<Vec<_>>()
@@ -252,7 +252,7 @@ mod tests {
         let row = |name: &str| VariantRow {
             variant: name.into(),
             ratio: None,
-            known: "1.50 [1.48–1.52]".into(),
+            in_words: "1.50 [1.48–1.52]".into(),
             narrowing: "█".repeat(20),
         };
         for name in ["x\u{1b}[2Jfs".to_string(), "ext4/".repeat(30)] {

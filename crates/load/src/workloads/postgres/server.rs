@@ -4,8 +4,8 @@ use crate::service::{Service, ServiceDef};
 use crate::task::{Result, TaskError, failed_to};
 use crate::workloads::postgres::settings::{self, PgbenchTask, PostgresSettings, database_name};
 use crate::{invocation::failure_hint, workload::Place};
-use fsarena_sys::argv::{self, Argv, Finished};
-use fsarena_sys::{program, user::User};
+use fsarena_sys::argv::{Argv, Finished};
+use fsarena_sys::{CommandError, program, user::User};
 use rustix::process::Signal;
 use std::{io::Write, os::unix::fs::PermissionsExt, path::PathBuf, time::Duration};
 
@@ -36,7 +36,7 @@ impl Cluster {
     /// # Errors
     /// If no directory has all the programs.
     pub fn new(place: &Place) -> Result<Cluster> {
-        let bin = program::dir_with_all(&PROGRAMS).ok_or_else(|| argv::Error::NotFound {
+        let bin = program::dir_with_all(&PROGRAMS).ok_or_else(|| CommandError::NotFound {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
         let user = place.server_user.clone();
@@ -154,10 +154,10 @@ impl Cluster {
 }
 
 /// Appends text to the output in the error of a failed command.
-fn append_to_output(error: argv::Error, more: impl FnOnce(&str) -> String) -> argv::Error {
+fn append_to_output(error: CommandError, more: impl FnOnce(&str) -> String) -> CommandError {
     match error {
-        argv::Error::Failed { command, ended, output } => {
-            argv::Error::Failed { command, ended, output: format!("{output}{}", more(&output)) }
+        CommandError::Failed { command, ended, output } => {
+            CommandError::Failed { command, ended, output: format!("{output}{}", more(&output)) }
         }
         other => other,
     }

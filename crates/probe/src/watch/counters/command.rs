@@ -1,7 +1,7 @@
 //! A counter that runs a command for each reading, and reads the number that it prints.
 
 use crate::watch::counter::{Counter, CounterError, WatchError};
-use fsarena_sys::{argv, limits, process, program, user::User};
+use fsarena_sys::{CommandError, limits, process, program, user::User};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use std::process::{Child, Stdio};
@@ -97,7 +97,7 @@ fn wait_readable(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Resu
 impl Counter for Command {
     fn check(&self) -> Result<(), WatchError> {
         program::check(&self.argv[0], &User::of_process()).map_err(|error| match error {
-            argv::Error::NotFound { .. } => WatchError::Unavailable(error.to_string()),
+            CommandError::NotFound { .. } => WatchError::Unavailable(error.to_string()),
             error => WatchError::Usage(error.to_string()),
         })
     }

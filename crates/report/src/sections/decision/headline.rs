@@ -6,11 +6,8 @@ use crate::sections::decision::{Decision, comparative, cost_ratio, gain, of_what
 use crate::words::{either, is_time, listed, listed_up_to, shorten_list_to};
 use fsarena_core::observations::{combine_tasks, references};
 use fsarena_core::{record::MetricSpec, sample::Direction};
-use fsarena_stats::decision::Answer;
-use fsarena_stats::mean_ratio::MeanRatio;
 use fsarena_stats::regret::{Cost, Regrets};
-use fsarena_stats::slow_rounds::slow_rounds;
-use fsarena_stats::table::FIRST_LOOK;
+use fsarena_stats::{decision::Answer, mean_ratio::MeanRatio, slow_rounds::slow_rounds, table::FIRST_LOOK};
 use serde_json::{Value, json};
 
 /// The largest number of variants that the headline describes.
