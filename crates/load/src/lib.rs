@@ -27,9 +27,10 @@ mod program;
 mod service;
 pub mod source;
 pub mod task;
-#[cfg(test)]
-mod testing;
 pub mod tree;
 pub mod web;
 pub mod workload;
 pub mod workloads;
+
+#[cfg(test)]
+use workload::testing;

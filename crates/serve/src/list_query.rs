@@ -79,7 +79,7 @@ fn compare_by(a: &Overview, b: &Overview, column: &str) -> Ordering {
     match column {
         "run" => a.summary.id.cmp(&b.summary.id),
         "study" => a.summary.study.cmp(&b.summary.study),
-        "state" => a.status_text().cmp(b.status_text()),
+        "state" => a.state().text().cmp(b.state().text()),
         "answer" => verdict(a).cmp(&verdict(b)),
         "rounds" => a.summary.rounds.cmp(&b.summary.rounds),
         "variants" => a.summary.variants.cmp(&b.summary.variants),

@@ -28,6 +28,36 @@ pub struct Overview {
     pub verdict: OnceLock<String>,
 }
 
+/// The state of a run in the list of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListedState {
+    /// The run finished everything that its plan requires.
+    Complete,
+    /// A process writes the run.
+    Running,
+    /// The run stopped before.
+    NotComplete,
+    /// The run or its plan cannot be read.
+    Unreadable,
+}
+
+impl ListedState {
+    /// The state in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            ListedState::Complete => "complete",
+            ListedState::Running => "running",
+            ListedState::NotComplete => "not complete",
+            ListedState::Unreadable => "cannot be read",
+        }
+    }
+
+    /// Whether a process writes the run.
+    pub fn is_running(self) -> bool {
+        self == ListedState::Running
+    }
+}
+
 /// What the list of runs shows about all runs.
 #[derive(Default)]
 pub struct Overviews {
@@ -132,16 +162,16 @@ fn read_overview(found: FoundRun) -> Overview {
 }
 
 impl Overview {
-    /// The status of the run as text: `running`, `complete`, `not complete` or `cannot be read`.
-    pub fn status_text(&self) -> &'static str {
+    /// The state of the run.
+    pub fn state(&self) -> ListedState {
         if self.problem.is_some() {
-            "cannot be read"
+            ListedState::Unreadable
         } else if self.summary.status.complete {
-            "complete"
+            ListedState::Complete
         } else if self.run_files.stamp.running {
-            "running"
+            ListedState::Running
         } else {
-            "not complete"
+            ListedState::NotComplete
         }
     }
 
@@ -149,7 +179,7 @@ impl Overview {
     pub fn is_pending(&self) -> bool {
         self.verdict.get().is_none()
             && self.problem.is_none()
-            && self.status_text() != "running"
+            && !self.state().is_running()
             && self.run_files.stamp.bytes() <= MAX_LISTED_DATABASE
             && self.summary.rounds > 0
     }
@@ -175,7 +205,7 @@ impl Overview {
             .map(|text| text.to_lowercase())
             .collect();
         words.iter().all(|word| {
-            self.status_text().contains(word.as_str()) || texts.iter().any(|text| text.contains(word))
+            self.state().text().contains(word.as_str()) || texts.iter().any(|text| text.contains(word))
         })
     }
 }

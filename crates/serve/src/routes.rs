@@ -109,7 +109,7 @@ async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> 
     let row = |run: &Arc<Overview>| {
         let summary = &run.summary;
         json!({
-            "run": summary.id, "study": summary.study, "started": summary.started, "state": run.status_text(),
+            "run": summary.id, "study": summary.study, "started": summary.started, "state": run.state().text(),
             "why": summary.status.why, "problem": run.problem, "rounds": summary.rounds, "variants": summary.variants,
             "machines": summary.machines, "answer": run.verdict.get(), "answer_pending": run.is_pending(),
         })

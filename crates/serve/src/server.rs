@@ -234,7 +234,7 @@ async fn answer_pending_runs(shared: Arc<Shared>) {
 /// Computes the missing answers, for the newest runs first. Stops as soon as a run is in progress.
 fn answer_all_pending(shared: &Shared) {
     while let Ok(runs) = shared.overviews.list(&shared.folder) {
-        if runs.iter().any(|run| run.status_text() == "running") {
+        if runs.iter().any(|run| run.state().is_running()) {
             return;
         }
         let Some(next) = runs.iter().find(|run| run.is_pending()) else { return };

@@ -315,7 +315,7 @@ fn range(loads: &[f64]) -> Option<(f64, f64)> {
 fn quotient((a, var_a): (f64, f64), (b, var_b): (f64, f64), t: f64) -> Option<Estimate> {
     let ratio = b / a;
     let g = t * t * var_a / (a * a);
-    if !ratio.is_finite() || g >= 1.0 {
+    if !a.is_finite() || !ratio.is_finite() || g >= 1.0 {
         return None;
     }
     let reach = t / a.abs() * (var_b * (1.0 - g) + ratio * ratio * var_a).sqrt();

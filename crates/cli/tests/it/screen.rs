@@ -114,7 +114,7 @@ fn confounding_of_compared_runs_is_in_the_first_lines() {
     let said = printed.find("! Different runs").expect(&printed);
     assert!(said < printed.find("B compared with A").expect(&printed), "{printed}");
     let words: Vec<&str> = printed[said..].split_whitespace().collect();
-    assert!(words.join(" ").contains("is the machine, not a filesystem"), "{printed}");
+    assert!(words.join(" ").contains("from the machine, not from a filesystem"), "{printed}");
 }
 
 #[test]

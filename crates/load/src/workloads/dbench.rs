@@ -32,7 +32,7 @@ pub const DBENCH: Dbench = Dbench {
 
 impl Dbench {
     fn loadfile(&self, job: &Job) -> Result<PathBuf> {
-        Ok(loadfile::find(job.settings.text("loadfile"))?)
+        loadfile::find(job.settings.text("loadfile"))
     }
 
     fn program(&self, job: &Job) -> Result<Program> {

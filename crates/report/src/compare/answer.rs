@@ -63,7 +63,7 @@ impl RatioClass {
     ];
 
     /// The class in words. `terms` are the words for better and worse.
-    pub fn words<'t>(self, terms: [&'t str; 2]) -> &'t str {
+    pub fn words(self, terms: [&str; 2]) -> &str {
         match self {
             RatioClass::Better => terms[0],
             RatioClass::Worse => terms[1],

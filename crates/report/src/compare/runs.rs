@@ -273,8 +273,11 @@ fn add_circumstances(document: &mut Document, sides: &[&ComparedRun], pairs: &[R
     }
 }
 
-/// The facts of a run in the table: the title of each, and its value.
-const FACTS: [(&str, fn(&ComparedRun) -> String); 9] = [
+/// A fact of a run in the table: its title and its value.
+type Fact = (&'static str, fn(&ComparedRun) -> String);
+
+/// The facts of a run in the table.
+const FACTS: [Fact; 9] = [
     ("study", |run| run.record.plan.name.clone()),
     ("begun", |run| format_start(&run.record.started)),
     ("machine", |run| hostnames(run.record)),

@@ -23,14 +23,18 @@ const OTHER_FILES: u64 = 100;
 /// Where images in memory lie.
 pub const RAM: &str = "/dev/shm";
 
-/// The size in bytes that every filesystem gets: enough for the workloads on the filesystem with the most overhead.
+/// The size in bytes that every filesystem gets: enough for the workloads on the variant with the most overhead. Without any
+/// variant that has one of these filesystems, such as in a run on bare devices, enough for the filesystem with the most overhead.
 pub fn needed_bytes(defs: &[&FsDef], variants: &[Variant], room: Room) -> u64 {
-    let size = |def: &&FsDef| {
-        let own = variants.iter().filter(|variant| variant.level(factor::FS) == def.id);
-        let bytes_per_inode = own.map(|variant| bytes_per_inode(def, variant, room.inodes)).max();
-        def.size_with_inodes(room.bytes, room.inodes, bytes_per_inode.unwrap_or(def.bytes_per_inode))
-    };
-    defs.iter().map(size).max().unwrap_or(0)
+    let mut most: Option<u64> = None;
+    for def in defs {
+        for variant in variants.iter().filter(|variant| variant.level(factor::FS) == def.id) {
+            let per_inode = bytes_per_inode(def, variant, room.inodes);
+            most = most.max(Some(def.size_with_inodes(room.bytes, room.inodes, per_inode)));
+        }
+    }
+    let of_all = || defs.iter().map(|def| def.size_for(room.bytes, room.inodes)).max();
+    most.or_else(of_all).unwrap_or(0)
 }
 
 /// Bytes of the device for each inode that the mkfs of a variant makes; 0 if its `-N` makes enough for the files.
@@ -266,6 +270,11 @@ mod tests {
             needed_bytes(&[ext4], &[Variant { name: "ext4".into(), levels }], room)
         };
         let least = ext4.size_with_inodes(room.bytes, room.inodes, 0);
+        // The filesystem of the source disk does not count.
+        let (xfs, levels) =
+            (filesystems::find("xfs").unwrap(), [(factor::FS.to_string(), "xfs".to_string())]);
+        let only_xfs = Variant { name: "xfs".into(), levels: levels.into() };
+        assert_eq!(needed_bytes(&[ext4, xfs], &[only_xfs], room), xfs.size_for(room.bytes, room.inodes));
         assert_eq!(size(""), ext4.size_for(room.bytes, room.inodes));
         assert_eq!((size("-N 1200000"), size("-N 900000")), (least, size("")));
         assert_eq!(size("-i8192"), 8_192_000_000u64.next_multiple_of(1 << 20));
