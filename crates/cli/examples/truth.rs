@@ -109,7 +109,7 @@ enum Order {
     /// A significant difference in the same direction.
     Kept,
     /// A significant difference in the other direction.
-    Turned,
+    Reversed,
     /// No significant difference.
     Open,
 }
@@ -121,14 +121,14 @@ impl Order {
         machine.separated().then_some(match (guest.separated(), same) {
             (false, _) => Order::Open,
             (true, true) => Order::Kept,
-            (true, false) => Order::Turned,
+            (true, false) => Order::Reversed,
         })
     }
 
     fn word(self) -> &'static str {
         match self {
             Order::Kept => "kept",
-            Order::Turned => "TURNED",
+            Order::Reversed => "REVERSED",
             Order::Open => "open",
         }
     }
@@ -173,8 +173,8 @@ fn summary(orders: &[Vec<(Order, bool)>]) -> Vec<String> {
         let of = |wanted: Order| {
             orders[at].iter().filter(|(order, large)| *order == wanted && (*large || !only_large)).count()
         };
-        let [kept, turned, open] = [Order::Kept, Order::Turned, Order::Open].map(of);
-        format!("{kept} of {} kept, {turned} turned, {open} open", kept + turned + open)
+        let [kept, reversed, open] = [Order::Kept, Order::Reversed, Order::Open].map(of);
+        format!("{kept} of {} kept, {reversed} reversed, {open} open", kept + reversed + open)
     };
     let line = |at: usize| {
         let name = PLACES[at].0;

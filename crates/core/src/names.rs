@@ -97,8 +97,14 @@ impl Unknown {
 
     /// Replaces the list of names with the command that lists them.
     #[must_use]
-    pub fn with_list_command(mut self, command: &'static str) -> Unknown {
-        self.0.names = format!("List them: {command}");
+    pub fn with_list_command(self, command: &'static str) -> Unknown {
+        self.with_hint(format!("List them: {command}"))
+    }
+
+    /// Replaces the list of names with this sentence.
+    #[must_use]
+    pub fn with_hint(mut self, hint: String) -> Unknown {
+        self.0.names = hint;
         self
     }
 }

@@ -50,6 +50,12 @@ pub fn percent(fraction: f64) -> String {
     percent_beside(fraction, &[])
 }
 
+/// Formats an interval of fractions in per cent: `8–15%`, or `−1% to 4%` if it has values below zero.
+pub fn percent_range(low: f64, high: f64) -> String {
+    let ends = [low, high].map(percent);
+    if low < 0.0 { ends.join(" to ") } else { format!("{}–{}", ends[0].trim_end_matches('%'), ends[1]) }
+}
+
 /// The same as [`percent`], but never rounds across 100% or across one of these edges, which are fractions.
 fn percent_beside(fraction: f64, edges: &[f64]) -> String {
     let value = 100.0 * fraction;
@@ -275,6 +281,7 @@ mod tests {
         assert_eq!([0.125, 0.1453, 0.9961, 14.7].map(percent), ["12.5%", "15%", "99.6%", "1470%"]);
         assert_eq!(percent_beside(0.010_004, &[0.01]), "1.0004%");
         assert_eq!([signed(0.0, &[]), signed(-0.2, &[0.0])], ["+0%", "−20%"]);
+        assert_eq!([percent_range(0.08, 0.15), percent_range(-0.01, 0.04)], ["8–15%", "−1% to 4%"]);
     }
 
     /// Parses a formatted number.

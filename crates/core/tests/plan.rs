@@ -246,7 +246,7 @@ fn the_workload_flag_replaces_the_only_workload() {
     // Settings that the other workload does not have are omitted and named. If the user sets one, it is an error.
     let lacks = format!("{GOOD}driver = \"native\"\n[scales.quick.set]\ndriver = \"native\"\n");
     let plan = read(&lacks, &over("native")).unwrap();
-    assert_eq!(plan.omitted, ["settings of the plan that native does not have, left out: driver"]);
+    assert_eq!(plan.omitted, ["ignored settings of the plan, which native lacks: driver"]);
     let set = Overrides { settings: vec![("driver".into(), "native".into())], ..over("native") };
     assert!(read(&lacks, &set).unwrap_err().starts_with("set: Unknown setting `driver`"));
     assert_eq!(

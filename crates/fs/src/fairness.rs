@@ -35,7 +35,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         does: |variant, _| variant.lazy_init(),
-        text: "leaves inode tables to be written after mount and others do not: its mkfs looks faster, and no task carries the rest of that work",
+        text: "writes its inode tables after mount, unlike others: its mkfs looks faster, and no task includes the rest of that work",
         fix: "use the option set `eager` for it",
     },
     Rule {

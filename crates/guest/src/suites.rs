@@ -3,7 +3,7 @@
 
 use crate::{Error, Result, cache::write_digest_list};
 use fsarena_core::event::CommandRecord;
-use fsarena_sys::{argv::Argv, program::FETCHED_DIR};
+use fsarena_sys::{CommandError, argv::Argv, program::FETCHED_DIR};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -229,7 +229,8 @@ impl Suites {
         // Not below `tools`, where fsarena would take a half unpacked package for a complete one.
         let room = tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
         let room = room.path();
-        self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(room).expect(log)?;
+        let download = self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(room);
+        download.env("LC_ALL", "C").expect(log).map_err(download_error)?;
         let unpacked = room.join("unpacked");
         for file in std::fs::read_dir(room).map_err(Error::io("reading", room))?.flatten() {
             if file.path().extension().is_some_and(|end| end == "deb") {
@@ -374,6 +375,27 @@ fn required_libraries(shown: &str) -> Vec<String> {
     libraries
 }
 
+/// The error of a download, with the reason that apt gives.
+fn download_error(error: CommandError) -> Error {
+    match &error {
+        CommandError::Failed { output, .. } if !error.is_crash() => Error::Missing(download_failure(output)),
+        _ => error.into(),
+    }
+}
+
+/// Why apt did not download packages, from its output in English: a version that the archive no longer has, else its last line.
+fn download_failure(output: &str) -> String {
+    for line in output.lines() {
+        // E: Version '6.10.3-1' for 'linux-image-6.10.3-amd64' was not found
+        let words = line.strip_suffix("' was not found").and_then(|line| line.strip_prefix("E: Version '"));
+        if let Some((version, package)) = words.and_then(|words| words.split_once("' for '")) {
+            return format!("{package} {version} is not in Debian's archive any more");
+        }
+    }
+    let last = output.trim().lines().next_back().unwrap_or_default();
+    format!("apt cannot download it: {}", last.trim_start_matches("E: "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,6 +457,17 @@ mod tests {
         let shown = "Package: a\nDepends: libc6 (>= 2.39), python3:any, libaio1t64:any | libaio1\n\nPackage: b\nPre-Depends: \
                      zlib1g (>= 1:1.1.4)\n";
         assert_eq!(required_libraries(shown), ["libc6", "libaio1t64", "zlib1g"]);
+    }
+
+    #[test]
+    fn a_failed_download_has_the_reason_of_apt() {
+        let gone = "Reading...\nE: Version '6.10.3-1' for 'linux-image-6.10.3-amd64' was not found\n";
+        assert_eq!(
+            download_failure(gone),
+            "linux-image-6.10.3-amd64 6.10.3-1 is not in Debian's archive any more"
+        );
+        let other = "W: a warning\nE: Unable to locate package nosuch\n";
+        assert_eq!(download_failure(other), "apt cannot download it: Unable to locate package nosuch");
     }
 
     #[test]

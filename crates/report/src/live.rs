@@ -287,7 +287,7 @@ fn variants_sentence(text: &str, mut variants: Vec<&str>) -> String {
     match variants.as_slice() {
         [] => text.into(),
         [variant] => format!("{variant}: {text}"),
-        [variant, others @ ..] => format!("{variant} and {} more: {text}", others.len()),
+        [variant, others @ ..] => format!("{variant} and {}: {text}", plural(others.len(), "more variant")),
     }
 }
 

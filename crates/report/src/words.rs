@@ -79,17 +79,17 @@ pub fn listed_up_to(what: &[String], most: usize) -> String {
     }
 }
 
-/// Shortens a list to six entries; the last of them is then `and 5 more`.
-pub fn shorten_list(all: Vec<String>) -> Vec<String> {
-    shorten_list_to(all, 6)
+/// Shortens a list of `what` to six entries; the last of them is then `and 5 more variants`.
+pub fn shorten_list(all: Vec<String>, what: &str) -> Vec<String> {
+    shorten_list_to(all, 6, what)
 }
 
-/// Shortens a list to `most` entries; the last of them is then `and 5 more`.
-pub fn shorten_list_to(mut all: Vec<String>, most: usize) -> Vec<String> {
+/// Shortens a list of `what` to `most` entries; the last of them is then `and 5 more variants`.
+pub fn shorten_list_to(mut all: Vec<String>, most: usize, what: &str) -> Vec<String> {
     if all.len() > most {
         let rest = all.len() - (most - 1);
         all.truncate(most - 1);
-        all.push(format!("and {rest} more"));
+        all.push(format!("and {rest} more {what}"));
     }
     all
 }

@@ -515,19 +515,19 @@ fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
     let kernels = kernel_names(kernels);
     let worth = match (guest.emulator, guest.accelerator) {
         (Emulator::Exact, _) => {
-            "the figures are instructions, not time: they know no caches, no memory, no device, no waiting and no \
-             parallelism; the disk is memory, and copying to it is counted with the kernel; compare them with no \
-             other run's than of such a guest (of 15 differences between filesystems on a machine they kept all, and with \
-             another kernel 16 of 18, and turned 2: docs/guide/guests.md)"
+            "the figures are instructions, not time: they ignore caches, memory, the device, waiting and parallelism; the \
+             disk is in memory, and copying to it counts as work of the kernel; compare them only with runs in such a guest \
+             (such counts kept all 15 differences between filesystems on a machine; with another kernel they kept 16 of 18 \
+             and reversed 2: docs/guide/guests.md)"
         }
         (Emulator::Qemu, Some(Accelerator::Kvm)) => {
-            "its device and its exits cost what those of no machine cost: these times are not comparable with those of \
+            "its device and its exits have costs that no real machine has: these times are not comparable with those of \
              the machine itself"
         }
         (Emulator::Qemu, _) => {
-            "times are several times those of the machine itself and not comparable with them, and only differences \
-             above 1.5 times in the same table mean anything (of 15 differences between filesystems on a machine they \
-             showed 6 and turned none: docs/guide/guests.md)"
+            "times are several times longer than on the machine itself and not comparable with them; trust only \
+             differences above 1.5 times in the same table (such times showed 6 of 15 differences between filesystems on a \
+             machine, reversed none, and left 9 inconclusive: docs/guide/guests.md)"
         }
     };
     let text =

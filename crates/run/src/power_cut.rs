@@ -47,8 +47,8 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
     let qemu = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Qemu);
     require(qemu, || {
         RunError::Missing(format!(
-            "{name} cuts the power, for which each write to the disk is recorded. QEMU does that for a guest: {}. \
-             Without a guest, dm-log-writes would have to record them, which fsarena does not support yet",
+            "{name} requires {}: it cuts the power, and QEMU records each write to the disk. Without a guest \
+             dm-log-writes would record them, which fsarena does not support yet",
             setting("on", "qemu")
         ))
     })?;

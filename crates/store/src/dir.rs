@@ -251,9 +251,12 @@ fn sync_directory(dir: &Path) {
 }
 
 fn no_such_run(root: &Path, name: &str, all: &[RunDir]) -> Error {
+    if all.is_empty() {
+        let hint = format!("The directory {} has no runs.", root.display());
+        return unknown("run", name, []).with_hint(hint).into();
+    }
     let ids: Vec<String> = all.iter().take(SHOWN).map(RunDir::id).collect();
-    let latest = (!ids.is_empty()).then_some("latest");
-    let known = ids.iter().map(String::as_str).chain(latest);
+    let known = ids.iter().map(String::as_str).chain(["latest"]);
     unknown("run", name, known).at(format!("in {}", root.display())).into()
 }
 
@@ -350,7 +353,7 @@ mod tests {
     fn the_error_for_an_unknown_run_names_other_runs() {
         let root = tempfile::tempdir().unwrap();
         let error = RunDir::find(root.path(), "latest").unwrap_err();
-        assert!(error.to_string().contains("There are none"), "{error}");
+        assert!(error.to_string().contains("has no runs."), "{error}");
         let ids = [0, 1].map(|_| RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap().id());
         for (name, words) in
             [("nothing", "Unknown run `nothing`"), ("20", "fits several runs"), ("", "Unknown run ``")]

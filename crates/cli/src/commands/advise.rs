@@ -209,7 +209,7 @@ fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     let _ = writeln!(text, "{}", decision.headline());
     if let Some(passed) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
         let _ =
-            writeln!(text, "Filesystems that left run {passed} were tried as their mkfs makes them only.");
+            writeln!(text, "fsarena tried the filesystems that left run {passed} only with default options.");
     }
     if !not_compared.is_empty() {
         let _ = writeln!(

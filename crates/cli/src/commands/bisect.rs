@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 // A group has the name of its structure, and several structures are called `Args`.
 #[derive(Debug, clap::Args)]
 #[group(id = "bisection")]
-#[command(mut_args(hide_refused))]
+#[command(mut_args(adapt_help))]
 pub struct Args {
     /// Candidate that meets the claim: a commit, a level of --levels, or a kernel of Debian
     #[arg(value_name = "GOOD", required_unless_present = "resume")]
@@ -77,8 +77,14 @@ pub struct Args {
 /// The flags of `run` that this command sets itself, or that make no sense for it.
 pub const REFUSED: &str = "vary after stage shard rounds find within by save_baseline exit_style export weight current full dry_run";
 
-/// Hides the flags that this command refuses from its help.
-fn hide_refused(arg: clap::Arg) -> clap::Arg {
+/// Hides the flags that this command refuses from its help, and describes the claim of a bisection.
+fn adapt_help(arg: clap::Arg) -> clap::Arg {
+    if arg.get_id() == "claim" {
+        let example = "`total.elapsed: candidate <= baseline within 1%`";
+        return arg.help(format!(
+            "Claim that GOOD meets and BAD does not, with `candidate` and `baseline`: {example}"
+        ));
+    }
     let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);
     if refused { arg.hide(true) } else { arg }
 }

@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 
 /// Pack runs with all their data, reports, plans and checksums into one file to publish
 ///
-/// The file is a .tar.zst archive with a README that has the command to repeat the runs. Equal runs give equal bytes. It
-/// contains the names, kernels and hardware of the machines, paths, and what commands printed: look through it before you
-/// publish it. Others check it with `fsarena verify`.
+/// The bundle is a .tar.zst archive with a README that has the command to repeat the runs. The same runs give a bundle with
+/// the same bytes. The bundle contains the names, kernels and hardware of the machines, paths, and what commands printed:
+/// look through it before you publish it. Others check it with `fsarena verify`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Runs to pack: ids, beginnings of ids, directories, or `latest`

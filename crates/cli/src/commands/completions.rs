@@ -13,15 +13,16 @@ use std::path::{Path, PathBuf};
 
 /// Print a script that completes commands, flags and names in a shell
 ///
-/// Packages install it. Without one, in the start-up file of the shell:
+/// Packages install it. Without a package, add to the start-up file of the shell:
 ///
 ///   bash     source <(fsarena completions bash)
 ///   zsh      source <(fsarena completions zsh)     after compinit
 ///   fish     fsarena completions fish | source
 ///   nushell  fsarena completions nushell | save -f ~/.config/nushell/autoload/fsarena.nu
 ///
-/// bash, zsh and fish ask fsarena for studies, runs, filesystems, factors, tasks and metrics each time; nushell gets those
-/// of this version, without runs.
+/// bash, zsh and fish call fsarena for the studies, runs, filesystems, factors,
+/// tasks and metrics at each completion. The script for nushell has the names of
+/// this version of fsarena, without runs.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

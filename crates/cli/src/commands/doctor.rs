@@ -24,11 +24,12 @@ use std::path::Path;
 /// Check what this machine supports and how to enable the rest
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Install missing mkfs programs, squid and PostgreSQL with apt-get, as root; services are not started
+    /// Install missing mkfs programs, squid, PostgreSQL and the packages of applications (`fsarena list apps`) with apt-get, as
+    /// root; services are not started
     #[arg(long, conflicts_with = "format")]
     install: bool,
-    /// Fetch what guests need for these filesystems instead, without root and without installing anything: a kernel that
-    /// has them, and mkfs; for zfs compile its modules, which takes some 8 minutes once
+    /// With --install: fetch a kernel and mkfs for guests with these filesystems into the cache, without root and without
+    /// installing anything; for zfs also compile its modules, which takes about 8 minutes once
     #[arg(value_name = "FILESYSTEM", requires = "install")]
     filesystems: Vec<String>,
     /// Guest kernel to fetch or compile for: `debian:6.12`; default: the newest at hand that has the filesystems

@@ -18,9 +18,9 @@ use std::{fmt::Display, time::Duration};
 /// run does not look like a change. E-divisive finds the changes; the next runs confirm one if they stay on the new
 /// level.
 ///
-/// With --fail-on-change, fsarena alarms each change once. It makes both sides again, the variant before and after the change,
-/// and compares them in fresh rounds. The exit code is 3 if they confirm a change, 4 if they cannot tell or a side cannot be
-/// made again, else 0.
+/// With --fail-on-change, fsarena checks each new change once: it makes both sides again, the variant before and after the
+/// change, and compares them in fresh rounds. The exit code is 3 if they confirm a change, 4 if they are inconclusive or a side
+/// cannot be made again, else 0.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Study or plan to follow [default: that of the newest run]
@@ -34,7 +34,7 @@ pub struct Args {
     /// Variant to compare with, or `none` to follow plain values [default: the most frequent other variant]
     #[arg(long, value_name = "VARIANT")]
     reference: Option<String>,
-    /// Alarm each new change, and confirm it in fresh rounds of both sides
+    /// Check each new change once, in fresh rounds of both sides, and exit with 3 if they confirm it
     #[arg(long)]
     fail_on_change: bool,
     /// Time for the fresh rounds of a change [default: that of the newest run, or 10m]

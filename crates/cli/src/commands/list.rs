@@ -338,7 +338,7 @@ pub fn workloads() -> Vec<SettingRow> {
             default,
             help,
         };
-        let help = format!("{}; compared by {}", def.help, def.metrics.join(", "));
+        let help = format!("{}; main metrics: {}", def.help, def.metrics.join(", "));
         rows.push(row("", String::new(), String::new(), help));
         rows.extend(def.settings.iter().map(|setting| {
             let default = Value::from(setting.default).to_string();

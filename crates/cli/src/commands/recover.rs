@@ -7,13 +7,12 @@ use std::io::Write;
 
 /// Clean up after a killed fsarena: mounts, loop devices, images
 ///
-/// Every run records what it sets up before it does so. fsarena undoes what runs that no longer live have left: it ends
-/// their processes, unmounts, detaches loop devices, and removes images. It touches nothing else, and it is safe to run
-/// it twice. A run that lives is left alone, also one in another container; so is one of another host that shares the state
-/// directory.
+/// Every run records what it sets up before it does so. fsarena undoes what ended runs left: it ends their processes,
+/// unmounts, detaches loop devices, and removes images. It leaves runs in progress alone, also in other containers, and runs
+/// of other hosts that share the state directory. It touches nothing else, and it is safe to run it twice.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Also undo what this host left: it is gone for good, or this machine had that name
+    /// Also undo what runs of this host left; only if that host no longer exists, or this machine had its name
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 }

@@ -22,10 +22,11 @@ use serde_json::{Value, json};
 
 /// Prove fsarena's own error rates: by simulation, or on this machine
 ///
-/// Without `--here`, fsarena simulates runs of identical variants under six kinds of noise: how often do the rules find
-/// a false difference, miss a true one, lose the best variant, call different variants equivalent, bound a regret too low, or
-/// recommend a variant that is more than 5% worse than the best? How soon do they recommend the best? With a fixed order
-/// instead of a random one, drift must break the first rule: a test that cannot fail proves nothing.
+/// Without `--here`, fsarena simulates runs of identical and of different variants under six kinds of noise. It reports how
+/// often its rules find a false difference, miss a true one, lose the best variant, call different variants equivalent, bound
+/// a regret too low, or recommend a variant that is more than 5% worse than the best, and how soon they recommend the best.
+/// It also simulates drift with a fixed order of the variants instead of a random one. The rule for differences must fail
+/// there, because a self-test that cannot fail proves nothing.
 ///
 /// With `--here`, fsarena measures this machine: two identical ext4 variants on images in memory, and variants with 1, 2
 /// and 5% more files. It needs root, and reports the smallest detectable difference. With `--idle` it checks the idle

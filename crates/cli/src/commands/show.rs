@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 /// Show a run, a study, an application, a filesystem or published figures
 ///
-/// Of a run, fsarena prints the resolved plan and every command that it executed. Of a study or application, the plan:
-/// copy it and change it. Of a filesystem, its option sets and what each gives to mkfs and mount. Of published figures, the
+/// For a run, fsarena prints the resolved plan and every command that it executed. For a study or application, the plan, to
+/// copy and change. For a filesystem, its option sets and what each gives to mkfs and mount. For published figures, the
 /// tables as their author printed them, with computed totals. `--format sql` prints the statements that add the views
 /// `samples_tidy` and `comparisons` to the `run.db` of a run that an earlier version made.
 #[derive(Debug, clap::Args)]

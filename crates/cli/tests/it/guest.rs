@@ -194,7 +194,7 @@ fn guests_begin_with_a_machine_that_has_booted() {
     assert!(!read(&guests[0], "command.json").contains("-incoming"));
 
     let (answer, guests) = run("again", "1", &[]);
-    assert!(answer.contains("an earlier run has booted and kept"), "{answer}");
+    assert!(answer.contains("start from a snapshot of an earlier run"), "{answer}");
     assert!(!guests[0].join("boot.json").exists());
 
     let file = std::fs::File::options().write(true).open(state).unwrap();

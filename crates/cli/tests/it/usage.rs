@@ -323,7 +323,7 @@ fn a_workload_in_place_of_a_studys_takes_what_it_has() {
     let place = Place::new();
     let squid = ["run", "wilton", "--workload", "squid", "--on", "dir:.", "--dry-run"];
     let (plan, _) = place.expect(0, &squid);
-    assert!(plan.contains("# settings of the plan that squid does not have, left out: threads"), "{plan}");
+    assert!(plan.contains("# ignored settings of the plan, which squid lacks: threads"), "{plan}");
     assert!(plan.contains("use = \"squid\"") && plan.contains("seconds = 1.0"), "{plan}");
     let (_, said) = place.expect(2, &[&squid[..], &["--set", "threads=3"]].concat());
     assert!(said.contains("Unknown setting `threads` of workload squid"), "{said}");

@@ -142,7 +142,7 @@ fn overall_sentences(
     };
     let ratios = |variants: Vec<usize>| {
         let ratio = |variant: usize| format!("{} {}", names[variant], ratio_to_best(main, variant));
-        shorten_list(variants.into_iter().map(ratio).collect())
+        shorten_list(variants.into_iter().map(ratio).collect(), "variants")
     };
     let mut others: Vec<usize> = main.order.iter().skip(1).copied().collect();
     if provisional {
@@ -352,10 +352,10 @@ fn unranked_values(report: &Report) -> Vec<String> {
                 values.push(format!("{name} {}", value_or_dash(variant.median, first.metric.unit)));
             }
         }
-        let (id, values) = (&task.task.id, shorten_list(values).join(", "));
+        let (id, values) = (&task.task.id, shorten_list(values, "variants").join(", "));
         sentences.push(format!("{id}, not ranked: {values} (medians of {}).", first.metric.id));
     }
-    shorten_list_to(sentences, MAX_VALUES)
+    shorten_list_to(sentences, MAX_VALUES, "tasks that are not ranked")
 }
 
 /// For each reason a sentence with the figures that are left out of the ranking.
@@ -370,7 +370,7 @@ fn left_out_sentences(report: &Report) -> Vec<String> {
         let figures = figures.iter().filter(|(_, why)| **why == reason);
         let names = figures
             .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
-        let subject = shorten_list(names.collect()).join(", ");
+        let subject = shorten_list(names.collect(), "figures").join(", ");
         if !subject.is_empty() {
             let why = reason.words();
             sentences.push(format!("{subject} {why}: left out of the ranking, for all variants."));

@@ -37,8 +37,8 @@ pub fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
     references.sort_unstable();
     references.dedup();
     let are = if references.len() == 1 { "is the reference" } else { "are the references" };
-    let names = shorten_list(references.into_iter().map(|plain| report.record.name(plain).into()).collect())
-        .join(", ");
+    let names = references.into_iter().map(|plain| report.record.name(plain).into()).collect();
+    let names = shorten_list(names, "variants").join(", ");
     document.heading(3, format!("Compared with the plain variant, one level at a time ({names} {are})"));
     if detail < Detail::Full {
         let by_first = costs.iter().filter(|cost| cost.row.metric.id == first);

@@ -4,7 +4,7 @@
 mod headline;
 
 use crate::document::{Detail, Document};
-use crate::number::{beside, percent, plural};
+use crate::number::{percent, percent_range, plural};
 use crate::report::{Current, Report};
 use crate::words::{either, is_synced_time, is_time, rounds_needed, sentence, shorten_list};
 use fsarena_core::plan::{Backing, Emulator};
@@ -146,7 +146,7 @@ impl Decision<'_> {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// The cost of keeping the current variant: `Staying on ext4 costs 3% [−0.4, 7].` `None` without a current variant or a
+    /// The cost of keeping the current variant: `Staying on ext4 costs 3% [−0.4% to 7%].` `None` without a current variant or a
     /// recommendation.
     fn cost_of_staying(&self) -> Option<String> {
         let Current { variant: current, .. } = self.report.current?;
@@ -159,9 +159,8 @@ impl Decision<'_> {
         }
         let values = &self.overall.main().values;
         let cost = cost_ratio(&self.analysis.metric, &values[self.lead], &values[current])?;
-        let [value, low, high] =
-            [cost.value, cost.low, cost.high].map(|ratio| beside(100.0 * (ratio - 1.0), &[0.0]));
-        Some(format!("Staying on {name} costs {value}% [{low}, {high}]."))
+        let [value, low, high] = [cost.value, cost.low, cost.high].map(|ratio| ratio - 1.0);
+        Some(format!("Staying on {name} costs {} [{}].", percent(value), percent_range(low, high)))
     }
 
     /// The variants that fsarena stopped measuring because they are not the best, each with its last round.
@@ -236,7 +235,7 @@ impl Decision<'_> {
         }
         let (name, count) = (self.name(choice), lost.len());
         let tasks = plural(self.analysis.tasks().count(), "task");
-        Some(format!("{name} loses {count} of {tasks}: {}.", shorten_list(lost).join(", ")))
+        Some(format!("{name} loses {count} of {tasks}: {}.", shorten_list(lost, "tasks").join(", ")))
     }
 
     /// How to settle an open question: the number of further rounds and their time, and on a noisy machine other remedies.
@@ -289,7 +288,8 @@ impl Decision<'_> {
         open.retain(|variant| !choices.contains(variant) && !separated[self.lead][*variant]);
         let needed = self.rounds_to_find(self.report.margin, self.spread(self.lead, &open)?)?;
         let names = self.names(&open);
-        let others = if names.len() > 6 { shorten_list(names).join(", ") } else { either(&names) };
+        let others =
+            if names.len() > 6 { shorten_list(names, "variants").join(", ") } else { either(&names) };
         let (name, margin) = (self.name(self.lead), percent(self.report.margin));
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }

@@ -314,7 +314,10 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let mut untested = vec![];
     let not_compared: Vec<String> = record.not_compared().iter().map(ToString::to_string).collect();
     if !not_compared.is_empty() {
-        untested.push(format!("{}, which the budget did not hold", shorten_list(not_compared).join(", ")));
+        untested.push(format!(
+            "{}, which the budget did not hold",
+            shorten_list(not_compared, "variants").join(", ")
+        ));
     }
     if ![OPTIONS, MKFS, MOUNT].into_iter().any(|factor| record.varies(factor)) {
         untested.push("other mkfs and mount options".to_string());

@@ -21,7 +21,7 @@ const CPU_BOUND: f64 = 0.9;
 pub fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
     if report.record.plan.prints() {
         let lints = lints(&report.record);
-        document.list(if detail < Detail::Full { shorten_list_to(lints, 4) } else { lints });
+        document.list(if detail < Detail::Full { shorten_list_to(lints, 4, "warnings") } else { lints });
     }
 }
 

@@ -115,7 +115,7 @@ pub fn add_rounds_needed(document: &mut Document, report: &Report, _: Detail) {
         let cells = row![series.label, ratio_with_interval(ratio), sigma.map_or("–".into(), percent), rounds];
         row_with_source(series.source, cells)
     });
-    document.heading(3, "Rounds needed for the rest");
+    document.heading(3, "Rounds that inconclusive comparisons need");
     let header = ["inconclusive", so_far, "spread of a round", &format!("rounds that find {margin}")];
     document.table(Table::figures(header).with(rows));
     document.text(format!(

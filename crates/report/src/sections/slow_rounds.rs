@@ -32,13 +32,13 @@ pub fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail)
     let sentences: Vec<String> =
         found.iter().filter_map(|place| slow_sentence(report, analysis, place)).collect();
     if detail < Detail::Full {
-        return document.list(shorten_list_to(sentences, MAX_BRIEF_SENTENCES));
+        return document.list(shorten_list_to(sentences, MAX_BRIEF_SENTENCES, "cases of slow rounds"));
     }
     if sentences.is_empty() {
         return;
     }
     document.heading(3, "Slow rounds");
-    document.list(shorten_list_to(sentences, MAX_SENTENCES));
+    document.list(shorten_list_to(sentences, MAX_SENTENCES, "cases of slow rounds"));
     document.text(format!(
         "A round counts as slow where a variant needs more than {SLOW} times its own median. Typical ratios hardly change with \
          slow rounds; the ratio of mean cost counts them. Which variant stalls significantly more often is tested once, over \
@@ -120,7 +120,7 @@ fn slow_sentence(report: &Report, analysis: &Analysis, place: &SlowPlace) -> Opt
         parts.push(format!("{} in {}", name(*variant), slow_count(found, metric.unit)));
     }
     if slow.len() > MAX_VARIANTS {
-        parts.push(plural(slow.len() - MAX_VARIANTS, "more variant"));
+        parts.push(format!("{} in some", plural(slow.len() - MAX_VARIANTS, "more variant")));
     }
     if !none.is_empty() {
         parts.push(format!("{} in none", listed(&none)));
@@ -215,10 +215,10 @@ const MAX_MODES: usize = 12;
 pub fn add_modes(document: &mut Document, report: &Report, detail: Detail) {
     let sentences: Vec<String> = report.modes().iter().map(|modes| mode_sentence(report, modes)).collect();
     if detail < Detail::Full {
-        document.list(shorten_list_to(sentences, 2));
+        document.list(shorten_list_to(sentences, 2, "cases of two speeds"));
     } else if !sentences.is_empty() {
         document.heading(3, "Two speeds");
-        document.list(shorten_list_to(sentences, MAX_MODES));
+        document.list(shorten_list_to(sentences, MAX_MODES, "cases of two speeds"));
         document.text(
             "Here the values of a variant fall into two clusters, more clearly than those of 95% of runs under any of six \
              simulated noises. What is called associated may be cause or effect.",
@@ -254,7 +254,7 @@ fn mode_sentence(report: &Report, modes: &Modes) -> String {
             text.push_str(&words);
         }
         None if modes.why.later_is_higher.is_none() && modes.why.after.is_none() => {
-            text.push_str(" No reading and no order goes with it.");
+            text.push_str(" It correlates with no reading and with no order of the variants.");
         }
         None => {}
     }

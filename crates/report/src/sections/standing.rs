@@ -74,7 +74,7 @@ fn add_only_variant(document: &mut Document, report: &Report) {
 /// Adds a line with the number of rows that the table leaves out; nothing for 0.
 fn add_hidden_count(document: &mut Document, rest: usize, what: &str) {
     if rest > 0 {
-        document.text(format!("{} not shown.", plural(rest, what)));
+        document.text(format!("{} not shown (--full).", plural(rest, what)));
     }
 }
 

@@ -88,7 +88,7 @@ fn unsteady_loads(record: &RunRecord) -> Option<String> {
     let names = cells
         .iter()
         .map(|(task, variant)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
-    let names = shorten_list_to(names.collect(), 3).join(", ");
+    let names = shorten_list_to(names.collect(), 3, "loads").join(", ");
     let longest =
         cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant)).reduce(f64::max);
     let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));

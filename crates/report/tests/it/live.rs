@@ -134,7 +134,7 @@ fn what_a_reader_should_know_is_told_once() {
     let view = run.view();
     let words = [
         "xfs failed in round 1",
-        "ext2 and 1 more: keeps no journal",
+        "ext2 and 1 more variant: keeps no journal",
         "5%",
         "1 task began while the machine was still busy",
     ];

@@ -101,7 +101,7 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
 pub const DEVICE: Axis = Axis::new(
     factor::DEVICE,
     "loop, ram, zram",
-    "what carries the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for the device of the plan",
+    "backing device of the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for the device of the plan",
     |level| device::parse_device(level).map(drop),
 )
 .checked(check_device);
@@ -137,7 +137,7 @@ fn check_faults(check: &LevelCheck) -> Result<()> {
 pub const LAYER: Axis = Axis::new(
     factor::LAYER,
     "overlay, overlay:3, overlay-upper, fuse, bindfs",
-    "what the load works through, over the mounted filesystem: `overlay` (overlayfs with the prepared files in one lower directory, `overlay:3` with two more), `overlay-upper` (with all files in the upper directory), `fuse` (fuse2fs, an ext4 image in user space), `bindfs` (a FUSE program that passes every request on); `none` or empty for nothing",
+    "second filesystem over the mounted one, which the load uses: `overlay` (overlayfs with the prepared files in one lower directory, `overlay:3` with two more), `overlay-upper` (with all files in the upper directory), `fuse` (fuse2fs, an ext4 image in user space), `bindfs` (a FUSE program that passes every request on); `none` or empty for nothing",
     layers::check_level,
 )
 .checked(check_layer);

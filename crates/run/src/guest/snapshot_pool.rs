@@ -73,7 +73,7 @@ impl SnapshotPool {
             return Ok(None);
         }
         if let Some(found) = self.find_intact(&place) {
-            let text = "guests with it begin with a machine that an earlier run has booted and kept";
+            let text = "guests with it start from a snapshot of an earlier run";
             self.note(&place, machine, text);
             return Ok(Some(found));
         }

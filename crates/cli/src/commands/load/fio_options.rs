@@ -15,7 +15,7 @@ pub trait Switch {
 impl Switch for Arg {
     fn switch(self) -> Arg {
         let switch = self.value_name("0|1").num_args(0..=1).require_equals(true).default_missing_value("1");
-        switch.value_parser(BoolishValueParser::new()).action(ArgAction::Set)
+        switch.value_parser(BoolishValueParser::new()).hide_possible_values(true).action(ArgAction::Set)
     }
 }
 

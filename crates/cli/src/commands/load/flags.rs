@@ -137,7 +137,7 @@ pub struct Args {
         help_heading = "Files"
     )]
     pub create_on_open: bool,
-    /// Kinds of extents to accept although reads of them measure something else
+    /// Kinds of extents to accept although reads and writes of them are not plain I/O to the device
     #[arg(long, value_delimiter = ',', value_name = "KIND,…", value_parser = words(EXTENTS), help_heading = "Files")]
     pub allow: Vec<fn(&mut Allow)>,
 
@@ -206,7 +206,7 @@ const ENGINES: Words<Engine> = &[
 
 /// fio's `sync`.
 const SYNCS: Words<Durability> = &[
-    ("none", "A write ends once the kernel has the data", &["0"], Durability::Plain),
+    ("none", "No flag: a write returns when the kernel has the data", &["0"], Durability::Plain),
     ("dsync", "`O_DSYNC`", &[], Durability::Dsync),
     ("sync", "`O_SYNC`", &["1"], Durability::Sync),
 ];

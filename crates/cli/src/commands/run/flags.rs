@@ -66,10 +66,10 @@ pub struct Args {
     /// Levels of a factor to compare, such as `scheduler=none,bfq` (list them: `fsarena list factors`); repeatable
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Variants")]
     pub factor: Vec<FactorLevels>,
-    /// Levels of a factor to compare one at a time, each added to the variant without it, such as `stack=crypt,thin`; repeatable
+    /// Levels of a factor to compare one at a time with the variant without them, such as `stack=crypt,thin`; repeatable
     ///
-    /// Without this flag every level is combined with every level of other factors. With it, each of these levels makes one
-    /// more variant, besides the one without it, and the report shows the cost of each. A level with a comma stands in quotes:
+    /// --factor combines every level with every level of the other factors. With --vary, each level adds one variant to the
+    /// variant without it, and the report shows the cost of each level. Quote a level that contains a comma:
     /// `mount="noatime,nodiratime",sync`.
     #[arg(long, value_name = "FACTOR=LEVEL,…", value_parser = parse_factor, help_heading = "Variants")]
     pub vary: Vec<FactorLevels>,
@@ -99,8 +99,8 @@ pub struct Args {
     pub fresh_guests: bool,
     /// Give all guests that count instructions the same memory layout
     ///
-    /// Without it, each cell of `--on exact` draws where its work lies in memory, so that no verdict hangs on one layout. With
-    /// it, the same work takes exactly as many instructions in each cell.
+    /// Without it, each round of `--on exact` gets another random layout of memory, so that no verdict depends on one. With it,
+    /// the same work takes exactly the same number of instructions in each cell.
     #[arg(long, help_heading = "Guests")]
     pub fixed_layout: bool,
 
@@ -122,7 +122,8 @@ pub struct Args {
     /// Values of a workload setting at which to measure, such as `tree_files=1e3..1e6`; repeatable
     ///
     /// The work runs at each value on a fresh filesystem, and the report has the cost per unit over the values: its law, where
-    /// it bends, and how it goes on. A range has two values per decade; `1e3..1e6/3` has three, and `1000,5000` is a list.
+    /// it bends, and a forecast for ten times the largest value. A range has two values per decade; `1e3..1e6/3` has three, and
+    /// `1000,5000` is a list.
     #[arg(long, value_name = "NAME=FROM..TO", value_parser = parse_grid, help_heading = "Work")]
     pub grid: Vec<(String, String)>,
     /// Program that does the I/O: native, sysbench or fio; for dbench workloads native or dbench
@@ -167,7 +168,7 @@ pub struct Args {
     /// The run ends when the best remaining variant costs at most --within more than the true best.
     #[arg(long, value_name = "WHAT", value_parser = ["best"], conflicts_with = "rounds", help_heading = "Work")]
     pub find: Option<String>,
-    /// Cost that the choice of --find may have over the best [default: 1%]
+    /// Largest extra cost over the best that --find accepts [default: 1%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Work")]
     pub within: Option<f64>,
     /// Average by which --find compares: that of a `typical` round, or the `mean` cost, which counts every stall [default:
@@ -210,7 +211,7 @@ pub struct Args {
     pub precondition: bool,
     /// Number of images of each variant with the factor `age`, each aged from another seed
     ///
-    /// Rounds take one image after the other; all variants of a round start with the same seed. With fewer than 8 images an
+    /// Rounds use the images in turn; in each round, the images of all variants have the same seed. With fewer than 8 images an
     /// answer holds for these images only. fsarena keeps the images in its cache. [default: 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Devices")]
     pub age_images: Option<u32>,

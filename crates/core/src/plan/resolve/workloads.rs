@@ -55,7 +55,7 @@ impl Resolver<'_> {
             return None;
         }
         let names = ids.into_iter().collect::<Vec<_>>().join(", ");
-        Some(format!("settings of the plan that {name} does not have, left out: {names}"))
+        Some(format!("ignored settings of the plan, which {name} lacks: {names}"))
     }
 
     /// Makes all workloads use fsarena's own system calls instead of programs in a guest, except by settings that the command

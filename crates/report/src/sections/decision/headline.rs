@@ -1,7 +1,7 @@
 //! The text of the headline with its clauses: whether the recommendation also holds by mean cost, and whether another metric
 //! favours another variant.
 
-use crate::number::{percent, plural};
+use crate::number::{percent, percent_range, plural};
 use crate::sections::decision::{Decision, comparative, cost_ratio, gain, of_what};
 use crate::words::{either, is_time, listed, listed_up_to, shorten_list_to};
 use fsarena_core::observations::{combine_tasks, references};
@@ -102,7 +102,7 @@ impl Decision<'_> {
             let span = span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
             spans.push(format!("{} {span}", self.name(rival.variant)));
         }
-        let spans = shorten_list_to(spans, MAX_VARIANTS).join(", ");
+        let spans = shorten_list_to(spans, MAX_VARIANTS, "variants").join(", ");
         let verdict = if rivals.iter().any(|rival| rival.high < 0.0) {
             format!("less than {}", percent(self.report.margin))
         } else {
@@ -180,13 +180,8 @@ impl Decision<'_> {
 /// How much better a variant is: `12% faster [8–15%]`. `typical` is the logarithm of the cost of the other variant relative to
 /// the better one, and `behind` its interval.
 pub(super) fn lead(metric: &MetricSpec, typical: f64, behind: &Cost) -> String {
-    let [by, low, high] = [typical, behind.low, behind.high].map(|log| percent(gain(metric, log)));
-    let ends = if behind.low < 0.0 {
-        format!("{low} to {high}")
-    } else {
-        format!("{}–{high}", low.trim_end_matches('%'))
-    };
-    format!("{by} {} [{ends}]{}", comparative(metric), of_what(metric))
+    let [by, low, high] = [typical, behind.low, behind.high].map(|log| gain(metric, log));
+    format!("{} {} [{}]{}", percent(by), comparative(metric), percent_range(low, high), of_what(metric))
 }
 
 /// The difference of a variant to another one in words: `takes 6% less to 9% more time`, `has 2% to 4% higher iops`. `None` if
