@@ -53,7 +53,7 @@ fn the_same_work_takes_the_same_number_of_instructions() {
     };
     let printed = expect(&TINY);
     let csv = expect(&["report", "--format", "csv"]);
-    assert!(printed.contains("kernel_instructions") && printed.contains("they know no caches"), "{printed}");
+    assert!(printed.contains("kernel_instructions") && printed.contains("they ignore caches"), "{printed}");
     // No time of an emulated clock passes for one.
     let heads: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
     let timed = |head: &&&str| head.ends_with("_ns") || head.ends_with("_s");
