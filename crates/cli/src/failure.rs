@@ -97,7 +97,7 @@ pub fn exit_code_of_panic(payload: &dyn Any) -> ExitCode {
 
 /// Whether the standard library panicked because the system refused a thread: that is a limit, not a bug.
 fn is_thread_limit(payload: &dyn Any) -> bool {
-    panic_message(payload).is_some_and(|text| text.contains(limits::NO_THREAD))
+    panic_message(payload).is_some_and(|text| text.contains(limits::THREAD_PANIC))
 }
 
 /// The message of a panic; None if its payload is not text.

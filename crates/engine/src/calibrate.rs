@@ -61,14 +61,14 @@ pub fn calibrate(job: &LoadJob, layout: Layout) -> Result<Calibration> {
 fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
-        check_signals()?;
+        check_cancelled()?;
         best = best.min(round_ns(job, layout, nop)?);
     }
     Ok(best)
 }
 
 /// Returns an error if a signal arrived: before its first operation, a load has no result yet.
-pub fn check_signals() -> Result {
+pub fn check_cancelled() -> Result {
     fsarena_sys::cancel::check().map_err(|_| EngineError::Resource {
         what: "the load was cancelled before its first operation".into(),
         source: std::io::ErrorKind::Interrupted.into(),

@@ -65,10 +65,11 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
     let layout = files.layout(job)?;
     check_block_count(job, files, layout)?;
     check_memory(job)?;
+    // Files that are made anew are empty, so they have no extents yet.
     let extent_check =
         if job.open.recreate { None } else { Some(extent_check::check_extents(files, job.allow)?) };
     let calibration = calibrate::calibrate(job, layout)?;
-    calibrate::check_signals()?;
+    calibrate::check_cancelled()?;
     let owned = files::open_all(job, files)?;
     let open: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
     let data_only = job.sync_call == SyncCall::Fdatasync;
@@ -89,8 +90,8 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
     Ok(outcome)
 }
 
-/// Checks that there are enough blocks for verified writes. Each block has one writer and at most one write in flight, so a
-/// thread draws blocks of its share until one is free. With two blocks for each operation in flight, at least half are free.
+/// Checks that there are enough blocks for verified writes. The blocks are divided among the
+/// threads, and a block has at most one write in flight: a thread draws blocks of its share until one is free. With two blocks for each operation in flight, at least half are free.
 fn check_block_count(job: &LoadJob, files: &Files, layout: Layout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 /// The prefix of the names of kernel packages.
 const PACKAGE: &str = "linux-image-";
-/// Suffixes of packages to skip: debug symbols, and unsigned copies of kernels.
-const SKIPPED_SUFFIXES: [&str; 2] = ["-dbg", "-unsigned"];
+/// The end of the names of kernels for x86-64, the only processor that guests have. Debug symbols (`-dbg`) and unsigned copies
+/// (`-unsigned`) have another end.
+const ARCHITECTURE: &str = "-amd64";
 /// Flavours that only an explicit version selects: `cloud` lacks many filesystems, `rt` is a real-time kernel.
 const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
@@ -26,7 +27,7 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log:
         let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
         let why = refreshed.err().map(|error| format!("\nIts package lists could not be fetched: {error}"));
         return Err(Error::Missing(format!(
-            "no kernel of version {version:?} is here or in a suite of Debian; {}{}or name a kernel: {} {}{}",
+            "no kernel of version {version:?} is here or in a suite of Debian; {}{}choose another version, or name a kernel: {} {}{}",
             list_of("here are", here),
             list_of("Debian has", &series(&releases)),
             setting("kernel", "PATH"),
@@ -51,7 +52,7 @@ pub struct DebianKernel {
     pub package: Package,
 }
 
-/// Returns the kernels for this machine in the cached lists of all suites; the oldest first.
+/// Returns the kernels for guests in the cached lists of all suites; the oldest first.
 ///
 /// # Errors
 /// apt is not installed, or its lists are damaged.
@@ -71,14 +72,13 @@ fn newest<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) 
     wanted.clone().rfind(is_default).or_else(|| wanted.next_back())
 }
 
-/// The release of a package; None if it is not a kernel for this machine. `6.12-amd64` has none, because it only depends
+/// The release of a package; None if it is not a kernel for guests. `6.12-amd64` has none, because it only depends
 /// on the newest package of its series.
 fn release(package: &str) -> Option<&str> {
     let release = package.strip_prefix(PACKAGE)?;
     let (number, _) = release.split_once(['-', '+'])?;
     let numbered = number.split('.').count() > 2 && number.starts_with(|first: char| first.is_ascii_digit());
-    let kernel = release.ends_with("-amd64") && !SKIPPED_SUFFIXES.iter().any(|not| release.contains(not));
-    Some(release).filter(|_| numbered && kernel)
+    Some(release).filter(|release| numbered && release.ends_with(ARCHITECTURE))
 }
 
 /// The versions by which a user can select these releases: `6.1`, `6.1-cloud`.
@@ -157,7 +157,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_packages_with_kernels_for_this_machine_have_releases() {
+    fn only_packages_with_kernels_for_guests_have_releases() {
         let releases: Vec<&str> = PACKAGES.into_iter().filter_map(release).collect();
         assert_eq!(series(&releases), ["6.1", "6.1-cloud", "6.1-rt", "6.12"]);
         assert_eq!(releases.len(), 6, "{releases:?}");

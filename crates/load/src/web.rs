@@ -24,7 +24,8 @@ const MAX_OBJECT_BYTES: u64 = 2 << 20;
 /// Mean size of an object in bytes, which follows from [`KINDS`]: 10.6 KB.
 const MEAN_BYTES: u64 = 10_575;
 
-/// Number of popular objects for a cache of `cache_bytes`. Twice this cache would hold them, so they compete for its room.
+/// Number of popular objects for a cache of `cache_bytes`. Together they take twice the room of the cache, so they
+/// compete for it.
 pub fn popular_objects(cache_bytes: u64) -> u64 {
     (2 * cache_bytes / MEAN_BYTES).max(16)
 }
@@ -127,6 +128,7 @@ impl Demand {
 
     /// Starts the draws of one client.
     pub fn draws(&self, seed: u64, client: u64) -> Draws {
+        // Only a sequence has a place to start at, and depends on the number of a request: both are 0 here and in `next`.
         let popular =
             Offsets::new(Pattern::Zipf { theta: self.theta }, 0..self.popular, 0, mix(seed, client));
         Draws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
@@ -160,7 +162,8 @@ pub const CLIENT_CPU: &str = "client_cpu_ns";
 /// Requests that failed.
 pub const FAILED: &str = "failed_count";
 
-/// The readings that only workloads with requests have. They also have those of the load engine and of all services.
+/// The readings that only workloads with requests have. Such workloads also have the readings of the load engine and
+/// of all services.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
     ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
@@ -168,7 +171,7 @@ pub const READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(MEAN_FILE, Unit::Bytes)
         .tasks(Fold::None)
         .clients(Fold::Mean)
-        .help("mean size of the files in the data set when the task ended: filebench's webproxy shrinks it while it measures"),
+        .help("mean size of the files in the data set when the task ended: it falls during a measurement of filebench's webproxy"),
     ReadingDef::higher(FLOWOPS, Unit::PerSecond)
         .help("operations a second as filebench counts them: 19 a turn of webproxy's loop"),
     reading::cpu_time(CLIENT_CPU).help("CPU time of clients and origin, user and system"),
@@ -287,8 +290,8 @@ impl CacheShape {
         count_to_fill(self.seed, popular_objects(self.bytes), self.bytes)
     }
 
-    /// The space that the cache requires if it holds up to `file_factor` times the files of a cache whose objects have the mean
-    /// size. It includes the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it
+    /// The space that the cache requires. It has up to `file_factor` times as many files as objects of the mean size would fill
+    /// it. The space includes the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it
     /// commits.
     pub fn room(&self, file_factor: u64, other_bytes: u64) -> Room {
         let inodes = file_factor * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));

@@ -22,6 +22,7 @@ fn main() {
         if value.is_empty() { flag } else { format!("{flag} {value}") }
     });
     fsarena_run::run_as_agent_if_requested();
+    // The process that cleans up after a kill is this program, too. It is no rank, so it must not join the job.
     guard::run_if_guard();
     let mpi = Rc::new(join_job().unwrap_or_else(|why| {
         // This rank is not part of the job yet, so it cannot inform others.
@@ -36,7 +37,7 @@ fn join_job() -> Result<Mpi, String> {
     Mpi::join().ok_or_else(|| "MPI was initialised before".into())
 }
 
-/// Runs rank 0: parses the arguments, coordinates the run and prints the answer. Exits the process.
+/// Runs rank 0: parses the arguments, coordinates the run and prints the report. Exits the process.
 fn run_coordinator(mpi: Rc<Mpi>) {
     let code = match parse_args() {
         Ok(Ok(args)) => exit_code_of(match args.command {
@@ -54,6 +55,8 @@ fn run_coordinator(mpi: Rc<Mpi>) {
         }
         Err(error) => exit_code_of(Err(Failure::from_error(error))),
     };
+    // If a rank does not leave in time, only an abort ends the job. After a signal this rank dies by it,
+    // and mpirun then ends the job.
     if !Ranks::leave(&*mpi, code != 0) && cancel::requested().is_none() {
         mpi.abort(code);
     }
@@ -80,7 +83,7 @@ fn exit_code_of(result: Result<ExitCode, Failure>) -> u8 {
     code.code()
 }
 
-/// Runs a plan on all ranks and prints the answer, also after an interruption or a failure.
+/// Runs a plan on all ranks and prints the report, also after an interruption or a failure.
 fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
     let wire: Rc<dyn Wire> = mpi;
     let ranks = Ranks::connect(wire, run.timeout)?;
@@ -91,16 +94,17 @@ fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
         Ok(outcome) => outcome.run.clone(),
         Err(_) => progress.run.clone(),
     };
-    let answer = stored_run.map(|run| print_answer(&run));
+    let reported = stored_run.map(|run| print_report(&run));
     if ended.as_ref().is_ok_and(|outcome| outcome.interrupted) {
         eprintln!("what was measured is kept; resume with: fsarena-mpi run --resume latest");
     }
     ended?;
-    answer.unwrap_or(Ok(ExitCode::Done))
+    reported.unwrap_or(Ok(ExitCode::Done))
 }
 
 /// Runs any other rank until the coordinator ends the job.
 fn run_worker(mpi: &Mpi) {
+    // A signal must not end this rank before it has cleaned up. On rank 0, the run itself defers signals.
     let _deferred = cancel::defer_signals();
     let ended = worker::run(mpi);
     if let Err(fatal) = &ended {
@@ -144,23 +148,29 @@ impl Consumer for Progress {
     }
 }
 
-/// Writes the reports into the directory of a run and prints the answer. Returns the exit code of the report.
-fn print_answer(run: &RunDir) -> Result<ExitCode, Failure> {
+/// Writes the reports into the directory of a run and prints the default one. Returns the exit code of the
+/// report, or that of an error if one of them cannot be written.
+fn print_report(run: &RunDir) -> Result<ExitCode, Failure> {
     let record = fsarena_store::read(run).map_err(RunError::from)?;
     if record.samples.is_empty() {
         return Ok(ExitCode::Done);
     }
-    let options = ReportOptions { metrics: work::answering(&record), ..ReportOptions::default() };
+    let options = ReportOptions { metrics: work::default_metrics(&record), ..ReportOptions::default() };
     let report = report::analyse_run(record, options).map_err(Failure::from_error)?;
-    let print_error = |error| eprintln!("fsarena-mpi: {error}");
+    let mut results = vec![];
     for exporter in exporters::EXPORTERS {
         if let Some(name) = (exporter.kept_as)(&report) {
-            exporter.write(&report, &run.path().join(name)).unwrap_or_else(print_error);
+            results.push(exporter.write(&report, &run.path().join(name)));
         }
     }
     let exporter = exporters::find(exporters::DEFAULT).map_err(Failure::from_error)?;
-    exporter.export(&report, &mut std::io::stdout().lock()).unwrap_or_else(print_error);
-    Ok(report.exit_code())
+    results.push(exporter.export(&report, &mut std::io::stdout().lock()));
+    let mut code = report.exit_code();
+    for error in results.into_iter().filter_map(Result::err) {
+        eprintln!("fsarena-mpi: {error}");
+        code = error.exit_code();
+    }
+    Ok(code)
 }
 
 /// An error that ends the program.

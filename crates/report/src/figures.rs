@@ -26,7 +26,7 @@ pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
     Cell::two_lines(value_or_dash(median(values), unit), interval)
 }
 
-/// A cell with the typical value of each variant, whose source is this task. `values` are by variant and round.
+/// For each variant a cell with its typical value, linked to this task. `values` are by variant and round.
 pub fn typical_cells(values: &[Vec<f64>], unit: Unit, task: Option<usize>) -> impl Iterator<Item = Cell> {
     let figures = values.iter().enumerate();
     figures.map(move |(variant, rounds)| typical_cell(rounds, unit).with_source(Source::new(task, [variant])))
@@ -41,7 +41,9 @@ pub fn value_or_dash(value: Option<f64>, unit: Unit) -> String {
 pub fn medians_legend(analyses: &[Analysis]) -> String {
     let most = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
     if most < FIRST_LOOK {
-        "Below each median is the range of the rounds: fewer than 8 rounds give no exact interval.".into()
+        format!(
+            "Below each median is the range of the rounds: fewer than {FIRST_LOOK} rounds give no exact interval."
+        )
     } else {
         "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \
                   within rounds do not."
@@ -49,7 +51,7 @@ pub fn medians_legend(analyses: &[Analysis]) -> String {
     }
 }
 
-/// The difference of B over A: `+7.5% [−1.8% to +22%]`, or why it has no interval.
+/// How much more B costs than A, in per cent: `+7.5% [−2% to +22%]`, or why it has no interval.
 pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
     let (value, interval) = mean_ratio_lines(ratio);
     match ratio.interval {
@@ -58,7 +60,7 @@ pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
     }
 }
 
-/// A cell with the difference of B over A, and its interval in the second line.
+/// A cell with how much more B costs than A, in per cent, and its interval in the second line.
 pub fn mean_ratio_cell(ratio: &MeanRatio) -> Cell {
     let (value, interval) = mean_ratio_lines(ratio);
     Cell::two_lines(value, interval)

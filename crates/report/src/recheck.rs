@@ -10,7 +10,7 @@ const TOLERANCE: f64 = 1e-9;
 pub struct Difference {
     /// The place in the report: `analyses[elapsed].tasks[untar].variants[xfs].ratio_to_best`.
     pub place: String,
-    /// The published value.
+    /// The published value; `missing` if the published list ends before this element.
     pub published: String,
     /// The value that this program computes; `missing` if it computes none.
     pub computed: String,
@@ -18,7 +18,9 @@ pub struct Difference {
 
 /// Returns every difference between a published report and the one that this program computes, both as `report.json`.
 ///
-/// Figures that the published report lacks are no differences, because a later program computes more. Sentences (texts with
+/// Figures that the published report lacks are no differences, because a later program computes more. Elements that the end of a
+/// published list lacks are differences, because a list without a variant or a task hides a result. Lists are compared in
+/// their order, which may be a ranking: after an element that only one list has, all others differ. Sentences (texts with
 /// blanks) are compared only with `sentences`, because a later program words them differently.
 pub fn differences(published: &Value, computed: &Value, sentences: bool) -> Vec<Difference> {
     let mut found = vec![];

@@ -408,8 +408,8 @@ impl Maker<'_> {
                 Ok(AgeWork::Git(GitPulls::new(seed, pulls, repository)?))
             }
             Some(Age::Command { runs, words }) => {
-                let program = digest_of_program(&words[0])?;
-                Ok(AgeWork::Command { seed, runs, words, program })
+                let program_digest = digest_of_program(&words[0])?;
+                Ok(AgeWork::Command { seed, runs, words, program_digest })
             }
             None => Err(CellError::internal("a variant that is not aged")),
         }

@@ -11,7 +11,7 @@ use std::{path::Path, time::Duration};
 
 /// The directory of the files of an aged filesystem, below its root.
 pub const AGED: &str = "aged";
-/// The directory of a copy of these files, in the directory that an agent gets for them.
+/// Where an agent keeps a copy of these files, below its own directory.
 const TREE: &str = "tree";
 
 /// The longest time that one run of an ageing command may take.
@@ -34,7 +34,8 @@ pub enum AgeWork {
         /// The program and its arguments.
         words: Vec<String>,
         /// The digest of the program.
-        program: String,
+        #[serde(rename = "program")]
+        program_digest: String,
     },
 }
 
@@ -53,7 +54,8 @@ pub enum AgeStep {
     CopyOut,
     /// Copy the files from the directory of the agent.
     CopyIn,
-    /// The setup of a workload that is kept, which has run already.
+    /// The files that the setup of a workload leaves are the aged files. The agent runs the setup before [`perform`], which only
+    /// describes them.
     Setup,
 }
 
@@ -72,11 +74,11 @@ impl AgeWork {
         !matches!(self, AgeWork::Command { .. })
     }
 
-    /// Performs a part in a directory. `other` keeps what later parts need.
-    fn perform_part(&self, part: u32, dir: &Path, other: &Path, log: Log) -> CellResult {
+    /// Performs a part in a directory. `agent_dir` keeps what later parts need.
+    fn perform_part(&self, part: u32, dir: &Path, agent_dir: &Path, log: Log) -> CellResult {
         match self {
             AgeWork::Churn(plan) => plan.perform_part(part, dir).map_err(Error::io("ageing", dir))?,
-            AgeWork::Git(pulls) => pulls.perform_part(part, dir, other, log)?,
+            AgeWork::Git(pulls) => pulls.perform_part(part, dir, agent_dir, log)?,
             AgeWork::Command { seed, words, .. } => {
                 let env =
                     [("FSARENA_DIR", dir.as_os_str().to_owned()), ("FSARENA_SEED", seed.to_string().into())];
@@ -91,16 +93,21 @@ impl AgeWork {
     }
 }
 
-/// Performs a step on the files in `root`; `other` is the directory of the agent. Returns what it left, unless a part of the
-/// history follows.
+/// Performs a step on the files in `root`: [`AGED`] of the filesystem, or the directory of its workload for a setup.
+/// `agent_dir` is the agent's own directory. Returns what the step left, unless a part of the history follows.
 ///
 /// # Errors
 /// If the filesystem refuses an operation, for example because it is full.
-pub fn perform(step: &AgeStep, root: &Path, other: &Path, log: Log) -> Result<Option<LeftTree>, CellError> {
-    let tree = other.join(TREE);
+pub fn perform(
+    step: &AgeStep,
+    root: &Path,
+    agent_dir: &Path,
+    log: Log,
+) -> Result<Option<LeftTree>, CellError> {
+    let tree = agent_dir.join(TREE);
     match step {
         AgeStep::Part { work, part } => {
-            work.perform_part(*part, root, other, log).map_err(|failed| failed.with_part("ageing"))?;
+            work.perform_part(*part, root, agent_dir, log).map_err(|failed| failed.with_part("ageing"))?;
             if *part + 1 < work.parts() {
                 return Ok(None);
             }

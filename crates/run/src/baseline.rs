@@ -320,7 +320,7 @@ pub(crate) fn keep_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
 fn figures(record: &RunRecord, variant: &Variant) -> Vec<StoredFigures> {
     let Some(at) = record.variant(&variant.name) else { return vec![] };
     let mut figures = vec![];
-    for metric in work::answering(record) {
+    for metric in work::default_metrics(record) {
         let Ok(MetricSeries { grid, .. }) = MetricSeries::of(record, &metric) else { continue };
         let grid = grid.by_round();
         for (task, info) in grid.tasks.iter().enumerate().filter(|(_, info)| info.in_totals) {

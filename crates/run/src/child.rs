@@ -184,7 +184,7 @@ pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) ->
         return Ok(CellError::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
     let text = tail(errors, LAST_BYTES)?;
-    if text.contains(limits::NO_THREAD) {
+    if text.contains(limits::THREAD_PANIC) {
         return Ok(CellError::missing(format!("{what} ended: {}", limits::NO_THREADS)));
     }
     Ok(CellError::internal(format!("{what} ended ({status}): {}", or_printed_nothing(&text))))

@@ -225,7 +225,7 @@ pub fn try_options(
 ///
 ///     let record = fsarena_store::read(&outcome.run.expect("it is stored"))?;
 ///     assert!(record.status.complete && record.samples.len() == samples);
-///     let metrics = work::answering(&record);
+///     let metrics = work::default_metrics(&record);
 ///     let report = report::analyse_run(record, ReportOptions { metrics, ..ReportOptions::default() })?;
 ///     assert_eq!(report.record.variants.len(), 2);
 ///     exporters::find("md")?.export(&report, &mut std::io::stdout())?;

@@ -243,7 +243,7 @@ pub fn metrics(plan: &Plan) -> Vec<&str> {
 ///
 /// A printed metric with a direction (lower or higher is better) comes first, because the author of the workload declared
 /// it. Only the metric that the user chose comes before it. In a guest that counts instructions, the counts come first.
-pub fn answering(record: &RunRecord) -> Vec<String> {
+pub fn default_metrics(record: &RunRecord) -> Vec<String> {
     let has = |id: &&str| record.metric(id).is_some_and(|(_, rows)| rows.iter().any(|value| !value.is_nan()));
     let own: Vec<&str> = readings().map(|reading| reading.id).collect();
     let of_plan = metrics(&record.plan);
@@ -258,9 +258,9 @@ pub fn answering(record: &RunRecord) -> Vec<String> {
     first.into_iter().chain(others).map(String::from).collect()
 }
 
-/// The main metric of a run so far: the first of [`answering`]; that of its plan before the run has values.
+/// The main metric of a run so far: the first of [`default_metrics`]; that of its plan before the run has values.
 pub fn main_of_run(record: &RunRecord) -> String {
-    answering(record).into_iter().next().unwrap_or_else(|| main_metric(&record.plan).into())
+    default_metrics(record).into_iter().next().unwrap_or_else(|| main_metric(&record.plan).into())
 }
 
 /// Whether a plan runs in a guest that counts instructions instead of time.
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_printed_metric_with_a_direction_comes_first_unless_the_user_chose_another() {
         let (mut run, _) = record(&[("ext4", 1.0), ("xfs", 1.0)], &[], 1);
-        assert_eq!(answering(&run), ["elapsed"]);
+        assert_eq!(default_metrics(&run), ["elapsed"]);
         let rules = Value::List(vec![]);
         run.plan.workloads[0].settings.0.insert("metric_regex".into(), rules);
         for (id, direction) in
@@ -346,10 +346,10 @@ mod tests {
             run.readings.push(MetricSpec::new(id.into(), Unit::Count, direction, String::new()));
             run.samples.values.push(vec![1.0; run.samples.len()]);
         }
-        assert_eq!(answering(&run), ["tps", "lat_ns", "elapsed", "size"]);
+        assert_eq!(default_metrics(&run), ["tps", "lat_ns", "elapsed", "size"]);
         assert_eq!(main_of_run(&run), "tps");
         // The metric that the user chose comes before all others.
         run.plan.stop.best_metric = Some("elapsed".into());
-        assert_eq!(answering(&run), ["elapsed", "tps", "lat_ns", "size"]);
+        assert_eq!(default_metrics(&run), ["elapsed", "tps", "lat_ns", "size"]);
     }
 }

@@ -69,7 +69,7 @@ pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<Judged> {
 
 /// Judges one claim.
 pub fn judge(series: ClaimSeries) -> Judged {
-    let ClaimSeries { claim, margin, gate, unit, variants, series, with_dropped } = series;
+    let ClaimSeries { claim, margin, claims_of_gate: gate, unit, variants, series, with_dropped } = series;
     let mut judged = judge_series(claim, series, variants.clone(), (margin, gate));
     judged.unit = unit;
     if let Some(series) = with_dropped {

@@ -51,7 +51,8 @@ impl Ratio {
         Walsh::new(d).map(|walsh| Ratio::of_averages(&walsh))
     }
 
-    /// The typical value of some rounds with its interval; None for a single round. Computed on logarithms, or on the values
+    /// The typical value of some rounds with its interval. They are in the unit of the values: here a [`Ratio`] is no ratio.
+    /// None for a single round. Computed on logarithms, or on the values
     /// themselves if one of them is zero.
     pub fn typical(values: &[f64]) -> Option<Ratio> {
         let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();

@@ -252,7 +252,7 @@ impl Exits for Error {
 }
 
 /// The beginning of the panic message with which the standard library reports that it cannot create a thread.
-pub const NO_THREAD: &str = "failed to spawn thread";
+pub const THREAD_PANIC: &str = "failed to spawn thread";
 /// fsarena's message if it cannot create a thread.
 pub const NO_THREADS: &str = "the system gives this process no more threads: raise the limit of processes (`ulimit -u`, \
                               pids.max of the control group), or take fewer threads";

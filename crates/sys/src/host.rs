@@ -38,7 +38,7 @@ pub fn collect(kernel: &SysRoot) -> Host {
     let huge_pages = kernel.fact("sys/kernel/mm/transparent_hugepage/enabled");
     let found = [
         ("transparent_hugepages", huge_pages.and_then(|text| bracketed(&text))),
-        ("governor", Some(governors(kernel))),
+        ("governor", Some(governors(kernel).unwrap_or("none offered".into()))),
         ("mitigations", mitigations(kernel)),
         ("architecture", Some(std::env::consts::ARCH.to_string())),
         ("cpu", field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor"))),
@@ -124,8 +124,9 @@ fn count_cores(cpuinfo: &str) -> Option<String> {
     (!cores.is_empty()).then(|| cores.len().to_string())
 }
 
-/// The frequency governor of the CPUs: `performance` if all have the same, else `cpu0 powersave, cpu1 performance`.
-fn governors(kernel: &SysRoot) -> String {
+/// The frequency governor of the CPUs: `performance` if all have the same, else `cpu0 powersave, cpu1 performance`; None if the
+/// kernel offers none, as in many virtual machines.
+pub fn governors(kernel: &SysRoot) -> Option<String> {
     let mut by_cpu: BTreeMap<usize, String> = BTreeMap::new();
     for name in names(&kernel.path("sys/devices/system/cpu")).unwrap_or_default() {
         let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
@@ -136,11 +137,11 @@ fn governors(kernel: &SysRoot) -> String {
     }
     let distinct: BTreeSet<_> = by_cpu.values().collect();
     match distinct.len() {
-        0 => "none offered".into(),
-        1 => distinct.into_iter().cloned().collect(),
+        0 => None,
+        1 => distinct.into_iter().next().cloned(),
         _ => {
             let each = by_cpu.iter().map(|(cpu, governor)| format!("cpu{cpu} {governor}"));
-            each.collect::<Vec<_>>().join(", ")
+            Some(each.collect::<Vec<_>>().join(", "))
         }
     }
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub use crate::error::{NO_THREAD, NO_THREADS, advice, remedy};
+pub use crate::error::{NO_THREADS, THREAD_PANIC, advice, remedy};
 
 /// The number of open files that fsarena requires in one process. In tests a run failed with a limit of 16 and succeeded with
 /// 24.
@@ -47,7 +47,8 @@ pub fn prepare() {
 /// Starts a program with the original soft limit of open files.
 ///
 /// This process lowers its own limit while it starts the program. To lower it only in the child would require fork(2), which
-/// takes longer than posix_spawn(3), and the start of a command is part of its measured time.
+/// takes longer than posix_spawn(3), and the start of a command is part of its measured time. Other threads of this process have
+/// the lower limit in the meantime: if more files are open than it allows, another one cannot be opened.
 ///
 /// # Errors
 /// The errors of [`Command::spawn`].

@@ -55,7 +55,7 @@ fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// When a process started, in clock ticks since boot; None if the process ended. The pid and the start time together
+/// When a process started, in clock ticks since boot; None if the process ended or its state cannot be read. The pid and the start time together
 /// identify a process within one boot.
 pub fn start_time(kernel: &SysRoot, pid: i32) -> Option<u64> {
     Some(stat(kernel, pid).ok()??.starttime)
@@ -293,16 +293,19 @@ impl FoundProcess {
     ///
     /// A pidfd always refers to the same process. If the start time matches after `pidfd_open`, the pidfd refers to this
     /// process.
+    ///
+    /// # Errors
+    /// The process cannot be killed, or its start time cannot be read.
     fn kill(self, kernel: &SysRoot) -> Result<(), Error> {
         let Some(pid) = Pid::from_raw(self.pid) else { return Ok(()) };
         let pidfd = pidfd_open(pid, PidfdFlags::empty());
-        if start_time(kernel, self.pid) != Some(self.start_time) {
+        if stat(kernel, self.pid)?.is_none_or(|stat| stat.starttime != self.start_time) {
             return Ok(());
         }
         let killed = match pidfd {
             Ok(pidfd) => pidfd_send_signal(pidfd, Signal::KILL),
-            // Linux before 5.3 has no pidfd, and the seccomp filter of some containers forbids it with EPERM. The kernel could
-            // have reused the pid only since the comparison above.
+            // Linux before 5.3 has no pidfd, and the seccomp filter of some containers forbids it with EPERM. Killing by pid leaves
+            // a short race: another process could get the pid between the comparison above and this call.
             Err(Errno::NOSYS | Errno::PERM) => kill_process(pid, Signal::KILL),
             Err(error) => Err(error),
         };
@@ -398,6 +401,7 @@ mod tests {
         }
         let kernel = SysRoot::at(dir.path());
         assert!(is_alive(&kernel, 7, 1) && !is_alive(&kernel, 8, 1));
+        assert!(FoundProcess { pid: 7, start_time: 1 }.kill(&kernel).is_err());
         assert!(living(&kernel, 9, 1).is_err() && marked(&kernel, "x").is_err());
         assert!(kill_group(&kernel, 9, 1).is_err() && kill_marked(&kernel, "x").is_err());
         let hidden = SysRoot::at(dir.path().join("hidden"));

@@ -1,7 +1,7 @@
 //! The rights of a process that runs a workload: its user, its capabilities, and the directories that it can write to.
 //!
-//! Workloads are confined by a mount namespace in which everything else is read-only, because that costs no time for each
-//! file. Landlock does, so fsarena uses it for mkfs only: see docs/adr/0018.
+//! A mount namespace confines workloads: everything but these directories is read-only in it. Unlike Landlock, it costs no time for
+//! each file; so Landlock confines only mkfs: see docs/adr/0018.
 
 use crate::{kernel::SysRoot, user::User};
 use rustix::mount::{MountFlags, MountPropagationFlags as Propagation, UnmountFlags};
@@ -98,7 +98,8 @@ pub fn can_confine() -> bool {
 }
 
 /// Moves this process to a new mount namespace, so that the rest of the machine does not see its mounts. Its child processes
-/// see its mounts and unmounts, even from their own namespaces. Mounts above the paths in `needed` stay.
+/// see its mounts and unmounts, even from their own namespaces. Unmounts the copied mounts of loop devices, except those that
+/// contain a path of `needed`.
 ///
 /// # Errors
 /// The kernel refuses a namespace or a mount.

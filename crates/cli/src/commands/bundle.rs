@@ -101,7 +101,7 @@ fn pack_runs(args: &Args, below: &Path) -> Result<Vec<Report>, Failure> {
 /// Analyses a run of a bundle by its own plan, and uses nothing of this machine, so that everyone gets the same report.
 pub fn analyse(run: &RunDir) -> Result<Report, Failure> {
     let record = fsarena_store::read(run)?;
-    let options = ReportOptions { metrics: work::answering(&record), ..ReportOptions::default() };
+    let options = ReportOptions { metrics: work::default_metrics(&record), ..ReportOptions::default() };
     let mut report = fsarena_report::report::analyse_run(record, options)?;
     report.commands = report::commands(run)?;
     Ok(report)

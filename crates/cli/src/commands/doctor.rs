@@ -55,16 +55,21 @@ pub fn run(args: Args) -> Outcome {
     output::rows(&findings(&kernel, &args.runs.runs), args.format)
 }
 
-/// The results of all checks, in the order in which a run needs them. `runs` is the directory for images. Checks of rights
+/// The results of all checks, in the order in which a run needs them. `runs_dir` is the directory for images. Checks of rights
 /// try the operation itself, because root in a container often may not mount.
-fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
+fn findings(kernel: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
     let (survey, survey_error) = match survey(kernel) {
         Ok(survey) => (survey, None),
         Err(error) => (vec![], Some(error)),
     };
     let mounting = permitted::check_mount(kernel);
-    let mut findings =
-        vec![kernel_files(kernel), user(&mounting), loop_devices(kernel), confinement(), workloads()];
+    let mut findings = vec![
+        kernel_files(kernel),
+        user(&mounting),
+        loop_devices(kernel),
+        mkfs_confinement(),
+        workload_confinement(),
+    ];
     match survey_error {
         Some(error) => findings.push(missing("filesystems", error.to_string(), "")),
         None => findings.extend(filesystems(&survey, mounting.is_ok())),
@@ -77,7 +82,7 @@ fn findings(kernel: &SysRoot, runs: &Path) -> Vec<Finding> {
         stacks(),
         services(),
         applications(),
-        room(runs),
+        room(runs_dir),
         open_files(),
         memory(kernel),
     ]);
@@ -171,7 +176,7 @@ fn loop_devices(kernel: &SysRoot) -> Finding {
 }
 
 /// Checks whether the kernel can restrict mkfs to write to its target only.
-fn confinement() -> Finding {
+fn mkfs_confinement() -> Finding {
     let what = "confinement of mkfs";
     if argv::can_confine() {
         return ok(what, "Landlock: mkfs can write to its target only");
@@ -181,14 +186,17 @@ fn confinement() -> Finding {
 }
 
 /// Checks which user workloads run as, and how the kernel keeps them from writing elsewhere.
-fn workloads() -> Finding {
+fn workload_confinement() -> Finding {
     let what = "confinement of workloads";
     let user = match UserDatabase::host().invoking_user() {
         Ok(user) => user.name,
         Err(error) => return missing(what, "the user of workloads is unknown", error.to_string()),
     };
     match (is_root(), rights::can_confine()) {
-        (true, true) => ok(what, format!("user {user}, read-only mounts around them, capabilities dropped")),
+        (true, true) => {
+            let found = "all but their directories mounted read-only, capabilities dropped";
+            ok(what, format!("user {user}, {found}"))
+        }
         (true, false) => {
             let found = format!("user {user}, capabilities dropped; no mount namespaces");
             limited(what, found, "Linux 5.12, with CAP_SYS_ADMIN where root is in a container")
@@ -212,7 +220,8 @@ fn filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
     } else if can_mount {
         ok("filesystems", usable)
     } else {
-        limited("filesystems", usable, "root of the machine mounts them here; without it guests do")
+        let fix = "only root on the machine itself can mount them; without root, guests can";
+        limited("filesystems", usable, fix)
     }];
     if !without_mkfs.is_empty() {
         let fix = to_install(without_mkfs.iter().map(|have| have.def));
@@ -239,7 +248,8 @@ fn commands() -> Finding {
     if absent.is_empty() {
         return ok("commands", "all that the workloads run are here");
     }
-    let fix = "apt-get install coreutils findutils tar util-linux mount, or run with `--set driver=native`";
+    let fix = "install what brings them (most are in coreutils, findutils, tar, util-linux or mount), or run with `--set \
+               driver=native`";
     missing("commands", absent.join(" "), fix)
 }
 
@@ -322,7 +332,7 @@ fn stacks() -> Finding {
     if !place.is_empty() {
         fixes.push("this kernel has no device mapper, or this process may not use it: --on qemu".into());
     }
-    let found = usable.join(" ") + place;
+    let found = if usable.is_empty() { "none".into() } else { usable.join(" ") + place };
     if fixes.is_empty() {
         ok("stacked devices", found)
     } else {
@@ -330,14 +340,16 @@ fn stacks() -> Finding {
     }
 }
 
-/// Checks the free space for images in the nearest existing directory of `runs`; less than 4 GiB is limited.
-fn room(runs: &Path) -> Finding {
+/// Checks the free space for images in the nearest existing directory of `runs_dir`; less than 4 GiB is limited.
+fn room(runs_dir: &Path) -> Finding {
     let what = "room for images";
-    let dir = runs.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
+    let dir = runs_dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
     match dirs::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
         Ok((free, found)) if free >= 4 << 30 => ok(what, found),
         Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
-        Err(error) => missing(what, error.to_string(), "--runs DIR with one that can be written"),
+        Err(error) => {
+            missing(what, error.to_string(), "--runs DIR, where DIR is a directory that you can write to")
+        }
     }
 }
 
@@ -354,7 +366,7 @@ fn cpu_accounting(kernel: &SysRoot) -> Finding {
     if let Some(path) = sources.iter().find(|path| kernel.path(path).exists()) {
         return ok(what, format!("/{path}: exact"));
     }
-    let fix = "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling lies under paced load";
+    let fix = "a kernel with CONFIG_SCHED_INFO (/proc/schedstat): tick sampling is wrong under paced load";
     limited(what, "only sampled by ticks", fix)
 }
 
@@ -366,10 +378,10 @@ fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Find
     }
 }
 
-/// Checks that the CPU frequency governor keeps the highest frequency.
+/// Checks that the frequency governors of all CPUs keep the highest frequency.
 fn governor(kernel: &SysRoot) -> Finding {
     let what = "CPU frequency";
-    match kernel.fact("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") {
+    match host::governors(kernel) {
         None => ok(what, "no governor is offered (a virtual machine, often)"),
         Some(name) if name == "performance" => ok(what, name),
         Some(name) => limited(what, format!("governor {name}"), "cpupower frequency-set -g performance"),
@@ -382,7 +394,10 @@ fn leftovers() -> Finding {
     let state = undo::state_dir();
     let journals = match fsarena_sys::none_if_missing(std::fs::read_dir(state.join("undo"))) {
         Ok(entries) => entries.map_or(0, |entries| entries.flatten().count()),
-        Err(error) => return limited(what, format!("{state:?}: {error}"), "look as the user who ran it"),
+        Err(error) => {
+            let fix = "run `fsarena doctor` as the user who ran fsarena";
+            return limited(what, format!("{state:?}: {error}"), fix);
+        }
     };
     let found = match journals {
         0 => return ok(what, "nothing"),

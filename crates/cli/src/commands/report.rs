@@ -111,7 +111,7 @@ pub fn for_terminal(
 /// Analyses a run. The default metrics are those of its workloads. Adds the result of the self-test of this machine.
 pub fn analyse_run(record: RunRecord, mut options: ReportOptions) -> Result<Report, Failure> {
     if options.metrics.is_empty() {
-        options.metrics = work::answering(&record);
+        options.metrics = work::default_metrics(&record);
     }
     let resolution = selftest::stored_resolution(&record);
     let mut report = fsarena_report::report::analyse_run(record, options)?;

@@ -22,7 +22,7 @@ pub struct ClaimSeries {
     /// The margin of the run as a fraction, for claims without their own percentage.
     pub margin: f64,
     /// The number of claims of the run's gate, if the claim belongs to it.
-    pub gate: Option<usize>,
+    pub claims_of_gate: Option<usize>,
     /// What a value stands for, in the singular: `round`, or `aged image`.
     pub unit: &'static str,
     /// The variants that the claim names and the run has.
@@ -94,7 +94,7 @@ pub fn claim_series_among<'a>(
         unit,
         claim: claim.clone(),
         margin: record.plan.stop.margin(),
-        gate: record.plan.gate_of(claim),
+        claims_of_gate: record.plan.gate_of(claim),
         variants: claim.variants().into_iter().filter_map(|name| record.variant(name)).collect(),
         series: without.series(claim),
         with_dropped: with_dropped.as_mut().map(|reader| reader.series(claim)),
@@ -137,6 +137,8 @@ impl<'a> SeriesReader<'a> {
                 Rival { variant: Some((right, name.clone())), values: values[right].clone() }
             }
             Right::Quantity(other) => {
+                // The right side first takes the parameters of the left side that it does not name. If no task has them, it is read
+                // as it is written.
                 let beside = self.values(&other.beside(subject)).or_else(|_| self.values(other));
                 let values = beside?.1.into_iter().nth(variant).unwrap_or_default();
                 Rival { variant: None, values }
@@ -231,7 +233,7 @@ impl<'a> SeriesReader<'a> {
         }
     }
 
-    /// The error for a quantity of a task that has no values, or that the run does not have.
+    /// The error for a quantity without values: the run has no such task, or the task has no value of the metric.
     fn no_value(&self, quantity: &Quantity) -> String {
         let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain(WHOLES);
         match quantity.task.as_deref().filter(|name| !tasks().any(|task| task == *name)) {

@@ -1,4 +1,4 @@
-//! The names of files in a program. Each name is stored once, as pieces of text between which the names of clients and random
+//! The names of files in the program that a loadfile compiles to. Each name is stored once, as pieces of text between which the names of clients and random
 //! strings are inserted.
 
 use serde::{Deserialize, Serialize};
@@ -87,21 +87,22 @@ pub struct NamesBuilder {
 }
 
 impl NamesBuilder {
-    /// Interns a name with `/` between its parts. With `stored`, `$3` in it stands for a random string.
+    /// Interns a name with `/` between its parts. With `has_strings`, the loadfile stores random strings, and
+    /// `$3` in the name stands for one.
     ///
     /// # Errors
     /// If the name leads out of the directory of the run, has an invalid `$`, or there are too many names.
-    pub fn intern(&mut self, name: &[u8], stored: bool) -> Result<NameId, String> {
-        // A name with `$` is not reused, because its meaning depends on `stored`. Such names are rare.
-        let has_strings = stored && name.contains(&b'$');
-        if !has_strings && let Some(known) = self.known.get(name) {
+    pub fn intern(&mut self, name: &[u8], has_strings: bool) -> Result<NameId, String> {
+        // A name with `$` is not reused, because its meaning depends on `has_strings`. Such names are rare.
+        let inserts_string = has_strings && name.contains(&b'$');
+        if !inserts_string && let Some(known) = self.known.get(name) {
             return Ok(*known);
         }
         check(name)?;
         let id = NameId(u32::try_from(self.names.ends.len()).map_err(|_| "too many names".to_string())?);
-        self.split_into_pieces(name, has_strings)?;
+        self.split_into_pieces(name, inserts_string)?;
         self.names.ends.push(self.names.pieces.len() as u32);
-        if !has_strings {
+        if !inserts_string {
             self.known.insert(name.into(), id);
         }
         Ok(id)
@@ -112,14 +113,14 @@ impl NamesBuilder {
         self.names
     }
 
-    fn split_into_pieces(&mut self, name: &[u8], has_strings: bool) -> Result<(), String> {
+    fn split_into_pieces(&mut self, name: &[u8], inserts_string: bool) -> Result<(), String> {
         let mut rest = name;
         let mut at = 0;
         while at < rest.len() {
             if rest[at..].starts_with(CLIENT) {
                 self.push_piece(&rest[..at], Insertion::Client);
                 (rest, at) = (&rest[at + CLIENT.len()..], 0);
-            } else if has_strings && rest[at] == b'$' {
+            } else if inserts_string && rest[at] == b'$' {
                 let Some(digit @ b'0'..=b'9') = rest.get(at + 1) else {
                     return Err("after $ comes the number of a random string, 0 to 9".into());
                 };
@@ -150,7 +151,11 @@ pub fn check(name: &[u8]) -> Result<(), String> {
             Err(format!("`{}` leads out of the directory", String::from_utf8_lossy(name)))
         }
         [b'/', ..] => Ok(()),
-        _ => Err(format!("the name `{}` does not begin with \\", String::from_utf8_lossy(name))),
+        // The user sees a loadfile, which has `\` in place of `/`.
+        _ => Err(format!(
+            "the name `{}` does not begin with \\ in the loadfile",
+            String::from_utf8_lossy(name)
+        )),
     }
 }
 
@@ -158,10 +163,10 @@ pub fn check(name: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn composed(name: &str, stored: bool) -> Result<String, String> {
+    fn composed(name: &str, has_strings: bool) -> Result<String, String> {
         let mut names = NamesBuilder::default();
         names.intern(b"/before", false).unwrap();
-        let id = names.intern(name.as_bytes(), stored)?;
+        let id = names.intern(name.as_bytes(), has_strings)?;
         let mut strings: [Vec<u8>; MAX_STRINGS] = Default::default();
         strings[3] = b"abc".to_vec();
         let mut into = b"/mnt".to_vec();

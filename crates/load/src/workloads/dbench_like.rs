@@ -7,7 +7,7 @@ use fsarena_core::setting::WorkloadDef;
 pub const DBENCH_LIKE: Dbench = Dbench {
     def: &WorkloadDef {
         id: "dbench-like",
-        help: "clients of a file server with the statistics of dbench's loadfile; needs nothing installed",
+        help: "clients of a file server: a generated load with the statistics of dbench's loadfile; needs nothing installed",
         metrics: METRICS,
         settings: &SYNTHETIC_SETTINGS,
     },

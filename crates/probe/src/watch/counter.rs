@@ -13,7 +13,7 @@ pub trait Counter: Send {
     /// Checks, before a watch begins, that the user did not mistype a name. A service that is down passes.
     ///
     /// # Errors
-    /// The service or this machine lacks the name.
+    /// The service has no counter of this name, or this machine has no such service.
     fn check(&self) -> Result<(), WatchError> {
         Ok(())
     }

@@ -35,6 +35,11 @@ pub struct Service {
 }
 
 impl Service {
+    /// The number of windows whose requests were counted. The others have no part in any figure.
+    fn counted_windows(&self) -> usize {
+        self.load.iter().filter(|load| load.is_finite()).count()
+    }
+
     /// The windows with both a load and a consumption of the resource; `None` if there are fewer than two.
     fn windows(&self, resource: usize) -> Option<(Vec<f64>, Vec<f64>)> {
         let both = self.load.iter().copied().zip(self.consumption[resource].iter().copied());
@@ -106,8 +111,9 @@ pub fn add_cost_tables(document: &mut Document, services: &[Service], resources:
         Some(resource.cell(cost.value, cost.estimate(), ""))
     }));
     document.text(
-        "The sum of the consumption divided by the number of requests (R = ΣC/ΣQ), and its 95% interval by the number of \
-         independent windows, n·(1−ρ₁)/(1+ρ₁). ~ marks a resource that the kernel samples at clock ticks.",
+        "The sum of the consumption divided by the number of requests (R = ΣC/ΣQ). Its 95% interval assumes \
+         n·(1−ρ₁)/(1+ρ₁) independent windows, where ρ₁ is the autocorrelation of successive windows. ~ marks a \
+         resource that the kernel samples at clock ticks.",
     );
     document.heading(3, "Fixed overhead a second");
     document.table(resource_table(services, resources, |service, at, resource| {
@@ -209,14 +215,14 @@ pub fn cost_verdict(service: &str, ratio: Estimate, separated: bool) -> String {
 
 /// Sets the answer of a comparison of services, and its chart. `lead` has the first sentences of the answer.
 pub fn set_cost_answer(compared: &mut ComparisonReport, pairs: &[ServicePair], lead: Vec<String>) {
-    let sides = distinct(pairs.iter().map(ServicePair::name));
+    let pair_names = distinct(pairs.iter().map(ServicePair::name));
     let mut figures = vec![];
     for pair in pairs {
-        let side = sides.iter().position(|name| *name == pair.name()).unwrap_or(0);
+        let side = pair_names.iter().position(|name| *name == pair.name()).unwrap_or(0);
         figures.extend(compared_ratio(pair).map(|ratio| ComparedRatio { side, ..ratio }));
     }
     let terms = ["cheaper", "dearer"];
-    let answer = RatioSummary { figures: &figures, sides: &sides, margin: None, terms };
+    let answer = RatioSummary { figures: &figures, sides: &pair_names, margin: None, terms };
     let refused = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Refused(_)));
     let unknown = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Unknown));
     let mut words = lead;
@@ -238,7 +244,9 @@ fn not_compared<'a>(why: &str, pairs: impl Iterator<Item = &'a ServicePair<'a>>)
 
 fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
     let Answer::Ratio { ratio, provisional, .. } = pair.answer else { return None };
-    let verdict = RatioVerdict::from_tests(provisional, ratio.excludes(1.0), false);
+    // Watches have no margin within which a difference would not matter.
+    let is_within_margin = false;
+    let verdict = RatioVerdict::from_tests(provisional, ratio.excludes(1.0), is_within_margin);
     Some(ComparedRatio::new(&pair.resource.title, Some(ratio), verdict, Direction::Lower))
 }
 
@@ -256,7 +264,7 @@ pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[Service
     })
 }
 
-/// The cost of a request of a service in a resource, given with its index; `None` with fewer than two windows.
+/// What a request to this service costs of this resource, which has the index `at`; `None` with fewer than two windows.
 fn cost_json(service: &Service, at: usize, resource: &Resource) -> Option<Value> {
     let cost = service.cost_per_request(at)?;
     let mut value = json!({
@@ -358,7 +366,8 @@ pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error>
     Ok(compared)
 }
 
-/// The table of circumstances: run, time, machine and windows of each watch.
+/// The table of circumstances: run, time, machine and windows of each watch. A window is left out if it was dropped or its
+/// requests were not counted.
 fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
     let row = |(record, service): (&RunRecord, &Service)| {
         row![
@@ -366,8 +375,8 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
             record.id.as_str(),
             format_start(&record.started),
             machines(record),
-            service.load.len().to_string(),
-            dropped(record).len().to_string(),
+            service.counted_windows().to_string(),
+            (dropped(record).len() + service.load.len() - service.counted_windows()).to_string(),
         ]
     };
     let header = ["service", "run", "begun", "machine", "windows", "left out"];
@@ -426,10 +435,10 @@ fn service_name(record: &RunRecord, number: usize, all: &[RunRecord]) -> String 
     if same_name.count() > 1 { format!("{} ({})", variant.name, number + 1) } else { variant.name.clone() }
 }
 
-/// States how many windows are left out, and why; `None` if none. The reason is never the value of a window.
+/// States how many windows are left out, and why; `None` if none. No window is left out because of its value.
 fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
     let dropped = dropped(record).len();
-    let unknown = service.load.iter().filter(|load| !load.is_finite()).count();
+    let unknown = service.load.len() - service.counted_windows();
     (dropped + unknown > 0).then(|| {
         format!(
             "{}: {} left out because something disturbed them, {} because their requests are not known; \
@@ -440,4 +449,20 @@ fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
             advice::report(&record.id)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_without_a_count_of_requests_is_left_out_in_both_tables() {
+        let service = Service { name: "squid".into(), load: vec![5.0, f64::NAN, 7.0], consumption: vec![] };
+        let record = RunRecord { started: "2026-11-26T12:00:00Z".into(), ..RunRecord::default() };
+        assert_eq!(load_row(&service)[1].lines, ["2"]);
+        let warning = left_out_windows(&record, &service).unwrap();
+        assert!(warning.contains("1 window because"), "{warning}");
+        let table = circumstance_table(&[record], &[service]);
+        assert_eq!((&table.rows[0][4].lines[0][..], &table.rows[0][5].lines[0][..]), ("2", "1"));
+    }
 }

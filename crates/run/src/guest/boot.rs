@@ -31,11 +31,13 @@ pub struct GuestStarter<'a> {
     pub owner: GuestOwner<'a>,
     /// The packer of the initramfs.
     pub packer: &'a mut Packer,
-    /// The plugin that counts instructions, if this emulator can load it.
+    /// The plugin that counts instructions, if this emulator can load it. A guest that counts
+    /// instructions never starts from a snapshot.
     pub counter: Option<&'a Counter>,
     /// When the power is cut, counted from the beginning of the work; None if it stays on.
     pub cut: Option<Duration>,
     /// The connection to a terminal, which becomes the standard input of the emulator; None for guests without a terminal.
+    /// A guest with a terminal must boot: the standard input of one that starts from a snapshot is the snapshot.
     pub terminal: Option<OwnedFd>,
 }
 
@@ -50,7 +52,7 @@ impl GuestStarter<'_> {
         if memory < size + LEAST_MEMORY {
             let (memory, size) = (ByteSize(memory), ByteSize(size));
             let why = format!(
-                "a guest with {memory} of memory has no room to boot with {size}: {}",
+                "a guest with {memory} of memory cannot boot, because its initramfs takes {size}: raise {}",
                 setting("guest_memory", "")
             );
             return Ok(GuestExit::not_started(CellError::missing(why).into()));
@@ -63,7 +65,8 @@ impl GuestStarter<'_> {
         self.run(&machine, machine.launch(counting, stdin), emit)
     }
 
-    /// Starts a guest from a snapshot of a booted machine, if the pool has one, and runs it to its end; else boots it.
+    /// Starts a guest from a snapshot of a booted machine, if the pool has one, and runs it to its end; else boots it. For guests
+    /// without a terminal that count no instructions.
     ///
     /// # Errors
     /// Those of [`GuestStarter::boot`].
@@ -76,6 +79,7 @@ impl GuestStarter<'_> {
         let path = pool.config.clone();
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();
+        // Recorded are the writes of a cell, and the machine of a snapshot only boots. For the guest the disk is the same device.
         let unrecorded = Machine { record: None, ..machine.clone() };
         let snapshot = pool.take(&unrecorded, cell.config, cell.demands, self.packer, self.owner)?;
         emit(CellEvent::Spent { what: SPENT_ON, ns: begun.elapsed().as_nanos() as u64 });
@@ -85,6 +89,7 @@ impl GuestStarter<'_> {
             }
             return self.boot(cell, emit);
         };
+        // The clock of the snapshot is old; the guest sets it to this time.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
         let config = GuestConfig { now, ..cell.config.clone() };
         let text = serde_json::to_vec(&config).map_err(|error| RunError::Agent(error.to_string()))?;

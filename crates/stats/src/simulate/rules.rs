@@ -20,7 +20,8 @@ const MARGIN: f64 = 0.01;
 const EFFECT: f64 = 0.05;
 /// The numbers of aged images of a run: as many as the first verdict requires, and more.
 pub(super) const IMAGES: [usize; 3] = [8, 24, 60];
-/// The standard deviation of the effect of an aged image on every log ratio on it: three times the noise of a measurement.
+/// An aged image shifts every log ratio measured on it. The standard deviation of that shift: three times the noise of a
+/// measurement.
 const IMAGE_EFFECT: f64 = 3.0 * SD;
 /// The number of runs of a history.
 const HISTORY_RUNS: usize = 24;
@@ -30,7 +31,7 @@ const HISTORY_ROUNDS: usize = 8;
 /// the search finds many changes.
 const HISTORY_STEP: f64 = 0.5;
 
-/// A statistical rule. The description of each variant is what counts as its error in a run of up to 400 rounds.
+/// A statistical rule. The comment of each rule says what counts as an error of it in a run of up to 400 rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// The group-sequential signed-rank test finds a difference between identical variants at some look.
@@ -41,16 +42,16 @@ pub enum Rule {
     Equivalence,
     /// The 95% interval of variants that differ by 5% excludes the true difference at some look.
     Coverage,
-    /// A gate passes although one of its tasks is slower by exactly the margin, or fails although none is slower by more: at the
-    /// look that decides it.
+    /// At the look that decides it, a gate passes although one of its tasks is slower by exactly the margin, or fails although none
+    /// is slower by more.
     Gate {
         /// The number of tasks.
         tasks: usize,
         /// Whether to pass is the error; otherwise to fail.
         passes: bool,
     },
-    /// In a history whose level wanders from run to run, the fresh rounds of some alarm confirm a change although they differ by
-    /// no more than half of it.
+    /// In a history whose level wanders from run to run, the fresh rounds of an alarm confirm a change, although its two sides
+    /// differ by no more than half of it.
     History,
     /// At some look, a bound of ln(cost of a variant/cost of the best) is below the truth.
     Regret {
@@ -64,11 +65,11 @@ pub enum Rule {
     /// Advice consists of two runs that share the error. One of them eliminates its best variant, or reports too low a regret,
     /// at some look.
     Advice,
-    /// Identical variants that begin with aged images in turn are called different at some look.
+    /// Identical variants are called different at some look. Each round begins with the next aged image.
     Images {
         /// The number of images.
         count: usize,
-        /// Whether a value is the mean of an image. Otherwise it is a round, which must err too often.
+        /// Whether a value is the mean of an image. Otherwise it is a round: a control, which must err too often.
         grouped: bool,
     },
     /// A bisection of 64 candidates by time ends at a wrong one, or without one.
@@ -127,7 +128,7 @@ impl Rule {
 
     /// The number of runs to simulate for this rule, so that slow rules take about as long as a rule for two variants. `runs` is
     /// the number for those.
-    pub(super) fn share(self, runs: usize) -> usize {
+    pub(super) fn run_count(self, runs: usize) -> usize {
         match self {
             Rule::Regret { variants, .. } => (runs / (variants - 1)).max(1),
             // With fewer runs of several tasks, chance alone would exceed the tolerance.
@@ -191,8 +192,8 @@ fn regret_errs(variants: usize, unequal: bool, noise: Noise, order: Order, rng: 
     })
 }
 
-/// Whether a gate ends in the error that `passes` names. One task is slower by exactly the margin if to pass is the error, every
-/// task if to fail is; the others are equal.
+/// Whether a gate ends in the error that `passes` names. If passing is the error, one task is slower by exactly the margin
+/// and the others are equal; if failing is, all tasks are slower by it.
 fn gate_errs(tasks: usize, passes: bool, noise: Noise, rng: &mut impl Rng) -> bool {
     let (edge, error) = (MARGIN.ln_1p(), if passes { Outcome::Held } else { Outcome::Refuted });
     let of_task = |task| {
@@ -234,14 +235,15 @@ fn images_err(images: usize, grouped: bool, noise: Noise, rng: &mut impl Rng) ->
         let means = sums.iter().map(|sum| sum / (pass + 1) as f64).collect();
         Walsh::new(means).is_some_and(|walsh| separated(&walsh))
     };
-    // In the first pass each round is a new image.
+    // In the first pass each round is a new image. Later passes only average out the noise of the rounds. The shifts of the images
+    // stay, so each further look nearly repeats the same test, and the error hardly grows.
     found_at(&d[..images]).is_some()
         || d.chunks_exact(images).enumerate().any(|(pass, of_pass)| pass_finds(pass, of_pass))
 }
 
 /// Whether fresh rounds wrongly confirm some change of a history, which is searched after each run. In the fresh rounds of each
 /// alarm, the sides differ by exactly half of the change that the history shows: the largest difference that must not confirm it.
-/// `split(k)` is the number of parts of the error of which the k-th alarm spends one.
+/// The k-th alarm may spend 1/`split(k)` of the error.
 fn history_errs(noise: Noise, split: fn(u32) -> u32, rng: &mut impl Rng) -> bool {
     let mut level = 0.0;
     let mut levels = vec![];
@@ -252,14 +254,8 @@ fn history_errs(noise: Noise, split: fn(u32) -> u32, rng: &mut impl Rng) -> bool
     }
     let mut alarms: Vec<(usize, bool)> = vec![];
     for runs in 2 * SHORTEST..=HISTORY_RUNS {
-        let levels = &levels[..runs];
-        let splits: Vec<usize> = e_divisive(levels).iter().map(|split| split.at).collect();
-        for (number, at) in splits.iter().enumerate() {
-            let begin = number.checked_sub(1).map_or(0, |earlier| splits[earlier]);
-            let end = splits.get(number + 1).copied().unwrap_or(runs);
-            let medians = median(&levels[begin..*at]).zip(median(&levels[*at..end]));
-            let change = medians.map_or(0.0, |(before, after)| after - before);
-            let alarm = (*at, change > 0.0);
+        for (at, change) in changes(&levels[..runs]) {
+            let alarm = (at, change > 0.0);
             if alarms.iter().any(|known| is_same_change(*known, alarm)) {
                 continue;
             }
@@ -274,13 +270,26 @@ fn history_errs(noise: Noise, split: fn(u32) -> u32, rng: &mut impl Rng) -> bool
     false
 }
 
+/// The changes of a history with these levels: for each its first run, and by how much the median of the runs up to the next
+/// change is above that of the runs since the previous change.
+fn changes(levels: &[f64]) -> Vec<(usize, f64)> {
+    let places = e_divisive(levels).into_iter().map(|split| split.at);
+    let ends: Vec<usize> = std::iter::once(0).chain(places).chain([levels.len()]).collect();
+    let mut found = vec![];
+    for at in ends.windows(3) {
+        let medians = median(&levels[at[0]..at[1]]).zip(median(&levels[at[1]..at[2]]));
+        found.push((at[1], medians.map_or(0.0, |(before, after)| after - before)));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::simulate::{count, stream};
 
     #[test]
-    fn only_the_levels_of_later_alarms_keep_false_confirmations_rare() {
+    fn only_smaller_shares_of_the_error_for_later_alarms_keep_false_confirmations_rare() {
         let wrong = |split| count(400, |run| history_errs(Noise::Normal, split, &mut stream(1, run)));
         let (with, without) = (wrong(alarm_split), wrong(|_| 1));
         assert!(with <= 20 && without >= 2 * with, "{with} {without}");

@@ -129,7 +129,7 @@ pub fn checks(runs: usize, seed: u64, is_wanted: impl Fn(&str) -> bool) -> Vec<C
 
 /// Checks one rule with one kind of noise by `runs` simulated runs with this seed; fewer for slow rules.
 fn check(runs: usize, seed: u64, noise: Noise, rule: Rule, order: Order) -> Check {
-    let runs = rule.share(runs);
+    let runs = rule.run_count(runs);
     let rng = |run| stream(seed, run);
     if let Rule::Best(effects) = rule {
         let searches = parallel(runs, |run| search(effects, noise, &mut rng(run)));
