@@ -41,8 +41,8 @@ pub struct WorkloadPlan {
     /// The name of the workload.
     #[serde(rename = "use")]
     pub name: String,
-    /// The settings that the names of its tasks carry, because the plan has the workload at several values of them
-    /// ([`crate::grid`]).
+    /// The ids of the settings of which the plan has several values, with one such workload for each ([`crate::grid`]). The
+    /// names of its tasks show them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grid: Vec<String>,
     /// Its complete settings.
@@ -51,8 +51,8 @@ pub struct WorkloadPlan {
 }
 
 impl WorkloadPlan {
-    /// The name of the directory for this workload's files. It is unique within a plan, and the same in all cells, whatever
-    /// number of clients a variant has.
+    /// The name of the directory for this workload's files. It is the same in all cells. It does not depend on the number of
+    /// clients, so workloads of a plan that differ only in that number share it.
     pub fn directory(&self) -> String {
         let mut settings = self.settings.clone();
         factor::set_clients(&mut settings, 1);
@@ -61,7 +61,7 @@ impl WorkloadPlan {
     }
 }
 
-/// The id of a cell: a hash of everything that defines it, unique across runs and machines.
+/// The id of a cell: a hash of everything that defines it. The same cell has the same id in every run and on every machine.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CellId(pub String);

@@ -10,14 +10,14 @@ const MAX_LISTED: usize = 24;
 const MAX_NAME_LENGTH: usize = 200;
 /// The similarity (Jaro-Winkler, 0 to 1) above which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.8;
-/// The similarity of a name to a part of it, which makes `speed` suggest `cpu_speed`.
+/// The similarity that counts for a word that contains the mistyped one, so that `speed` suggests `cpu_speed`.
 const PART_SIMILARITY: f64 = 0.85;
 
 /// The error for an unknown name: ``Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree``.
 ///
 /// The message is boxed, to keep errors that contain it small.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}.{} {}", .0.unknown, .0.place, .0.proposal, .0.names)]
+#[error("{}{}.{} {}", .0.unknown, .0.place, .0.proposal, .0.list_or_hint)]
 pub struct Unknown(Box<Message>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ struct Message {
     unknown: String,
     place: String,
     proposal: String,
-    names: String,
+    list_or_hint: String,
 }
 
 /// Removes repeated items; keeps the first of each.
@@ -49,7 +49,7 @@ pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &
         unknown: format!("Unknown {what} `{shown}`"),
         place: String::new(),
         proposal: proposal.map_or(String::new(), |name| format!(" Did you mean `{name}`?")),
-        names: match &all[..all.len().min(MAX_LISTED)] {
+        list_or_hint: match &all[..all.len().min(MAX_LISTED)] {
             [] => "There are none.".into(),
             names => format!("Available: {}{more}", names.join(", ")),
         },
@@ -104,7 +104,7 @@ impl Unknown {
     /// Replaces the list of names with this sentence.
     #[must_use]
     pub fn with_hint(mut self, hint: String) -> Unknown {
-        self.0.names = hint;
+        self.0.list_or_hint = hint;
         self
     }
 }

@@ -8,7 +8,7 @@ use crate::sample::{Direction, Sample, Unit};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The exclusive upper bound of round numbers, as in the store. Beginnings and ends of later rounds come from a damaged log and
-/// are ignored. The windows of a watch are rounds, and a watch may run for years.
+/// are ignored. It is this high because the windows of a watch are rounds, and a watch may run for years.
 const ROUND_LIMIT: u32 = 1 << 30;
 
 /// The state of a run after its events so far. Times are in seconds since 1970, UTC.
@@ -191,7 +191,8 @@ impl RunState {
         departures
     }
 
-    /// Whether no cell of the last round with a finished cell remains to be run. False if that round skipped variants on purpose.
+    /// Whether every cell of the last round was measured, or its variant left the run. The last round is the last with a finished
+    /// cell. False if that round skipped variants on purpose: a resumed run begins with that round, so it is not behind it.
     fn has_finished_last_round(&self) -> bool {
         let (record, departures) = (&self.record, self.departures());
         if record.cells.is_empty() {

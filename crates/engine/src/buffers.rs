@@ -32,7 +32,8 @@ pub struct IoBuffers {
 }
 
 impl IoBuffers {
-    /// Allocates `count` zeroed buffers of `block` bytes, for direct or buffered I/O. Returns None without enough memory.
+    /// Allocates `count` zeroed buffers of `block` bytes, for direct or buffered I/O. Returns None without enough
+    /// memory, or if `count` or `block` is 0.
     pub fn new(count: u32, block: u32, direct: bool) -> Option<IoBuffers> {
         let start = buffer_start(direct);
         let map = |_| MmapMut::map_anon(start + block as usize);
@@ -92,17 +93,29 @@ impl Filler {
         pieces.for_each(|piece| noise.fill_bytes(piece));
     }
 
-    /// Changes a filled buffer so that it differs from all written before, with one store per 512 bytes.
+    /// Changes a filled buffer so that every piece of it differs from all written before, with one store per 512 bytes. A rest of
+    /// fewer than 8 bytes cannot differ for ever.
     #[inline(always)]
     pub fn refresh(&mut self, buffer: &mut [u8]) {
         if self.zeros {
             return;
         }
-        for piece in buffer.chunks_exact_mut(DEDUP_UNIT) {
-            // A Weyl sequence: the step is odd, so no number repeats within 2⁶⁴ steps.
-            self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            piece[..8].copy_from_slice(&self.next.to_le_bytes());
+        let mut pieces = buffer.chunks_exact_mut(DEDUP_UNIT);
+        for piece in &mut pieces {
+            piece[..8].copy_from_slice(&self.next_number());
         }
+        let rest = pieces.into_remainder();
+        if !rest.is_empty() {
+            let length = rest.len().min(8);
+            rest[..length].copy_from_slice(&self.next_number()[..length]);
+        }
+    }
+
+    /// The next number of a Weyl sequence: the step is odd, so no number repeats within 2⁶⁴ steps.
+    #[inline(always)]
+    fn next_number(&mut self) -> [u8; 8] {
+        self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.next.to_le_bytes()
     }
 
     /// Refreshes a buffer and seals it as a verified block.
@@ -139,13 +152,15 @@ mod tests {
 
     #[test]
     fn refreshed_pieces_are_never_equal() {
-        let mut filler = Filler::new(Content::Random, 1);
-        let mut buffer = vec![0; 4096];
-        filler.fill(&mut buffer);
-        let mut seen = std::collections::HashSet::new();
-        for _ in 0..100 {
-            filler.refresh(&mut buffer);
-            assert!(buffer.chunks(DEDUP_UNIT).all(|piece| seen.insert(piece.to_vec())));
+        for size in [4096, 1000, 100] {
+            let mut filler = Filler::new(Content::Random, 1);
+            let mut buffer = vec![0; size];
+            filler.fill(&mut buffer);
+            let mut seen = std::collections::HashSet::new();
+            for _ in 0..100 {
+                filler.refresh(&mut buffer);
+                assert!(buffer.chunks(DEDUP_UNIT).all(|piece| seen.insert(piece.to_vec())));
+            }
         }
     }
 

@@ -28,7 +28,7 @@ pub fn plan(bytes: &[u8]) {
 /// Checks that a resolved plan, as its run stores it, resolves to the same plan again.
 fn check_resolved(written: &Written, bytes: &[u8]) {
     let mut over = Overrides { fresh_seed: 1, ..Overrides::default() };
-    let _ = over.where_it_ran(written);
+    let _ = over.keep_backing_of(written);
     match resolve(written, &over, vocabulary()) {
         Err(error) => assert_sensible(&error, bytes),
         Ok(plan) => {
@@ -36,7 +36,7 @@ fn check_resolved(written: &Written, bytes: &[u8]) {
             assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
             let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
             let mut over = Overrides::default();
-            if over.where_it_ran(&stored).is_ok() {
+            if over.keep_backing_of(&stored).is_ok() {
                 let again =
                     resolve(&stored, &over, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(toml::to_string(&again).expect("a plan is TOML"), text);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// there is only one round or a value is zero.
 pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
     let mut interval = String::new();
-    if let Some(typical) = Ratio::typical(values)
+    if let Some(typical) = Ratio::typical_value(values)
         && !values.iter().any(|value| *value <= 0.0)
     {
         let (low, high) = ends(typical.low, typical.high, unit);

@@ -57,8 +57,8 @@ impl MatrixWriter<'_> {
             return String::new();
         }
         format!(
-            "Client-bound (! in tables): {}. There the load generator itself takes more than a tenth of an operation, so the \
-             storage is faster than the figures show: fsarena calls no such cell slow, and compares no other cell with it.",
+            "Client-bound (! in tables): {}. There the load generator itself takes more than a tenth of the time of an operation, so \
+             the storage is faster than the figures show: fsarena calls no such cell slow, and compares no other cell with it.",
             named.join("; ")
         )
     }
@@ -84,19 +84,19 @@ impl MatrixWriter<'_> {
                     _ => "Sequential is slower than random",
                 };
                 let by = value_range(percent_less(least), percent_less(ratio));
-                let there = self.worst("Worst", part);
-                format!("{what}{place}: by {by}. {there}: {iops} IOPS{against}{interval}.")
+                let heading = self.introduce_worst("Worst", part);
+                format!("{what}{place}: by {by}. {heading}: {iops} IOPS{against}{interval}.")
             }
             (Rule::FarBehind, _) => {
                 let share = value_range(percent(ratio), percent(least));
-                let there = self.worst("Least", part);
+                let heading = self.introduce_worst("Least", part);
                 format!(
-                    "{share} of the throughput of the next variant{place}. {there}: {iops} IOPS{against}{interval}."
+                    "{share} of the throughput of the next variant{place}. {heading}: {iops} IOPS{against}{interval}."
                 )
             }
             (Rule::Interaction, _) => format!(
-                "It is lower than block size and threads explain{place}. {here}: {iops} IOPS, {} less than its \
-                 neighbours predict{interval}.",
+                "Its block size and threads do not explain how low it is{place}. {here}: {iops} IOPS, {} less than \
+                 its neighbours predict{interval}.",
                 percent_less(ratio),
             ),
             (Rule::ScalingCollapse, _) => self.collapse(part),
@@ -144,9 +144,10 @@ impl MatrixWriter<'_> {
     fn bandwidth_falls(&self, part: &Part, place: &str, other: At) -> String {
         let (worst, least) = (part.worst(), part.least().ratio.value);
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
-        let (here, there) = (self.size(at), self.size(other));
+        let (size, other_size) = (self.size(at), self.size(other));
         let (moved, others) = (self.bandwidth(at), self.bandwidth(other));
-        let figures = format!("with {} {moved} at {here}, {others} at {there}{interval}", self.threads(at));
+        let figures =
+            format!("with {} {moved} at {size}, {others} at {other_size}{interval}", self.threads(at));
         if ratio > 1.0 {
             return format!(
                 "Smaller blocks move more bytes than larger ones{place}: {figures}; {} over the region. The small \
@@ -221,7 +222,8 @@ impl MatrixWriter<'_> {
     }
 
     /// A sentence for a variant that falls behind as blocks get smaller: its share of another variant's throughput at the
-    /// block size above the cliff, `edge`, and below it.
+    /// block size above the cliff, `edge`, and below it. Each test of the rule compares the cell with one peer, so the first
+    /// term of another variant names a peer.
     fn cliff(&self, worst: &Flag, place: &str, edge: At) -> String {
         let mut terms = worst.tests.iter().flat_map(|test| &test.terms);
         let Some((peer, _)) = terms.find(|(at, _)| at.variant != worst.at.variant) else {
@@ -245,7 +247,7 @@ impl MatrixWriter<'_> {
 
     /// Introduces the worst cell: `Worst at 1 KiB with 16 threads`; `There` if the part has only one cell, which the
     /// sentence before names.
-    fn worst(&self, word: &str, part: &Part) -> String {
+    fn introduce_worst(&self, word: &str, part: &Part) -> String {
         match part.flags.len() {
             1 => "There".into(),
             _ => format!("{word} {}", self.place(part.worst().at)),

@@ -233,7 +233,7 @@ pub fn point(record: &RunRecord, query: &HistoryQuery) -> Result<Option<Point>, 
         work: work_hash(record),
         ratio,
         median,
-        typical: Ratio::typical(own),
+        typical: Ratio::typical_value(own),
         look: Look::of_variants(&record.variants)[at],
         rounds: own.iter().filter(|value| !value.is_nan()).count(),
     }))

@@ -167,7 +167,10 @@ const SIGNS: [(char, &str); 4] = [
     (PAGE_CACHE, "data path page cache, under a tenth of the bytes reached the device"),
     (MIXED, "data path mixed, under nine tenths of the bytes reached the device"),
     (UNSTEADY, "the load did not become steady in time"),
-    (CLIENT_BOUND_SIGN, "client-bound, the generator itself takes more than a tenth of an operation"),
+    (
+        CLIENT_BOUND_SIGN,
+        "client-bound, the generator itself takes more than a tenth of the time of an operation",
+    ),
 ];
 
 /// The medians of the readings from which the signs after figures follow. A list is empty if the run did not measure it.

@@ -1,4 +1,5 @@
-//! The run that confirms a change of a history: the variant as it was before the change and as it is since, in the same rounds.
+//! Plans the run that confirms a change which the history of stored runs shows: it measures the variant as it was before the
+//! change and as it is since, in the same rounds.
 //!
 //! Every stored run has the digests of what its figures depend on (`digests.rs`). Where they differ between the two sides of a
 //! change, each side must be made again from the same files; otherwise the fresh rounds would compare something else.
@@ -52,12 +53,13 @@ struct Side {
 }
 
 impl Side {
-    /// The side that a run measured. The plan is that of the newest run.
+    /// The side that a run measured. The plan is that of the newest run. `names` are that of the variant in the run, and its name
+    /// in the comparison.
     ///
     /// # Errors
     /// What the machine lacks to make it again.
-    fn of(record: &RunRecord, plan: &Plan, name: (&str, &str), runs: &Path) -> Result<Side> {
-        let (name, as_name) = name;
+    fn of(record: &RunRecord, plan: &Plan, names: (&str, &str), runs: &Path) -> Result<Side> {
+        let (name, as_name) = names;
         let measured = record.variants.iter().find(|variant| variant.name == name);
         let measured = measured.ok_or_else(|| RunError::Plan(format!("run {} has no {name}", record.id)))?;
         let host = record.hosts.first().cloned().unwrap_or_default();
@@ -82,7 +84,8 @@ impl Side {
         })
     }
 
-    /// The parts that differ from the other side by what was stored. Parts that only one run stored do not count as equal.
+    /// The parts whose stored values differ between the two sides. A part that only one run stored counts as different. Only parts
+    /// that a side has now are compared, because runs also store the programs of their other variants.
     fn differences<'a>(&'a self, other: &'a Side) -> impl Iterator<Item = &'a String> {
         let keys = self.now.keys().chain(other.now.keys().filter(|key| !self.now.contains_key(*key)));
         keys.filter(|key| self.stored.get(*key) != other.stored.get(*key))
@@ -111,8 +114,8 @@ pub enum Confirmation {
     Plan(Box<Plan>),
     /// Both sides are the same by everything that runs store.
     SameSides,
-    /// Why a side cannot be made again.
-    Gone(String),
+    /// Why there can be no fresh rounds: a side cannot be made again, or its runs erased a device.
+    NotPossible(String),
 }
 
 /// A change of a history to be confirmed.
@@ -122,9 +125,9 @@ pub struct ChangeToConfirm<'a> {
     pub variant: &'a str,
     /// The metric.
     pub metric: &'a str,
-    /// The change of the natural logarithm of the level.
+    /// ln(after / before) of the value that the history follows.
     pub ln_change: f64,
-    /// The number of equal parts of the 5% error, one of which the comparison may spend.
+    /// The comparison may spend 5% divided by this number.
     pub error_split: u32,
     /// The longest time of the rounds, in seconds; None for the budget of the newest run, or ten minutes.
     pub budget_s: Option<f64>,
@@ -141,17 +144,17 @@ impl ChangeToConfirm<'_> {
     pub fn plan(&self, before: &RunRecord, after: &RunRecord, runs: &Path) -> Confirmation {
         if let Backing::Erase { path, .. } = &after.plan.device.backing {
             let path = path.display();
-            return Confirmation::Gone(format!(
+            return Confirmation::NotPossible(format!(
                 "its runs erased {path}, and only a command that names the device may do that: fsarena ab --erase {path} …"
             ));
         }
         let side = |record: &RunRecord, name| {
             Side::of(record, &after.plan, (self.variant, name), runs)
-                .map_err(|error| format!("{name} it (run {}): {error}", record.id))
+                .map_err(|error| format!("the variant {name} the change (run {}): {error}", record.id))
         };
         let (old, new) = match (side(before, BEFORE), side(after, AFTER)) {
             (Ok(old), Ok(new)) => (old, new),
-            (Err(why), _) | (_, Err(why)) => return Confirmation::Gone(why),
+            (Err(why), _) | (_, Err(why)) => return Confirmation::NotPossible(why),
         };
         let differences: Vec<&String> = old.differences(&new).collect();
         if differences.is_empty() && old.levels == new.levels {
@@ -161,19 +164,23 @@ impl ChangeToConfirm<'_> {
             let is_gone = |key: &&&String| side.stored.get(**key) != side.now.get(**key);
             let gone: Vec<&str> = differences.iter().filter(is_gone).map(|key| key.as_str()).collect();
             if !gone.is_empty() {
-                return Confirmation::Gone(format!("{} of run {} is gone", gone.join(", "), record.id));
+                return Confirmation::NotPossible(format!(
+                    "{} of run {} is gone",
+                    gone.join(", "),
+                    record.id
+                ));
             }
         }
         match self.comparison(after, [old.variant, new.variant], before) {
             Ok(plan) => Confirmation::Plan(Box::new(plan)),
-            Err(error) => Confirmation::Gone(error.to_string()),
+            Err(error) => Confirmation::NotPossible(error.to_string()),
         }
     }
 
     fn comparison(&self, after: &RunRecord, sides: [Variant; 2], before: &RunRecord) -> Result<Plan> {
         let mut plan = with_variants(after.plan.clone(), sides.into());
         let margin = (self.ln_change.abs() / 2.0).exp_m1().min(MOST_MARGIN);
-        // A claim that the higher side is at most half as far above the other one as in the history.
+        // The claim: the change is at most half as large as in the history. If the change is confirmed, the claim fails.
         let (low, high) = if self.ln_change > 0.0 { (BEFORE, AFTER) } else { (AFTER, BEFORE) };
         let quantity = Quantity::of_all(self.metric);
         let percent = (1e8 * margin).round() / 1e6;
@@ -184,6 +191,7 @@ impl ChangeToConfirm<'_> {
         plan.question = format!("Do fresh rounds confirm that {} changed?", self.variant);
         plan.baseline = None;
         plan.omitted.clear();
+        // Each alarm of a history has its own share of the error, and so its own random orders.
         plan.seed = mix(after.plan.seed, self.error_split.into()) & (u64::MAX >> 1);
         let budget_s = self.budget_s.or(after.plan.stop.budget_s).unwrap_or(USUAL_BUDGET_S);
         plan.stop = StopPlan {

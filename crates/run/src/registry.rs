@@ -17,13 +17,13 @@ pub use crate::bench::readings;
 /// The first mistake, with its line and column in the text, or with its flag.
 pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
     let mut over = over.clone();
-    over.where_it_ran(written)?;
+    over.keep_backing_of(written)?;
     Ok(fsarena_core::plan::resolve::resolve(written, &over, &collect(&SysRoot::host(), &over)?)?)
 }
 
 /// Collects the names that a plan may use: every filesystem, option set, workload, factor and metric. `available` has the
 /// filesystems that this machine can make and mount; for guests, those that their kernels can mount. Read-only filesystems
-/// and those in memory are not among them: a plan names them.
+/// and those in memory are not among them; a plan uses these only if it names them.
 ///
 /// # Errors
 /// The list of filesystems that the kernel supports cannot be read.

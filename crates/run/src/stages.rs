@@ -3,6 +3,7 @@
 use crate::error::{Result, RunError, require};
 use crate::execute::{Keep, Request, check, try_options};
 use crate::{preflight::trial::Trying, registry};
+use fsarena_core::average::mean;
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
@@ -162,25 +163,57 @@ fn describe_best_level(best: &BestLevel) -> String {
     format!("{} {}{sure}", best.variant.name, best.level)
 }
 
-/// The share of a total budget that a stage gets: in proportion to the stages' own budgets at this scale.
+/// The share of a total budget that a stage gets: in proportion to the budgets that the stages would have without it at this
+/// scale. A stage without a budget counts as the mean of the others; if none has one, all get the same.
 fn budget_share(file: &PlanFile, stage: &StageFile, stages: &[&StageFile], scale: Option<Scale>) -> f64 {
     let scale = scale.or(file.scale).unwrap_or_default();
     let own = |stage: &StageFile| {
-        let budget = stage.scales.get(&scale).and_then(|at| at.budget.as_ref());
+        let file = file.of_stage(stage);
+        let budget = file.scales.get(&scale).and_then(|at| at.budget.as_ref());
         let time = budget.and_then(|text| humantime::parse_duration(text.get_ref()).ok());
-        time.map_or(1.0, |time| time.as_secs_f64())
+        time.map(|time| time.as_secs_f64()).filter(|seconds| *seconds > 0.0)
     };
-    own(stage) / stages.iter().map(|stage| own(stage)).sum::<f64>()
+    let known: Vec<f64> = stages.iter().filter_map(|stage| own(stage)).collect();
+    let mean = if known.is_empty() { 1.0 } else { mean(&known) };
+    own(stage).unwrap_or(mean) / stages.iter().map(|stage| own(stage).unwrap_or(mean)).sum::<f64>()
 }
 
-/// Whether the study of a plan has stages after the stage of the plan.
+/// Whether the study of a plan has stages after the stage of the plan that are not optional.
 pub fn has_later_stages(plan: &Plan) -> bool {
-    last_stage(&plan.name).zip(plan.stage.as_ref()).is_some_and(|(last, stage)| last != stage.name)
+    let (Some(stage), Some(study)) = (&plan.stage, study::find(&plan.name)) else { return false };
+    let Ok(written) = PlanFile::parse(study.name, study.plan.as_bytes()) else { return false };
+    let mut later = written.file.stages.iter().skip_while(|known| known.name != stage.name).skip(1);
+    later.any(|stage| !stage.optional)
 }
 
-/// The name of the last stage of a study that is not optional; None if there is no such study.
-fn last_stage(study: &str) -> Option<String> {
-    let study = study::find(study)?;
-    let file = PlanFile::parse(study.name, study.plan.as_bytes()).ok()?.file;
-    Some(file.stages.iter().rfind(|stage| !stage.optional)?.name.clone())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_without_a_budget_counts_as_the_mean_of_the_others() {
+        let shares = |budgets: [&str; 3]| {
+            let mut text = "name = 'p'\nscale = 'quick'\n".to_string();
+            for (number, budget) in budgets.into_iter().enumerate() {
+                text += &format!("[[stage]]\nname = 's{number}'\n[stage.scales.quick]\n{budget}\n");
+            }
+            let file = PlanFile::parse("p", text.as_bytes()).unwrap().file;
+            let stages: Vec<&StageFile> = file.stages.iter().collect();
+            [0, 1, 2].map(|at| budget_share(&file, stages[at], &stages, None))
+        };
+        let found = shares(["budget = '10m'", "budget = '2m'", ""]);
+        for (share, expected) in found.into_iter().zip([10.0 / 18.0, 2.0 / 18.0, 6.0 / 18.0]) {
+            assert!((share - expected).abs() < 1e-12, "{found:?}");
+        }
+        assert_eq!(shares(["", "", ""]), [1.0 / 3.0; 3]);
+    }
+
+    #[test]
+    fn only_stages_that_run_by_default_are_later_stages() {
+        let has_later = |name: &str| {
+            let stage = Stage { name: name.into(), ..Stage::default() };
+            has_later_stages(&Plan { name: "gus3".into(), stage: Some(stage), ..Plan::default() })
+        };
+        assert_eq!(["elevator", "saturation", "long", "recovery"].map(has_later), [true, true, false, false]);
+    }
 }

@@ -103,7 +103,7 @@ impl PerRequest {
     /// R with its 95% interval, which is symmetric in ln R, because a cost is never negative. None if nothing was consumed.
     pub fn estimate(&self) -> Option<Estimate> {
         let reach = (t_quantile(self.degrees_of_freedom())? * self.log_variance().sqrt()).exp();
-        (self.value > 0.0).then_some(Estimate::times(self.value, reach))
+        (self.value > 0.0).then_some(Estimate::symmetric_on_log_scale(self.value, reach))
     }
 }
 
@@ -255,7 +255,7 @@ fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
         (var_b, b.degrees_of_freedom()),
     ))?;
     let (value, reach) = (b.value / a.value, (t * (var_a + var_b).sqrt()).exp());
-    Some(Estimate::times(value, reach))
+    Some(Estimate::symmetric_on_log_scale(value, reach))
 }
 
 /// The ratio of the consumptions at a load. None if it is unbounded.

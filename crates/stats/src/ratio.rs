@@ -9,14 +9,14 @@ use serde::Serialize;
 pub struct LogRatios {
     /// d_i = ln(b_i / a_i), one for each round that has both.
     pub d: Vec<f64>,
-    /// The number of rounds that have both variants, but no log ratio because a value is zero or negative.
+    /// The number of rounds that have both variants, but no log ratio because a value is zero, negative or infinite.
     pub excluded: usize,
 }
 
 /// Computes the log ratios of two variants within rounds; NaN marks a missing value.
 ///
-/// Rounds in which one value is zero or negative are left out and counted. They are left out whichever
-/// variant has the zero, but a count that is not small means that a ratio is the wrong question.
+/// Rounds in which one value is zero, negative or infinite are left out and counted. It does not matter which variant has it. If
+/// many rounds are left out, a ratio is the wrong question.
 pub fn log_ratios(a: &[f64], b: &[f64]) -> LogRatios {
     let mut ratios = LogRatios::default();
     for (a, b) in a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan()) {
@@ -39,7 +39,7 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// The number of pairs of values.
+    /// The number of pairs of values; of independent samples, the size of the smaller one.
     pub rounds: usize,
     /// Whether there are too few rounds for an exact interval. Then `low` and `high` are the extremes of the rounds.
     pub provisional: bool,
@@ -51,10 +51,9 @@ impl Ratio {
         Walsh::new(d).map(|walsh| Ratio::of_averages(&walsh))
     }
 
-    /// The typical value of some rounds with its interval. They are in the unit of the values: here a [`Ratio`] is no ratio.
-    /// None for a single round. Computed on logarithms, or on the values
-    /// themselves if one of them is zero.
-    pub fn typical(values: &[f64]) -> Option<Ratio> {
+    /// The typical value of some rounds with its interval, which is not a ratio: both are in the units of the values. None for a
+    /// single round, or if a value is negative. Computed on logarithms, or on the values themselves if one of them is zero.
+    pub fn typical_value(values: &[f64]) -> Option<Ratio> {
         let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         if known.len() < 2 || known.iter().any(|value| *value < 0.0) {
             return None;
@@ -65,7 +64,7 @@ impl Ratio {
         Ratio::of(known.into_iter().map(f64::ln).collect())
     }
 
-    /// The same as [`Ratio::of`] from the averages of the log ratios.
+    /// The same as [`Ratio::of`], for log ratios whose Walsh averages already exist.
     pub fn of_averages(walsh: &Walsh) -> Ratio {
         Ratio::on_scale(walsh, f64::exp)
     }
@@ -122,8 +121,8 @@ impl From<Ratio> for Estimate {
 }
 
 impl Estimate {
-    /// An interval that is symmetric on a logarithmic scale.
-    pub(crate) fn times(value: f64, reach: f64) -> Estimate {
+    /// A value with an interval that is symmetric on a logarithmic scale: from value / reach to value · reach.
+    pub(crate) fn symmetric_on_log_scale(value: f64, reach: f64) -> Estimate {
         Estimate { value, low: value / reach, high: value * reach }
     }
 
@@ -152,12 +151,12 @@ mod tests {
 
     #[test]
     fn zeros_have_an_interval_too() {
-        let some = Ratio::typical(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
+        let some = Ratio::typical_value(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
         assert_eq!((some.low, some.high, some.provisional), (0.0, 4.0, false));
-        let few = Ratio::typical(&[0.0, f64::NAN, 3.0]).unwrap();
+        let few = Ratio::typical_value(&[0.0, f64::NAN, 3.0]).unwrap();
         assert_eq!((few.low, few.high, few.provisional), (0.0, 3.0, true));
-        assert_eq!(Ratio::typical(&[2.0; 9]).unwrap().rounds, 9);
-        assert_eq!(Ratio::typical(&[1.0]), None);
+        assert_eq!(Ratio::typical_value(&[2.0; 9]).unwrap().rounds, 9);
+        assert_eq!(Ratio::typical_value(&[1.0]), None);
     }
 
     #[test]

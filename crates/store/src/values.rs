@@ -11,7 +11,7 @@ use std::sync::Mutex;
 const MOST_VALUES: usize = 200_000_000;
 /// A table of up to this many values (80 MB) is read without a check of how many exist.
 pub const FEW_VALUES: usize = 10_000_000;
-/// In a larger table at least one value in this number must exist. Real runs have one in six; a small damaged file may have
+/// In a larger table, at least one in this many values must exist. Real runs have one in six; a small damaged file may have
 /// many samples and readings without any value.
 pub const SPARSE: usize = 20;
 /// The number of samples that one reader reads at a time. A run with more samples is read by two readers.
@@ -127,12 +127,13 @@ pub const MOST_POINTS: u64 = 1_000_000;
 /// An upper limit for the length of any task, in seconds: thirty years.
 const LONGEST_S: f64 = 1e9;
 
-/// Reads the points of all time series. If there are more than `most`, reads only those of every n-th round.
+/// Reads the points of all time series. If there are more than `most`, reads only those of every n-th round, and never more than
+/// `most`.
 pub fn read_series(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTable> {
     let mut table = SeriesTable::default();
     let stored: u64 = source.one("series", "SELECT count(*) FROM series", |row| row.number(0))?;
-    let every = stored.div_ceil(most).max(1);
-    // Whole rounds, so that all variants keep the same rounds.
+    let every = if stored > most { kept_rounds_step(source, stored.div_ceil(most), most)? } else { 1 };
+    // Whole rounds, so that all variants keep the same rounds. The limit is for a damaged file.
     let kept = match every {
         1 => String::new(),
         every => format!(
@@ -152,6 +153,29 @@ pub fn read_series(source: &Source, samples: &Ids, most: u64) -> Result<SeriesTa
     })?;
     table.left_out = stored.saturating_sub(table.points.len() as u64);
     Ok(table)
+}
+
+/// The number n, from `least`, of which every n-th round has at most `most` points together. If round 0 alone has more, a number
+/// above that of the last round.
+fn kept_rounds_step(source: &Source, least: u64, most: u64) -> Result<u64> {
+    let mut points_by_round: Vec<(u64, u64)> = vec![];
+    let sql = "SELECT cell.round, count(*) FROM series JOIN sample ON sample.id = series.sample
+               JOIN cell ON cell.id = sample.cell GROUP BY cell.round";
+    source.each("series", sql, |row| {
+        points_by_round.push((row.number(0)?, row.number(1)?));
+        Ok(())
+    })?;
+    let last = points_by_round.iter().map(|(round, _)| *round).max().unwrap_or(0);
+    let mut step = least;
+    let kept = |step| {
+        let rounds = points_by_round.iter().filter(|(round, _)| round % step == 0);
+        rounds.map(|(_, points)| points).sum::<u64>()
+    };
+    while step <= last && kept(step) > most {
+        // Larger steps for large numbers, so that a damaged file with absurd rounds does not take long.
+        step += step.div_ceil(4);
+    }
+    Ok(step)
 }
 
 fn read_point(row: &Cursor) -> Result<Point> {
@@ -308,6 +332,9 @@ mod tests {
         // 24 points, so every second round: 0 and 2.
         assert_eq!((table.points.len(), table.left_out), (12, 12));
         assert_eq!(table.row, [1, 1, 1, 3, 3, 3, 9, 9, 9, 11, 11, 11]);
+        // Rounds 0 and 2, or 0 and 3, have more than 10 points: round 0 alone.
+        let table = read_series(&Source { db: &db, path: &path }, &ids, 10).unwrap();
+        assert_eq!((table.row, table.left_out), (vec![1, 1, 1, 3, 3, 3], 18));
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn a_watch_that_cannot_start_reports_the_reason() {
     let service = Service::start(Answer::Counting);
     let url = format!("http://{}/metrics", service.address);
     let (_, said) = place.expect(2, &["watch", "--prometheus", &url, "--series", "request_total"]);
-    assert!(said.contains("Unknown series `request_total`. Did you mean `requests_total`?"), "{said}");
+    assert!(said.contains("Unknown metric `request_total`. Did you mean `requests_total`?"), "{said}");
     let (_, said) = place.expect(6, &["watch", "--", "no-such-program"]);
     assert!(said.contains("no-such-program is not installed"), "{said}");
     let plan = place.dir.join("plan.toml").display().to_string();

@@ -12,19 +12,20 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The rounds of a run, grouped by the seed of the image that they began with.
 ///
-/// Every image has the same number of rounds: those of complete passes over all images so far. Rounds of a pass that is not
-/// complete are left out, so that a stopping rule sees new values only after a complete pass. Dropped rounds count for passes.
+/// A pass is one round on each image. Only the rounds of complete passes count, so every image has the same number of rounds, and
+/// a stopping rule sees new values only after a complete pass. Rounds that were dropped from the analysis still count when passes
+/// are counted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Images {
-    /// For each image, the indices of its columns in values by round; ordered by first round. A round without an image is a
-    /// group of its own.
+    /// For each image, the columns of its rounds in a table `[variant][round]` that lacks the rounds to leave out. The groups are
+    /// ordered by their first column. A round without an image is a group of its own.
     groups: Vec<Vec<usize>>,
     /// The number of images.
     pub count: usize,
     /// The number of complete passes over all images.
     pub passes: usize,
-    /// The number of rounds that are left out, because their pass is not complete.
-    pub left_out: usize,
+    /// The number of rounds that do not count, because their pass is not complete.
+    pub incomplete: usize,
 }
 
 /// The seed of the image of each round that began with an aged image.
@@ -52,8 +53,8 @@ impl Images {
         groups.extend(by_seed.values().map(|rounds| rounds[..passes].iter().filter_map(column).collect()));
         groups.retain(|group| !group.is_empty());
         groups.sort_unstable();
-        let left_out = kept.len() - groups.iter().map(Vec::len).sum::<usize>();
-        Some(Images { groups, count: by_seed.len(), passes, left_out })
+        let incomplete = kept.len() - groups.iter().map(Vec::len).sum::<usize>();
+        Some(Images { groups, count: by_seed.len(), passes, incomplete })
     }
 
     /// For each group, its first column.
@@ -76,29 +77,47 @@ impl Images {
 
 /// The average of each variant over the rounds of one image; NaN for a variant without a value.
 ///
-/// A variant that lacks some of the rounds, because it left the run, is compared within the rounds that it has: its average is
-/// multiplied by the ratio of the other variants' average over all rounds to that over its own rounds. So a machine that
-/// became slower between the rounds does not change the comparison.
+/// A variant that lacks some of the rounds, because it left the run, is compared within the rounds that it has: its average over
+/// its own rounds is multiplied by a/b, where a is the average of the complete variants over all rounds, and b is their average
+/// over the rounds that it has. So a machine that became slower between the rounds does not change the comparison.
 fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> Vec<f64> {
-    let has = |variant: &Vec<f64>, column: &usize| !variant[*column].is_nan();
-    let has_all = |variant: &&Vec<f64>, columns: &[usize]| columns.iter().all(|column| has(variant, column));
-    let mut columns = group.to_vec();
-    if !values.iter().any(|variant| has_all(&variant, group)) {
-        let present = |variant: &&Vec<f64>| group.iter().any(|column| has(variant, column));
-        columns.retain(|column| values.iter().filter(present).all(|variant| has(variant, column)));
-    }
-    let complete: Vec<&Vec<f64>> = values.iter().filter(|variant| has_all(variant, &columns)).collect();
-    let mean_log = |columns: &[usize]| {
-        let logs = complete.iter().flat_map(|variant| columns.iter().map(|column| variant[*column].ln()));
-        logs.sum::<f64>() / (columns.len() * complete.len()) as f64
+    let columns = compared_columns(values, group);
+    let complete = values.iter().filter(|variant| has_all(variant, &columns));
+    let complete: Vec<&Vec<f64>> = complete.collect();
+    let values_of_complete = |columns: &[usize]| -> Vec<f64> {
+        complete.iter().flat_map(|variant| columns.iter().map(|column| variant[*column])).collect()
     };
+    // Both averages of the correction are of one kind, although only one of them may have a zero.
+    let has_logarithms = values_of_complete(&columns).iter().all(|value| *value > 0.0);
+    let kind = if has_logarithms { average } else { Average::Mean };
     let of_variant = |variant: &Vec<f64>| {
-        let own: Vec<usize> = columns.iter().copied().filter(|column| has(variant, column)).collect();
+        let own: Vec<usize> = columns.iter().copied().filter(|column| !variant[*column].is_nan()).collect();
         let known: Vec<f64> = own.iter().map(|column| variant[*column]).collect();
-        let mean = mean(&known, average);
-        if own.len() == columns.len() { mean } else { mean * (mean_log(&columns) - mean_log(&own)).exp() }
+        let average_of_own = mean(&known, average);
+        let over_own = mean(&values_of_complete(&own), kind);
+        // Without a positive average there is no ratio to correct by.
+        if own.len() == columns.len() || over_own.is_nan() || over_own <= 0.0 {
+            return average_of_own;
+        }
+        average_of_own * mean(&values_of_complete(&columns), kind) / over_own
     };
     values.iter().map(of_variant).collect()
+}
+
+/// The columns of an image that are averaged: all of them if a variant has a value in each; else only those in which every
+/// variant with any value on the image has one.
+fn compared_columns(values: &[Vec<f64>], group: &[usize]) -> Vec<usize> {
+    let mut columns = group.to_vec();
+    if !values.iter().any(|variant| has_all(variant, group)) {
+        let present = |variant: &&Vec<f64>| group.iter().any(|column| !variant[*column].is_nan());
+        columns.retain(|column| values.iter().filter(present).all(|variant| !variant[*column].is_nan()));
+    }
+    columns
+}
+
+/// Whether a variant has a value in each of these columns.
+fn has_all(variant: &[f64], columns: &[usize]) -> bool {
+    columns.iter().all(|column| !variant[*column].is_nan())
 }
 
 /// The average of values. It is arithmetic if one of them is zero or less, which has no logarithm. NaN without values.
@@ -142,7 +161,7 @@ mod tests {
     fn only_complete_passes_over_the_images_count() {
         let groups = |seeds: &[f64], leave_out: &[u32]| {
             let images = Images::of(&run(seeds), &leave_out.iter().copied().collect()).unwrap();
-            (images.groups, images.passes, images.left_out)
+            (images.groups, images.passes, images.incomplete)
         };
         // In the first pass each round is a new image.
         assert_eq!(groups(&[7.0, 8.0], &[]), (vec![vec![0], vec![1]], 1, 0));
@@ -162,7 +181,7 @@ mod tests {
             groups: groups.iter().map(|group| group.to_vec()).collect(),
             count: 2,
             passes: 2,
-            left_out: 0,
+            incomplete: 0,
         }
     }
 
@@ -185,6 +204,14 @@ mod tests {
         let typical = images(&[&[0, 1]]).average(&values, Average::Typical);
         assert!((typical[2][0] / typical[0][0] - 3.0).abs() < 1e-12, "{typical:?}");
         assert!((typical[2][0] / typical[1][0] - 1.5).abs() < 1e-12 && typical[3][0].is_nan());
+        // The arithmetic means are compared within its rounds too.
+        let mean = images(&[&[0, 1]]).average(&values, Average::Mean);
+        assert!((mean[2][0] / mean[0][0] - 3.0).abs() < 1e-12, "{mean:?}");
+        // A zero has no logarithm: the correction is 10 / 5 by arithmetic means.
+        let zero = vec![vec![5.0, 15.0, 0.0, 20.0], vec![3.0, MISSING, MISSING, MISSING]];
+        assert_eq!(images(&[&[0, 1, 2, 3]]).average(&zero, Average::Typical)[1], [6.0]);
+        let zero_in_both = vec![vec![0.0, 4.0, 5.0], vec![2.0, 4.0, MISSING]];
+        assert_eq!(images(&[&[0, 1, 2]]).average(&zero_in_both, Average::Mean)[1], [4.5]);
         // No variant has every round: only the shared one counts.
         let values = vec![vec![1.0, 10.0, MISSING], vec![2.0, MISSING, 3.0]];
         assert_eq!(images(&[&[0, 1, 2]]).average(&values, Average::Typical), [[1.0], [2.0]]);

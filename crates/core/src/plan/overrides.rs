@@ -95,7 +95,7 @@ impl Overrides {
     ///
     /// # Errors
     /// The stored run erased a device. Only the command line may name a device to erase.
-    pub fn where_it_ran(&mut self, written: &Written) -> Result<(), PlanError> {
+    pub fn keep_backing_of(&mut self, written: &Written) -> Result<(), PlanError> {
         let Some(plan) = &written.stored else { return Ok(()) };
         let again = |path: &Path, name: &str| {
             let message = format!(

@@ -299,10 +299,10 @@ mod tests {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
         let written = parsed(&plan);
-        let error = Overrides::default().where_it_ran(&written).unwrap_err().to_string();
+        let error = Overrides::default().keep_backing_of(&written).unwrap_err().to_string();
         assert!(error.contains("/dev/disk/by-id/x") && error.contains("erase=DEVICE"), "{error}");
         let mut over = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
-        over.where_it_ran(&written).unwrap();
+        over.keep_backing_of(&written).unwrap();
         assert_eq!(over.backing, Some(Backing::Ram));
     }
 
@@ -313,7 +313,7 @@ mod tests {
         plan.device.backing =
             Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
         let mut over = Overrides::default();
-        over.where_it_ran(&parsed(&plan)).unwrap();
+        over.keep_backing_of(&parsed(&plan)).unwrap();
         assert_eq!(over.backing, Some(Backing::Guest(guest)));
     }
 

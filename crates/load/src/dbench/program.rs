@@ -146,7 +146,8 @@ impl Program {
     /// Decodes a program that [`Program::pack`] encoded.
     ///
     /// # Errors
-    /// If the bytes are not a program, or damaged: an index in them could be out of range. The text is for the user.
+    /// If the bytes are not a program, or are damaged. Damage is refused because an index could be out of range. The text is for
+    /// the user.
     pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
         let failed = |why: &str| format!("cannot decode this stored load: {why}");
         let (encoded, checksum) = bytes.split_last_chunk().ok_or_else(|| failed("too short"))?;
@@ -233,8 +234,8 @@ impl ProgramBuilder {
             (Action::Loop, None) => self.open_loop = Some((line, self.program.instructions.len())),
             (Action::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
             (Action::EndLoop, Some((outer, from))) => {
-                // A client checks only at operations whether the run is over, so nothing could stop a loop of many repetitions
-                // without one.
+                // A client checks only at operations whether the run is over, so nothing could stop a long loop that has no
+                // operations.
                 if !self.program.instructions[from..].iter().any(Instruction::is_operation) {
                     return Err(format!("the LOOP of line {outer} has no operations"));
                 }

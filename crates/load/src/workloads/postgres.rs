@@ -167,7 +167,7 @@ fn measure(cluster: &Cluster, settings: &PostgresSettings, task: PgbenchTask) ->
     }
     let mut log = pgbench::Log::default();
     for text in &logs {
-        log.take(text).map_err(TaskError::Unfit)?;
+        log.add(text).map_err(TaskError::Unfit)?;
     }
     let series = log.readings(settings.rate.is_some(), &mut found);
     Ok(TaskOutput { series, ..TaskOutput::from(found) })

@@ -22,7 +22,8 @@ pub struct TraceOptions {
     pub locks: bool,
     /// CPU samples per second on each CPU; 0 for none. The kernel limits it (`kernel.perf_event_max_sample_rate`).
     pub cpu_samples_hz: u32,
-    /// Whether to keep every chain of the CPU samples, not only the functions and their heaviest paths.
+    /// Whether to keep the whole call stack of every CPU sample. Otherwise only the functions and their heaviest call paths are
+    /// kept.
     pub stacks: bool,
 }
 
@@ -32,7 +33,7 @@ impl TraceOptions {
         TraceOptions { target, locks: true, cpu_samples_hz, stacks: false }
     }
 
-    /// Options to take CPU samples with every chain, without locks.
+    /// Options to take CPU samples with their whole call stacks, without locks.
     pub fn stacks(target: TracedTasks, cpu_samples_hz: u32) -> TraceOptions {
         TraceOptions { target, locks: false, cpu_samples_hz, stacks: true }
     }
@@ -82,7 +83,7 @@ pub enum TraceError {
         restrict: String,
     },
     /// A file of the kernel cannot be read, or has an unexpected format.
-    #[error("{what}: {why}; this kernel describes its tracepoints in a format that fsarena does not support")]
+    #[error("{what}: {why}; a trace needs this file of the kernel, in the format that fsarena knows")]
     Unreadable {
         /// The file.
         what: String,

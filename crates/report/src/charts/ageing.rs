@@ -136,7 +136,7 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
         let (mut marks, mut all) = (vec![], vec![]);
         for variant in &drawn {
             let (Some(x), Some(y)) = (scores[*variant], median(&values[*variant])) else { continue };
-            let point = ratio_point(x, y, Ratio::typical(&values[*variant]));
+            let point = ratio_point(x, y, Ratio::typical_value(&values[*variant]));
             marks.extend(context.looks[*variant].points(&[point]));
             all.push(point);
         }

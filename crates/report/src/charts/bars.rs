@@ -252,7 +252,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     }
     let panel = |title: &str, values: &[Vec<f64>]| {
         let row = |variant: &usize| {
-            let whisker = Ratio::typical(&values[*variant]).map(|typical| (typical.low, typical.high));
+            let whisker = Ratio::typical_value(&values[*variant]).map(|typical| (typical.low, typical.high));
             (*variant, median(&values[*variant]), whisker)
         };
         let rows: Vec<_> = variants.iter().map(row).collect();

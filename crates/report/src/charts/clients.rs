@@ -45,7 +45,9 @@ impl DrawnCurve<'_> {
     fn points(&self) -> Vec<SeriesPoint> {
         let series = &self.scaling.series;
         let measured = series.n.iter().zip(series.means()).zip(&series.x);
-        measured.map(|((n, mean), values)| ratio_point(*n, mean.exp(), Ratio::typical(values))).collect()
+        measured
+            .map(|((n, mean), values)| ratio_point(*n, mean.exp(), Ratio::typical_value(values)))
+            .collect()
     }
 
     fn max_clients(&self) -> f64 {

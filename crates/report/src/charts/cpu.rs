@@ -71,7 +71,7 @@ fn typical_cpu_time(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
     let used: Vec<&Vec<f64>> = used.map(|total| &total.values[variant]).collect();
     let rounds = used.iter().map(|values| values.len()).min()?;
     let sums = (0..rounds).map(|round| used.iter().map(|values| values[round]).sum::<f64>());
-    Ratio::typical(&sums.collect::<Vec<f64>>())
+    Ratio::typical_value(&sums.collect::<Vec<f64>>())
 }
 
 /// The parts of the time of a cell: activity, text of the legend, and colour. The colours are greys, because other colours

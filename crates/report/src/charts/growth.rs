@@ -106,7 +106,8 @@ impl Curve<'_> {
     fn of(curve: &GrowthCurve, look: Look) -> Curve<'_> {
         let series = &curve.growth.series;
         let values = series.n.iter().zip(series.means()).zip(&series.x);
-        let points = values.map(|((n, mean), values)| (*n, mean.exp(), Ratio::typical(values))).collect();
+        let points =
+            values.map(|((n, mean), values)| (*n, mean.exp(), Ratio::typical_value(values))).collect();
         let mut law = vec![];
         let fit = curve.growth.choice.as_ref().and_then(|choice| choice.fits.first());
         if let (Some(fit), [first, .., last]) = (fit, series.n.as_slice()) {

@@ -90,7 +90,7 @@ fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], tas
             let mut values = grid.values[task][variant].clone();
             values.retain(|value| *value > 0.0);
             let middle = median(&values);
-            points.extend(middle.map(|middle| ratio_point(*x, middle, Ratio::typical(&values))));
+            points.extend(middle.map(|middle| ratio_point(*x, middle, Ratio::typical_value(&values))));
         }
         marks.extend(look.series(&points, 1.75));
         all.extend(points);

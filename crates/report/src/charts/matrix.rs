@@ -47,7 +47,7 @@ fn cell_median(matrix: &Matrix, at: At) -> Option<f64> {
 
 fn curve_chart(matrix: &Matrix, mode: usize, looks: &[(usize, Look)]) -> Chart {
     let places = || matrix.places().filter(|at| at.mode == mode);
-    let intervals = places().filter_map(|at| Ratio::typical(matrix.values(at)));
+    let intervals = places().filter_map(|at| Ratio::typical_value(matrix.values(at)));
     let intervals = intervals.flat_map(|typical| [typical.low, typical.high]);
     let values = places().filter_map(|at| cell_median(matrix, at)).chain(intervals);
     let (low, high) = widen_range((f64::INFINITY, 0.0), values);
@@ -69,7 +69,7 @@ fn curve_panel(matrix: &Matrix, mode: usize, size: usize, looks: &[(usize, Look)
     for (variant, look) in looks {
         let point = |at: &At| {
             let threads = f64::from(matrix.threads[at.threads]);
-            Some(ratio_point(threads, cell_median(matrix, *at)?, Ratio::typical(matrix.values(*at))))
+            Some(ratio_point(threads, cell_median(matrix, *at)?, Ratio::typical_value(matrix.values(*at))))
         };
         let points = matrix.along_threads(*variant, mode, size).iter().filter_map(point).collect::<Vec<_>>();
         marks.extend(look.series(&points, 1.75));

@@ -111,9 +111,9 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
         "answer": answer_sentences(&names, analysis),
     });
     // Intervals are over images if the run has aged ones.
-    if let Some(Images { count, passes, left_out, .. }) = analysis.grid.images() {
+    if let Some(Images { count, passes, incomplete, .. }) = analysis.grid.images() {
         value["aged_images"] =
-            json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": left_out });
+            json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": incomplete });
     }
     value
 }

@@ -21,8 +21,8 @@ pub fn add_anomalies(document: &mut Document, report: &Report, detail: Detail) {
     let full = detail >= Detail::Full;
     let most = if full { MAX_FINDINGS } else { MAX_BRIEF };
     let rest = findings.len().saturating_sub(most);
-    let item = |(title, words): (String, Vec<String>)| {
-        if full { format!("{title}. {}", words.join(" ")) } else { title }
+    let item = |(title, sentences): (String, Vec<String>)| {
+        if full { format!("{title}. {}", sentences.join(" ")) } else { title }
     };
     document.list(findings.into_iter().take(most).map(item).collect());
     if rest > 0 {

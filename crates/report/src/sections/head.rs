@@ -80,7 +80,7 @@ fn describe_images(images: &Images) -> String {
         1 => "one round".to_string(),
         passes => format!("{passes} rounds"),
     };
-    let left_out = match images.left_out {
+    let left_out = match images.incomplete {
         0 => String::new(),
         left_out => format!("; {} of an incomplete pass count nowhere", plural(left_out, "round")),
     };

@@ -77,7 +77,7 @@ pub fn add_layout(document: &mut Document, report: &Report, _: Detail) {
 pub fn layout_json(report: &Report) -> Value {
     let figure = |figure: &LayoutFigure| {
         let variant = |(name, values): (&str, &Vec<f64>)| {
-            let typical = Ratio::typical(values);
+            let typical = Ratio::typical_value(values);
             json!({
                 "variant": name,
                 "median": median(values),

@@ -23,7 +23,7 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 /// The name of the first timed task.
 const FIRST_TASK: &str = "mount";
 /// The text between the reason of a failure and the last lines of the console.
-pub const CONSOLE: &str = "; the end of its console:\n";
+pub const CONSOLE_HEADING: &str = "; the end of its console:\n";
 /// The category of the time that guests take to boot.
 pub const SPENT_ON: SpentOn = SpentOn::Boot;
 
@@ -44,7 +44,7 @@ pub struct GuestExit {
     pub outcome: Outcome,
     /// The time from launch to the first timed task; None if the guest did not get there.
     pub boot_time: Option<Duration>,
-    /// Whether it sent anything. A guest that starts from a snapshot sends a line once it runs.
+    /// Whether it sent anything. If a guest that starts from a snapshot sent nothing, the snapshot did not start.
     pub has_sent: bool,
     /// The files and names that the programs of a rehearsal opened and looked up.
     pub opened: Opened,
@@ -107,6 +107,7 @@ pub fn run_guest(
         emit(CellEvent::Spent { what: SPENT_ON, ns: time.as_nanos() as u64 });
     }
     let outcome = match end {
+        // A filesystem that lost synced files is a finding, which the guest reports in full: its console explains nothing.
         SessionEnd::Value(Outcome::Failed { why, cause })
             if !console.lines.is_empty() && cause != Cause::Violation =>
         {
@@ -187,7 +188,7 @@ pub fn run_until_ready<T>(
 fn describe_failure(why: &str, status: Option<ExitStatus>, console: &LastWords) -> String {
     let meaning = console.meaning.as_ref().map_or(String::new(), |meaning| format!(": {meaning}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
-    format!("{why}{meaning}{status}{CONSOLE}{}", or_printed_nothing(&console.lines))
+    format!("{why}{meaning}{status}{CONSOLE_HEADING}{}", or_printed_nothing(&console.lines))
 }
 
 /// Passes the lines of a guest to `take` until the session ends. Does not end the guest.
@@ -237,7 +238,31 @@ fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Opti
         return None;
     }
     let seconds = silent.as_secs_f64();
-    let flag = setting("guest_timeout", "");
-    let why = format!("the guest has sent nothing for {seconds:.0} s {since}, so fsarena ended it ({flag})");
+    // A longer setting does not lengthen the limit of the boot.
+    let advice = if limit < timeout {
+        format!("guests boot within {} s", BOOT_TIMEOUT.as_secs())
+    } else {
+        setting("guest_timeout", "")
+    };
+    let why =
+        format!("the guest has sent nothing for {seconds:.0} s {since}, so fsarena ended it ({advice})");
     Some(CellError::new(Cause::Work, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::plan::Emulator;
+
+    #[test]
+    fn the_timeout_is_advised_only_where_a_longer_one_helps() {
+        let why = |patience_s, is_booting| {
+            let plan = GuestPlan { patience_s, ..GuestPlan::of(Emulator::Qemu) };
+            silence_failure(&plan, Duration::from_secs(700), is_booting).unwrap().why
+        };
+        assert!(why(600.0, true).contains("guests boot within 120 s"), "{}", why(600.0, true));
+        for (patience_s, is_booting) in [(600.0, false), (5.0, true), (120.0, true)] {
+            assert!(why(patience_s, is_booting).contains(&setting("guest_timeout", "")));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Snapshots of booted machines, from which guests start: found in the cache, or made by booting a machine.
 
 use super::initramfs::{KernelDemands, Packer};
-use super::session::{CONSOLE, GuestOwner, SessionEnd, run_until_ready};
+use super::session::{CONSOLE_HEADING, GuestOwner, SessionEnd, run_until_ready};
 use crate::error::{Result, RunError};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
@@ -153,7 +153,7 @@ impl SnapshotPool {
     /// Stops using the snapshot in the directory `place`, and notes why.
     fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) {
         self.failed.insert(place.into());
-        let why = why.split(CONSOLE).next().unwrap_or_default();
+        let why = why.split(CONSOLE_HEADING).next().unwrap_or_default();
         let text = format!("each guest with it boots by itself, because no machine could be kept: {why}");
         self.note(place, machine, &text);
     }

@@ -37,11 +37,15 @@ fn parse_quantity(text: &str) -> Result<Quantity, String> {
 /// The claims of a gate with these limits: that the candidate is at most that much slower than the baseline.
 ///
 /// # Errors
-/// A metric of which neither less nor more is better, or whose direction only its values will show.
-pub fn gate_claims(limits: &[MaxSlowdown], main: Option<&str>, plan: &Plan) -> Result<Vec<String>, Failure> {
+/// A metric of which neither less nor more is better, or a metric that is not known before the run.
+pub fn gate_claims(
+    limits: &[MaxSlowdown],
+    main_metric: Option<&str>,
+    plan: &Plan,
+) -> Result<Vec<String>, Failure> {
     let mut claims = vec![];
     for limit in limits {
-        let of_all = || Quantity::of_all(main.unwrap_or(work::main_metric(plan)));
+        let of_all = || Quantity::of_all(main_metric.unwrap_or(work::main_metric(plan)));
         let quantity = limit.quantity.clone().unwrap_or_else(of_all);
         let relation = match work::direction(plan, &quantity.metric)? {
             Some(Direction::Lower) => "<=",

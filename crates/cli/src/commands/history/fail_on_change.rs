@@ -93,7 +93,7 @@ impl Confirm<'_> {
                 Confirmation::Plan(plan) => {
                     return self.compare(Request::new(*plan, Keep::New(self.runs.into()))).map(Some);
                 }
-                Confirmation::Gone(why) => drop(gone.get_or_insert(why)),
+                Confirmation::NotPossible(why) => drop(gone.get_or_insert(why)),
                 Confirmation::SameSides => {}
             }
         }

@@ -162,7 +162,7 @@ fn replace_variants(
     directories: &str,
 ) -> Result<(), Failure> {
     let (given, paths) = (overrides.backing.is_some(), only_directories(variants)?);
-    overrides.where_it_ran(written)?;
+    overrides.keep_backing_of(written)?;
     // The directories of a stored plan are replaced by those of the variants.
     if overrides.backing == Some(Backing::Dir) && (given || paths.is_none()) {
         return usage(format!("name each directory with its variant: {directories}, without --on"));

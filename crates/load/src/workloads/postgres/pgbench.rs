@@ -52,7 +52,7 @@ impl Log {
     ///
     /// # Errors
     /// If a line is invalid. The last line is incomplete if pgbench was killed.
-    pub fn take(&mut self, text: &str) -> Result<(), String> {
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
         for line in text.lines() {
             let unread = || format!("pgbench logged a line that fsarena cannot read: `{line}`");
             self.done.extend(parse_transaction(line).ok_or_else(unread)?);
@@ -60,7 +60,8 @@ impl Log {
         Ok(())
     }
 
-    /// Sets the readings for latencies and returns the time series. `paced` means that transactions had due times.
+    /// Sets the readings for latencies and returns the time series. `paced` means that transactions had due times; then latencies
+    /// from the due times are set too, as corrected latencies: they include the delay of a transaction that started late.
     pub fn readings(mut self, paced: bool, found: &mut Readings) -> Vec<Point> {
         self.done.sort_unstable();
         let (mut all, mut corrected) = (fsarena_engine::histogram(), fsarena_engine::histogram());
@@ -129,7 +130,7 @@ mod tests {
     fn latencies_of_a_paced_run_count_from_the_due_time() {
         let log = || {
             let mut log = Log::default();
-            LOGS.iter().for_each(|text| log.take(text).unwrap());
+            LOGS.iter().for_each(|text| log.add(text).unwrap());
             log
         };
         let mut found = Readings::default();
@@ -160,7 +161,7 @@ mod tests {
         fn garbage_never_panics(text in "[0-9a-f .\\n-]{0,60}") {
             parse(&text);
             let mut log = Log::default();
-            if log.take(&text).is_ok() {
+            if log.add(&text).is_ok() {
                 log.readings(true, &mut Readings::default());
             }
         }

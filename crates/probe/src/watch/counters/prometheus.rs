@@ -32,11 +32,11 @@ impl Prometheus {
         Ok(Prometheus { page: Page::new(url, timeout)?, written: metric.trim().into(), name, labels })
     }
 
-    /// The sum of the matching series. `None` if no series matches, or if a line of this metric cannot be parsed.
+    /// The sum of the matching series. `None` if no series matches, if a line of this metric cannot be parsed, or if the sum is
+    /// negative, infinite or not a number.
     fn sum(&self, body: &str) -> Option<f64> {
-        let lines = body.lines().map(str::trim).take_while(|line| *line != "# EOF");
         let mut sum = None;
-        for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in lines(body).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Some((series, rest)) = Series::parse(line) else {
                 // Ignore lines of other metrics that cannot be parsed.
                 match line.strip_prefix(&self.name) {
@@ -52,14 +52,27 @@ impl Prometheus {
     }
 }
 
+/// The lines of a page before the mark of its end.
+fn lines(body: &str) -> impl Iterator<Item = &str> {
+    body.lines().map(str::trim).take_while(|line| *line != "# EOF")
+}
+
 /// The names of the metrics of a page, from its series, and from `# TYPE` and `# HELP` lines, whose metrics may have no series
-/// yet.
-fn metric_names(body: &str) -> impl Iterator<Item = &str> {
-    body.lines().filter_map(|line| {
+/// yet. A series that cannot be parsed counts too, because [`Prometheus::sum`] finds its metric.
+fn metric_names(body: &str) -> Vec<String> {
+    let mut names = vec![];
+    for line in lines(body) {
         let described = ["# TYPE ", "# HELP "].iter().find_map(|head| line.strip_prefix(head));
-        let line = described.or((!line.starts_with('#')).then_some(line))?;
-        line.split(['{', ' ']).next().filter(|name| !name.is_empty())
-    })
+        let parsed = match described {
+            Some(described) => parse_quoted(described).map(|(name, _)| name),
+            None if line.starts_with('#') => continue,
+            None => Series::parse(line).map(|(series, _)| series.name),
+        };
+        let is_end = |c: char| c == '{' || c.is_whitespace();
+        let first_word = || described.unwrap_or(line).split(is_end).next().map(String::from);
+        names.extend(parsed.or_else(first_word).filter(|name| !name.is_empty()));
+    }
+    names
 }
 
 impl Counter for Prometheus {
@@ -67,13 +80,14 @@ impl Counter for Prometheus {
     /// with the first request that it counts.
     fn check(&self) -> Result<(), WatchError> {
         let Ok(body) = self.page.get() else { return Ok(()) };
-        if metric_names(&body).next().is_none() || metric_names(&body).any(|name| name == self.name) {
+        let names = metric_names(&body);
+        if names.is_empty() || names.contains(&self.name) {
             return Ok(());
         }
         Err(WatchError::Usage(format!(
             "{}: {}",
             self.page.url(),
-            unknown("series", &self.name, metric_names(&body))
+            unknown("metric", &self.name, names.iter().map(String::as_str))
         )))
     }
 
@@ -201,7 +215,7 @@ mod tests {
             assert_eq!(check(page, metric), Ok(()));
         }
         let error = check(page, "request_total").unwrap_err();
-        assert!(error.contains("Unknown series `request_total`. Did you mean `requests_total`?"), "{error}");
+        assert!(error.contains("Unknown metric `request_total`. Did you mean `requests_total`?"), "{error}");
         assert_eq!(check(b"HTTP/1.0 503 Busy\r\n\r\nlater", "x"), Ok(()));
     }
 
@@ -228,7 +242,9 @@ mod tests {
             "a_b{broken 1\na 7",
         ] {
             assert_eq!(sum_in("a", line), Some(7.0), "{line}");
+            assert!(metric_names(line).contains(&"a".to_string()), "{line}");
         }
+        assert_eq!(metric_names("# TYPE \"a.b\" counter\n# HELP c\tThe number.\nd"), ["a.b", "c", "d"]);
         let escaped = r#"a{b="x\\\"\ny"} 7"#;
         assert_eq!(sum_in(r#"a{b="x\\\"\ny"}"#, escaped), Some(7.0));
     }
