@@ -43,7 +43,8 @@ pub fn parse_fill(level: &str) -> Result<f64, String> {
     }
 }
 
-/// The share of the space that files take during churn without a level.
+/// The share of the space that the files of an ageing churn take if the variant has no fill level. The ager fills to it, not
+/// [`fill`].
 const CHURN_FULLNESS: f64 = 0.5;
 
 /// The share of the space that other files than those of the work take.
@@ -61,11 +62,15 @@ pub fn bytes_with_fill(variants: &[Variant], bytes: u64) -> u64 {
 
 /// The directory of the filling files, beside that of the work.
 const DIR: &str = "fill";
-/// The smallest size of a file in bytes, and the largest number of files.
+/// The smallest size of a file in bytes.
 const LEAST_FILE: u64 = 256 << 10;
+/// The largest number of files.
 const MAX_FILES: u64 = 8192;
+/// The largest number of bytes of one write.
+const WRITE_BYTES: u64 = 256 << 10;
 const FILES_PER_DIR: u64 = 256;
-/// How often fsarena reads the used space and fills again, because a filesystem may take space only when it writes data back.
+/// How often fsarena reads the used space and fills again, because a filesystem with delayed allocation
+/// counts space as used only after it has written the data back.
 const PASSES: u64 = 3;
 
 /// Fills the filesystem that is mounted at `target` to the level of the cell, with files that cannot be compressed. Does nothing
@@ -81,7 +86,7 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
     }
     bench.emit(CellEvent::Phase { name: Phase::Task("fill".into()) });
     let begun = Instant::now();
-    let noise = Noise::new(cell.seed, LEAST_FILE as usize);
+    let noise = Noise::new(cell.seed, WRITE_BYTES as usize);
     for pass in 0..PASSES {
         let missing = missing_bytes(target, share)?;
         if missing == 0 {
@@ -119,7 +124,7 @@ fn write_files(dir: &Path, bytes: u64, noise: &Noise) -> std::io::Result<()> {
         let mut file = File::create(below.join(number.to_string()))?;
         let mut left = size;
         while left > 0 {
-            let length = left.min(LEAST_FILE);
+            let length = left.min(WRITE_BYTES);
             file.write_all(noise.contents(pieces, length as usize))?;
             left -= length;
             pieces += 1;
