@@ -1,5 +1,5 @@
-//! The configuration of a kernel: whether it has code that checks or records the kernel itself, which slows some filesystems more than
-//! others.
+//! The configuration of a kernel: whether it has code that checks or records the kernel itself, which slows some filesystems
+//! more than others.
 
 use std::io::Read;
 use std::path::Path;

@@ -2,8 +2,8 @@
 //!
 //! The tracer opens the tracepoints `lock:contention_begin` and `lock:contention_end` with perf_event_open(2), without kprobes,
 //! BPF or an external program. A wait is the time between both events in one task. The profile skips the frames of the kernel's
-//! locking layer in the call chain, so it names the lock call and the function that made it: `down_read ← ext4_file_write_iter`. The
-//! tracer also takes samples of what runs on the CPUs ([`CpuSite`]).
+//! locking layer in the call chain, so it names the lock call and the function that made it: `down_read ← ext4_file_write_iter`.
+//! The tracer also takes samples of what runs on the CPUs ([`CpuSite`]).
 //!
 //! ```no_run
 //! use fsarena_probe::trace::{TraceOptions, TracedTasks, Tracer};

@@ -288,7 +288,8 @@ impl Local {
         Ok((outcome, facts))
     }
 
-    /// Sets up the levels of the machine for a cell, and emits the notes on them. After an error only this cell fails; the run goes on.
+    /// Sets up the levels of the machine for a cell, and emits the notes on them. After an error only this cell
+    /// fails; the run goes on.
     fn set_up_conditions(
         &self,
         cell: &Cell,
@@ -384,5 +385,26 @@ impl Executor for Local {
             packed.finish(emit)?;
         }
         self.backing.finish(emit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::factor::device::Raid;
+
+    #[test]
+    fn a_mirrored_filesystem_has_half_the_size_of_its_devices() {
+        let record = crate::testing::empty(&["btrfs"], &[]);
+        let plan = &record.plan;
+        let (variant, workload) = (record.variants[0].clone(), plan.workloads[0].clone());
+        let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: 1 };
+        let def = fsarena_fs::filesystems::find("btrfs").unwrap();
+        let size_bytes = |mirrored: bool| {
+            let options =
+                VariantOptions { raid: Some(Raid { mirrored, members: 2 }), ..VariantOptions::default() };
+            facts_of(&cell, def, options, 200, String::new()).size_bytes
+        };
+        assert_eq!([size_bytes(true), size_bytes(false)], [100, 200]);
     }
 }
