@@ -190,10 +190,10 @@ impl Bench {
         let mounted =
             lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
         let seed = fsarena_core::schedule::mix(0xA6EE, round);
-        for place in fsarena_core::schedule::round(seed, 0, self.cells.len()) {
+        for place in fsarena_core::schedule::order_of_round(seed, 0, self.cells.len()) {
             let cell = self.cells[place];
             let mut reached = [Reached { value: 0.0, user_ns: 0.0, system_ns: 0.0 }; 2];
-            for tool in fsarena_core::schedule::round(seed, 1 + cell as u32, 2) {
+            for tool in fsarena_core::schedule::order_of_round(seed, 1 + cell as u32, 2) {
                 reached[tool] = self.reached(tool, cell, seed)?;
             }
             found(cell, reached);

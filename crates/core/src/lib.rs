@@ -3,7 +3,7 @@
 //! Data takes one line through the program:
 //!
 //! ```text
-//! PlanFile::parse → plan::resolve → matrix::expand → schedule::round → Executor::run(cell)
+//! PlanFile::parse → plan::resolve → matrix::expand → schedule::order_of_round → Executor::run(cell)
 //!            → Event::Sample → Store → stats::analyse → verdicts → Exporter::export
 //! ```
 //!

@@ -102,7 +102,7 @@ fn with_level(variant: &Variant, factor: &str, level: &str) -> Variant {
 ///
 /// All variants of a round share a seed, so they do the same work on the same data.
 pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> Vec<Cell> {
-    let order = crate::schedule::round(plan.seed, round, live.len());
+    let order = crate::schedule::order_of_round(plan.seed, round, live.len());
     let mut cells = Vec::with_capacity(live.len() * plan.workloads.len());
     for variant in order.into_iter().map(|i| live[i]) {
         for workload in workloads_in_order(plan, variant, round) {
@@ -124,7 +124,7 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
 fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadPlan> {
     let mut order: Vec<usize> = (0..plan.workloads.len()).collect();
     if plan.workloads.iter().any(|workload| !workload.grid.is_empty()) {
-        order = crate::schedule::round(mix(plan.seed, 1 + variant as u64), round, order.len());
+        order = crate::schedule::order_of_round(mix(plan.seed, 1 + variant as u64), round, order.len());
     }
     order.into_iter().map(|at| &plan.workloads[at]).collect()
 }

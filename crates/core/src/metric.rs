@@ -169,7 +169,7 @@ pub const METRICS: &[MetricDef] = &[
         ReadingDef::higher("throughput", Unit::BytesPerSecond).help(
             "bytes that the clients of a file server read and wrote a second, after the warm-up: what dbench calls throughput, in MB/s of 10^6 bytes",
         ),
-        |get| get(reading::THROUGHPUT),
+        |get| get(reading::SERVED_BANDWIDTH),
     ),
     latency("latency_p50", "median latency", |get| paced_or_all(get, P50)),
     latency("latency_p95", "95th percentile of latency", |get| paced_or_all(get, P95)),

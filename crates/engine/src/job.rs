@@ -410,6 +410,8 @@ impl LoadJob {
             "a depth above 1 needs the io_uring engine: the others do one operation at a time"
         } else if mmap && self.open.direct {
             "mmap goes through the page cache: it cannot be direct"
+        } else if mmap && self.open.durability != Durability::Plain {
+            "mmap writes to the page cache, where O_DSYNC and O_SYNC have no effect: use sync_every instead"
         } else if mmap && self.open.recreate {
             "mmap cannot write files that are made anew: they are empty and a mapping does not grow them"
         } else if self.open.recreate && self.reads() {
@@ -423,7 +425,7 @@ impl LoadJob {
         } else if verified_writes && shared_cursor {
             "verified writes need a cursor for each thread: two threads may not write the same block"
         } else if verified_writes && shared_count {
-            // A write whose block is in flight is drawn anew and takes another number of the shared count.
+            // If the drawn block already has a write in flight, the thread draws again, and each draw increments the shared count.
             "verified writes need a count of requests for each thread: sync_every over all threads would count requests \
              that fsarena skips"
         } else if self.verify && self.content == Content::Zeros {
@@ -493,5 +495,14 @@ mod tests {
             },
             "mmap",
         );
+        for durability in [Durability::Dsync, Durability::Sync] {
+            assert_refused(
+                |job| {
+                    job.engine = Engine::Mmap;
+                    job.open.durability = durability;
+                },
+                "O_DSYNC and O_SYNC have no effect",
+            );
+        }
     }
 }

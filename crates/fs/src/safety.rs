@@ -84,7 +84,7 @@ impl ScratchDevice {
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub fn finish_links(&self) -> std::io::Result<()> {
+    pub fn finish_stack(&self) -> std::io::Result<()> {
         if let Backing::Linked(devices, _) = &self.backing { devices.formatted() } else { Ok(()) }
     }
 

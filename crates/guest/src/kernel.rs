@@ -4,7 +4,7 @@ use crate::debian::{self, by_version, in_order, is_version};
 use crate::kernel_dir::{self, BuiltKernel, PackagedKernel, packages};
 pub use crate::suites::Log;
 use crate::vmlinux::{ELF_MAGIC, ElfKind, elf_kind};
-use crate::{Error, Result, built, cache, kernel_config, modules::Modules, suites::Suites, vmlinux};
+use crate::{Error, Result, cache, kernel_config, module_build, modules::Modules, suites::Suites, vmlinux};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
@@ -98,7 +98,7 @@ impl Places {
     /// The modules of a packaged kernel, and those that fsarena has compiled for it.
     fn modules_of(&self, kernel: &PackagedKernel) -> Result<Modules> {
         let mut modules = Modules::open(&kernel.modules)?;
-        for dir in built::find([&self.cache, &self.shared], &kernel.release) {
+        for dir in module_build::find([&self.cache, &self.shared], &kernel.release) {
             modules.add(&dir)?;
         }
         Ok(modules)

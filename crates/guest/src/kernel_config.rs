@@ -1,10 +1,11 @@
-//! The configuration of a kernel: whether it has code that checks the kernel itself, which slows some filesystems more than
-//! others.
+//! The configuration of a kernel: whether it has code that checks or records the kernel itself, which slows some filesystems
+//! more than others.
 
 use std::io::Read;
 use std::path::Path;
 
-/// Options that check the kernel at run time, each with its name in messages. Options that distributions set, such as KFENCE,
+/// Options that check the kernel or record its execution at run time (LOCK_STAT, KCOV and gcov only record), each with its name
+/// in messages. Options that distributions set, such as KFENCE,
 /// DEBUG_LIST and PAGE_POISONING, are not among them, because they cost little or need a boot parameter.
 const DEBUGGING: [(&str, &str); 24] = [
     ("KASAN", "KASAN"),
@@ -33,13 +34,13 @@ const DEBUGGING: [(&str, &str); 24] = [
     ("BCACHEFS_DEBUG", "BCACHEFS_DEBUG"),
 ];
 
-/// The names of the options in the text of a configuration that check the kernel at run time.
+/// The names of the set options of [`DEBUGGING`], in this text of a configuration.
 pub(crate) fn debugging(config: &str) -> Vec<&'static str> {
     let is_set = |option: &str| {
-        let line = |line: &str| {
+        let sets_option = |line: &str| {
             line.strip_prefix("CONFIG_").and_then(|rest| rest.strip_prefix(option)) == Some("=y")
         };
-        config.lines().any(line)
+        config.lines().any(sets_option)
     };
     let set = DEBUGGING.iter().filter(|(option, _)| is_set(option));
     let mut names: Vec<&'static str> = set.map(|(_, name)| *name).collect();

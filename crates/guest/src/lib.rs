@@ -3,7 +3,6 @@
 //! A guest needs no root and uses only image files as disks. It runs fsarena itself as `/init`, so that the same agent
 //! measures in a guest and on the host.
 
-pub mod built;
 pub mod cache;
 pub mod config;
 pub mod counter;
@@ -18,6 +17,7 @@ mod kernel_config;
 mod kernel_dir;
 pub mod launch;
 pub mod layout;
+pub mod module_build;
 pub mod modules;
 pub mod opened;
 pub mod packing;

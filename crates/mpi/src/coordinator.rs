@@ -341,7 +341,7 @@ impl Parent for CoordinatorCell<'_> {
             return Ok(ready);
         }
         let PrivilegedRequest::WaitUntilIdle(task) = ask else {
-            self.resume_all(&ToRank::Met);
+            self.resume_all(&ToRank::AllReady);
             return Ok(self.agent.restart_timeout());
         };
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();

@@ -33,8 +33,8 @@ pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
     FromRank::Barrier(cpu_s() - before, memory())
 }
 
-/// Measures everything on rank 0 and returns a line of text for each cost. If a rank does not answer, a line names the failure
-/// instead of the costs of messages and barriers.
+/// Measures everything on rank 0 and returns a line of text for each cost. If a rank sends no message in time, a line names the
+/// failure instead of the costs of messages and barriers. Clock times have no time limit: if a rank dies, mpirun ends the job.
 pub fn report(wire: &dyn Wire) -> Vec<String> {
     let mut lines = vec![format!("ranks: {}", wire.size())];
     if let Err(failure) = communication(wire, &mut lines) {
@@ -70,7 +70,7 @@ fn clock_offsets(wire: &dyn Wire) -> String {
     let outside = all.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
     format!(
         "clock: {each_ms:.2} ms a rank; largest offset {offset_us:.1} us, largest error {error_us:.1} us, {outside} offsets \
-         beyond their error"
+         larger than their error"
     )
 }
 
@@ -143,7 +143,7 @@ fn merge_costs(sample: &Sample, bytes: usize) -> String {
     )
 }
 
-/// A partial sample of the size of those of the load engine.
+/// A client's partial sample, as large as one of the load engine.
 fn typical_sample() -> Sample {
     let mut readings = Readings::default();
     let value = |at: usize| 1e9 / (at as f64 + 7.0);

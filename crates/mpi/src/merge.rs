@@ -90,7 +90,8 @@ impl ClientSample<'_> {
             (sum > 0.0).then_some(sum)
         };
         let operations = sum(reading::READ_RATE, reading::WRITE_RATE).or(self.get("all_iops_per_s"));
-        let bytes = sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.get(reading::THROUGHPUT));
+        let bytes =
+            sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.get(reading::SERVED_BANDWIDTH));
         (operations, bytes.filter(|rate| *rate > 0.0))
     }
 

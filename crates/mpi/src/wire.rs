@@ -138,7 +138,7 @@ pub enum ToRank {
     /// Wait until the rank's machine is idle, before this task.
     WaitUntilIdle(String),
     /// All ranks have reached the same point: continue.
-    Met,
+    AllReady,
     /// Start the next task after the barrier.
     Begin,
     /// End the cell early.

@@ -38,7 +38,7 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
                 return Ok(());
             }
             // These messages belong to a cell that this rank has already ended.
-            ToRank::Met | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => continue,
+            ToRank::AllReady | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => continue,
             ToRank::Look(paths) => FromRank::Looked(first_missing(&paths)),
             ToRank::Cell(request, timeout) => {
                 let mut cell = WorkerCell { wire, agent: Agent::new(&request, timeout) };
@@ -50,6 +50,7 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
         };
         wire::send_to_coordinator(wire, &answer);
     }
+    // The caller ends this process by the signal, without leaving MPI; mpirun then ends the other ranks.
     Ok(())
 }
 
@@ -76,6 +77,9 @@ impl Parent for WorkerCell<'_> {
         wire::send_to_coordinator(self.wire, &message);
     }
 
+    /// Tells rank 0 that the agent has sent this request (`Ready`), and waits until rank 0 lets all ranks continue. For the
+    /// request before a task, rank 0 sends `WaitUntilIdle` to one rank of each machine and then `Begin` to all; for any other
+    /// request it sends `AllReady`. The time limit of the agent pauses meanwhile, because the agent waits for other ranks.
     fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.pause_timeout();
         wire::send_to_coordinator(self.wire, &FromRank::Ready(ask));
@@ -87,7 +91,7 @@ impl Parent for WorkerCell<'_> {
                 Some(ToRank::WaitUntilIdle(task)) => {
                     wire::send_to_coordinator(self.wire, &FromRank::Idle(self.agent.wait_until_idle(&task)));
                 }
-                Some(ToRank::Met) => return Ok(self.agent.restart_timeout()),
+                Some(ToRank::AllReady) => return Ok(self.agent.restart_timeout()),
                 Some(ToRank::Begin) => return Ok(self.agent.start_task(self.wire)),
                 Some(ToRank::Abandon) => return Ok(Outcome::Interrupted),
                 _ => {}
@@ -98,6 +102,8 @@ impl Parent for WorkerCell<'_> {
     fn poll(&mut self) -> Option<Outcome> {
         match wire::receive_from_coordinator(self.wire) {
             Some(ToRank::Abandon) => Some(Outcome::Interrupted),
+            // While an agent works, rank 0 sends nothing else, except `End` after a fatal failure. It then aborts the job,
+            // because this rank does not come to the barrier.
             _ => self.agent.timeout_failure(),
         }
     }

@@ -15,7 +15,7 @@ use serde::Serialize;
 /// The default format of reports that commands print.
 pub const DEFAULT: &str = "term";
 
-/// All formats. The first one with [`kept_as`](Exporter::kept_as) is the main report in the directory of a run.
+/// All formats. The first format that a run keeps in its directory ([`kept_as`](Exporter::kept_as)) is its main report.
 pub const EXPORTERS: &[&Exporter] = &[
     &pages::TERM,
     &pages::HTML,

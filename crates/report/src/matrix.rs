@@ -186,7 +186,7 @@ impl SignMedians {
         SignMedians {
             device_share: medians_of("device_share"),
             steady: medians_of(reading::STEADY),
-            client: medians_of(reading::CLIENT),
+            client: medians_of(reading::CLIENT_SHARE),
         }
     }
 
@@ -239,7 +239,7 @@ fn run_rows(record: &RunRecord) -> Vec<Row> {
     let left_out = observations::left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
     let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
-    let client = record.metric(reading::CLIENT).map(|(_, shares)| shares);
+    let client = record.metric(reading::CLIENT_SHARE).map(|(_, shares)| shares);
     let (mut rows, mut shares): (Vec<Row>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
     let mut known = BTreeMap::new();
     for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {

@@ -495,7 +495,7 @@ fn format(bed: &Bed, history: &str, emit: RunSink) -> Result<Checkpoint, CellErr
     devices
         .members
         .iter()
-        .try_for_each(|device| device.finish_links())
+        .try_for_each(|device| device.finish_stack())
         .map_err(Error::io("finishing", devices.first()))?;
     let features = lifecycle::describe(devices.members[0], def, &mut log).unwrap_or_default();
     commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;

@@ -2,7 +2,7 @@
 
 use crate::ageing::{AGED, AgeStep};
 use crate::axes::Confine;
-use crate::backing::{BackingDevices, make_links};
+use crate::backing::{BackingDevices, make_stack};
 use crate::child;
 use crate::context::RunContext;
 use crate::error::{CellError, Result};
@@ -143,7 +143,7 @@ impl Ager for LocalAger<'_> {
         layout: &Layout,
         devices: &Devices,
     ) -> Result<Option<ScratchDevice>, CellError> {
-        make_links(self.run, variant, layout, devices)
+        make_stack(self.run, variant, layout, devices)
     }
 
     fn kernel(&self, _: &Variant) -> Result<String, CellError> {

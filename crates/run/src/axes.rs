@@ -2,8 +2,8 @@
 //! memory limit. The levels of a variant are set up before each of its cells and undone after it.
 //!
 //! A new axis needs one constant, in a separate file here or beside similar ones, and a line in [`AXES`]. It defines the levels
-//! of its factor, checks whether this machine has them, and sets them up. It must write a change into the undo journal before
-//! it makes it.
+//! of its factor, checks whether this machine has them, and sets them up. It must write each change into the undo
+//! journal before making the change.
 
 pub(crate) mod age;
 mod axis;
@@ -42,7 +42,7 @@ pub const AXES: &[Axis] = &[
     load::FURTHER_IDLE,
 ];
 
-/// Every factor of a plan, in the order in which the names of variants list their levels.
+/// Every factor that a plan can vary, in the order in which the name of a variant lists the levels.
 pub fn factors() -> Vec<FactorDef> {
     factor::in_order(BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(), |def| def.id)
 }
@@ -57,6 +57,7 @@ pub fn set_up(
     variant: &Variant,
     devices: &[&BlockDevice],
 ) -> Result<Conditions, fsarena_sys::Error> {
+    // After an error, its drop undoes the levels.
     let mut done = Conditions::default();
     for axis in AXES.iter().filter(|axis| !variant.level(axis.def.id).is_empty()) {
         let factor = axis.def.id;
@@ -77,8 +78,8 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
         })?;
         for axis in AXES {
             let id = axis.def.id;
-            let of_devices = plan.device.backing == Backing::Dir && !axis.of_directories;
-            require(!of_devices || variant.level(id).is_empty(), || {
+            let lacks_device = plan.device.backing == Backing::Dir && !axis.of_directories;
+            require(!lacks_device || variant.level(id).is_empty(), || {
                 RunError::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
             })?;
             // The preflight of guests checks the axes that depend on the guest kernel. The number of clients does not.

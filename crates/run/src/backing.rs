@@ -105,7 +105,7 @@ impl BackingDevices {
 
 /// Makes the links of the variant's stack. Returns the device above them; None without links. An error is a failure of the
 /// variant.
-pub fn make_links(
+pub fn make_stack(
     run: &RunContext,
     variant: &Variant,
     layout: &Layout,

@@ -12,7 +12,7 @@ use crate::packed::{Packed, WORK};
 use crate::protocol::{MountRequest, Request};
 use crate::work::DrawnInputs;
 use crate::{
-    backing::BackingDevices, backing::make_links, child, erased::Erased, layers,
+    backing::BackingDevices, backing::make_stack, child, erased::Erased, layers,
     preflight::raw_needs_an_image,
 };
 use fsarena_core::cell::{Cell, Variant};
@@ -20,6 +20,7 @@ use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, Phase, SpentOn};
 use fsarena_core::{factor, metric::reading, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
+use fsarena_guest::counter::Mark;
 use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
 use std::cell::RefCell;
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
@@ -37,6 +38,9 @@ pub struct Local {
     backing: BackingDevices,
     inputs: DrawnInputs,
 }
+
+/// Ignores the marks of a [`Bench`], which only the counter of a guest's instructions needs.
+const NO_MARKS: fn(Mark) = |_| ();
 
 /// A filesystem that is ready to be mounted.
 struct Made {
@@ -61,7 +65,7 @@ impl Local {
         Ok(Local { run, facts: BTreeMap::new(), erased, packed, aged, backing, inputs })
     }
 
-    /// Makes the filesystem of a cell, however it is made. An error is a failure of the variant.
+    /// Makes the filesystem of a cell, however it is made. After an error only this cell fails; the run goes on.
     fn make_filesystem(
         &self,
         cell: &Cell,
@@ -86,8 +90,8 @@ impl Local {
         Ok(Made { facts: self.format(cell, def, devices, emit)?, packed_bytes: None })
     }
 
-    /// Writes the image of a cell to its devices, in full. None if the run has no aged filesystems. An error is a failure of
-    /// the variant.
+    /// Writes the aged image of a cell to its devices. None if the cell does not begin with an aged image. After an error only
+    /// this cell fails; the run goes on.
     fn restore_aged(
         &self,
         cell: &Cell,
@@ -98,7 +102,7 @@ impl Local {
         let Some(aged) = &self.aged else { return Ok(None) };
         let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
         let options = lifecycle::variant_options(def, &cell.variant)?;
-        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, |_| (), emit);
+        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, NO_MARKS, emit);
         bench.emit(CellEvent::Phase { name: Phase::Task("image".into()) });
         let begun = Instant::now();
         self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut bench.log()))?;
@@ -106,12 +110,11 @@ impl Local {
         bench.spent(SpentOn::Lifecycle, begun.elapsed());
         let text = format!("{}, once for each image: {}", saved.about.mkfs, saved.about.features);
         self.note_mkfs(&cell.variant, text, &mut bench);
-        let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum();
-        Ok(Some(facts_of(cell, def, options, size_bytes, saved.about.features.clone())))
+        Ok(Some(facts_of(cell, def, options, size_of_all(devices), saved.about.features.clone())))
     }
 
     /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image, as a
-    /// measured task. An error is a failure of the variant.
+    /// measured task. After an error only this cell fails; the run goes on.
     fn write_packed(
         &self,
         cell: &Cell,
@@ -123,7 +126,7 @@ impl Local {
         let packed = packed.as_mut().ok_or_else(|| CellError::internal("no files to pack were made"))?;
         let options = packed.options(cell, def)?;
         let variant = &cell.variant;
-        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, |_| (), emit);
+        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, NO_MARKS, emit);
         if !packed.has_image(def, &options) {
             bench.wait_until_idle("mkfs");
             let work = |log: Log| packed.image(variant, def, &options, log).map(|_| TaskOutput::default());
@@ -146,7 +149,7 @@ impl Local {
         Ok(Made { facts, packed_bytes: Some(bytes) })
     }
 
-    /// Runs mkfs as a measured task. An error is a failure of the variant.
+    /// Runs mkfs as a measured task. After an error only this cell fails; the run goes on.
     fn format(
         &self,
         cell: &Cell,
@@ -158,7 +161,7 @@ impl Local {
         if self.run.plan.device.precondition {
             options.without_discard(def);
         }
-        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, |_| (), emit);
+        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, NO_MARKS, emit);
         self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut bench.log()))?;
         bench.wait_until_idle("mkfs");
         let mut argv = vec![];
@@ -187,9 +190,7 @@ impl Local {
             text += &format!(": {features}");
         }
         self.note_mkfs(&cell.variant, text, &mut bench);
-        let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
-        let size_bytes = devices.members.iter().map(|device| device.size_bytes()).sum::<u64>() / copies;
-        Ok(facts_of(cell, def, options, size_bytes, features))
+        Ok(facts_of(cell, def, options, size_of_all(devices), features))
     }
 
     /// Emits the note on how the filesystem of a variant was made, unless an earlier cell of the variant succeeded.
@@ -219,8 +220,8 @@ impl Local {
         child::run(&self.run.journal, &request, confine, &mut |event| emit(event))
     }
 
-    /// Runs a cell on a new filesystem, from mkfs to unmount. Readings of the device are those of `measured`. Also returns
-    /// the facts of the variant if the cell succeeded.
+    /// Runs a cell on a new filesystem, from mkfs to unmount. `devices` carry the filesystem; `measured` are the
+    /// devices below the stack, which readings cover. Also returns the facts of the variant if the cell succeeded.
     fn run_on_filesystem(
         &self,
         cell: &Cell,
@@ -230,8 +231,9 @@ impl Local {
         emit: CellSink,
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
+        // After mkfs, the links `snapshot` and `thin-snapshot` of the stack take their snapshot.
         let made = self.make_filesystem(cell, def, devices, emit).and_then(|made| {
-            let finished = devices.members.iter().try_for_each(|device| device.finish_links());
+            let finished = devices.members.iter().try_for_each(|device| device.finish_stack());
             finished.map_err(|error| CellError::missing(error.to_string()))?;
             Ok(made)
         });
@@ -286,7 +288,8 @@ impl Local {
         Ok((outcome, facts))
     }
 
-    /// Sets up the levels of the machine for a cell, and emits the notes on them. An error is a failure of the variant.
+    /// Sets up the levels of the machine for a cell, and emits the notes on them. After an error only this cell
+    /// fails; the run goes on.
     fn set_up_conditions(
         &self,
         cell: &Cell,
@@ -306,14 +309,21 @@ impl Local {
     }
 }
 
-/// The facts of a filesystem that was just made.
+/// The size of all devices with data, in bytes.
+fn size_of_all(devices: &Devices) -> u64 {
+    devices.members.iter().map(|device| device.size_bytes()).sum()
+}
+
+/// The facts of a filesystem that was just made, on devices of `device_bytes` in all.
 fn facts_of(
     cell: &Cell,
     def: &'static FsDef,
     options: VariantOptions,
-    size_bytes: u64,
+    device_bytes: u64,
     features: String,
 ) -> VariantFacts {
+    let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
+    let size_bytes = device_bytes / copies;
     let Variant { name: variant, levels } = cell.variant.clone();
     VariantFacts { variant, def, options, effective: String::new(), size_bytes, features, levels }
 }
@@ -335,20 +345,20 @@ impl Executor for Local {
             Ok(conditions) => conditions,
             Err(failed) => return Ok(failed.into()),
         };
-        let linked = match make_links(&self.run, &cell.variant, &layout, &devices) {
-            Ok(linked) => linked,
+        let stacked = match make_stack(&self.run, &cell.variant, &layout, &devices) {
+            Ok(stacked) => stacked,
             Err(failed) => return Ok(failed.into()),
         };
-        if linked.is_some() {
+        if stacked.is_some() {
             emit(CellEvent::Note(bench::below_the_stack().variant(&cell.variant.name)));
         }
-        let top = linked.as_ref().map_or_else(|| devices.clone(), Devices::from);
+        let top = stacked.as_ref().map_or_else(|| devices.clone(), Devices::from);
         let (outcome, facts) = match cell.variant.level(factor::FS) {
             factor::RAW => (self.run_on_bare_device(cell, &devices, &conditions.confine, emit)?, None),
             _ => self.run_on_filesystem(cell, &top, &devices, &conditions.confine, emit)?,
         };
-        if let Some(linked) = linked {
-            linked.release(&mut |record| emit(CellEvent::Command(record)))?;
+        if let Some(stacked) = stacked {
+            stacked.release(&mut |record| emit(CellEvent::Command(record)))?;
         }
         conditions.undo()?;
         let still_claimed = devices.all().any(|device| is_claimed(device.path()).unwrap_or(false));
@@ -375,5 +385,26 @@ impl Executor for Local {
             packed.finish(emit)?;
         }
         self.backing.finish(emit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fsarena_core::factor::device::Raid;
+
+    #[test]
+    fn a_mirrored_filesystem_has_half_the_size_of_its_devices() {
+        let record = crate::testing::empty(&["btrfs"], &[]);
+        let plan = &record.plan;
+        let (variant, workload) = (record.variants[0].clone(), plan.workloads[0].clone());
+        let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: 1 };
+        let def = fsarena_fs::filesystems::find("btrfs").unwrap();
+        let size_bytes = |mirrored: bool| {
+            let options =
+                VariantOptions { raid: Some(Raid { mirrored, members: 2 }), ..VariantOptions::default() };
+            facts_of(&cell, def, options, 200, String::new()).size_bytes
+        };
+        assert_eq!([size_bytes(true), size_bytes(false)], [100, 200]);
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::average::{logs, mean};
 use crate::table::FIRST_LOOK;
-use fsarena_core::schedule::{mix, round};
+use fsarena_core::schedule::{mix, order_of_round};
 
 /// The number of random orders. The statistic of the recorded order must exceed those of 95% of them.
 const DRAWS: usize = 199;
@@ -85,7 +85,7 @@ fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usiz
 /// The same rounds in randomly drawn orders, which depend only on the seed and the number of the draw.
 fn drawn_orders(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>> {
     let shuffled = |(at, order): (usize, &Vec<usize>)| {
-        let new = round(mix(seed, draw as u64), at as u32, order.len());
+        let new = order_of_round(mix(seed, draw as u64), at as u32, order.len());
         new.into_iter().map(|place| order[place]).collect()
     };
     orders.iter().enumerate().map(shuffled).collect()
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn orders(rounds: u32) -> Vec<Vec<usize>> {
-        (0..rounds).map(|number| round(7, number, 3)).collect()
+        (0..rounds).map(|number| order_of_round(7, number, 3)).collect()
     }
 
     /// Three variants with 1% of noise, `after` times as slow after variant 1.
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn a_statistic_that_does_not_depend_on_the_order_never_stands_out() {
-        let orders: Vec<Vec<usize>> = (0..8).map(|number| round(7, number, 3)).collect();
+        let orders: Vec<Vec<usize>> = (0..8).map(|number| order_of_round(7, number, 3)).collect();
         assert_eq!(order_p_value(&orders, 1, 99, |_| 1.0), 1.0);
         // The recorded orders themselves.
         let same = |other: &[Vec<usize>]| f64::from(u8::from(other == orders));

@@ -340,7 +340,7 @@ fn separation(values: &[f64], labels: &[bool]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::schedule::round;
+    use fsarena_core::schedule::order_of_round;
 
     #[test]
     fn the_best_cut_by_hand() {
@@ -394,7 +394,7 @@ mod tests {
     }
 
     fn orders(rounds: u32) -> Vec<Vec<usize>> {
-        (0..rounds).map(|number| round(7, number, 4)).collect()
+        (0..rounds).map(|number| order_of_round(7, number, 4)).collect()
     }
 
     /// Marks the rounds for whose order `holds` is true as the higher cluster.

@@ -1,5 +1,8 @@
 //! Scaling of throughput with the number of clients: the law that it follows, the saturation point, the peak, and the share of
 //! the peak that remains at the largest number of clients.
+//!
+//! N is a number of clients, X(N) the throughput with N clients; [`laws`] defines the parameters σ and κ of the laws. A bootstrap
+//! resample draws rounds with replacement; without rounds it draws from the values at each number of clients.
 
 pub mod growth;
 pub mod laws;
@@ -31,17 +34,18 @@ pub struct Scaling {
 /// Analyses one series. The same series and seed give the same intervals.
 pub fn analyse(series: Series, seed: u64) -> Scaling {
     let choice = Choice::of(&series);
-    let usl = choice.as_ref().and_then(Choice::winner).is_some_and(|fit| fit.law.peak().is_some());
+    let winner_has_peak =
+        choice.as_ref().and_then(Choice::winner).is_some_and(|fit| fit.law.peak().is_some());
     Scaling {
         saturation: Saturation::of(&series),
         peak: Peak::of(&series, seed),
-        modelled_peak: usl.then(|| modelled_peak(&series, seed)).flatten(),
+        modelled_peak: winner_has_peak.then(|| modelled_peak(&series, seed)).flatten(),
         choice,
         series,
     }
 }
 
-/// The smallest ratio of throughput for which twice the clients count as a gain.
+/// A doubling of the clients counts as a gain if it multiplies the throughput by at least this.
 pub const GAIN: f64 = 1.05;
 
 /// The gain in throughput from doubling one number of clients.
@@ -53,7 +57,7 @@ pub struct Doubling {
     pub gain: Ratio,
 }
 
-/// The saturation point: the first number of clients whose double significantly gains less than 5%.
+/// The saturation point: the smallest number of clients for which doubling it gains less than 5%, with 95% confidence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saturation {
     /// The doublings of all numbers whose double was also measured, ascending.
@@ -116,7 +120,7 @@ impl Peak {
         let draws = draws(series, seed, RESAMPLES, |drawn| drawn.n[top_of(&drawn.means())]);
         Peak {
             at: series.n[top],
-            interval: middle_of_draws(draws).filter(|_| series.rounds() > 1),
+            interval: percentile_interval(draws).filter(|_| series.rounds() > 1),
             throughput: means[top].exp(),
             at_end: (top != last).then(|| series.ratio(last, top)).flatten(),
         }
@@ -132,7 +136,7 @@ fn modelled_peak(series: &Series, seed: u64) -> Option<Estimate> {
         return Some(Estimate { value, low: f64::NAN, high: f64::NAN });
     }
     let draws = draws(series, seed, REFITS, |drawn| peak(drawn).unwrap_or(f64::INFINITY));
-    let (low, high) = middle_of_draws(draws)?;
+    let (low, high) = percentile_interval(draws)?;
     Some(Estimate { value, low, high })
 }
 
@@ -147,8 +151,8 @@ fn draws(series: &Series, seed: u64, times: usize, statistic: impl Fn(&Series) -
     (0..times).filter_map(|_| series.drawn(&mut rng)).map(|drawn| statistic(&drawn)).collect()
 }
 
-/// The 2.5% and 97.5% percentiles.
-fn middle_of_draws(draws: Vec<f64>) -> Option<(f64, f64)> {
+/// The 2.5% and 97.5% percentiles of the values in bootstrap resamples.
+fn percentile_interval(draws: Vec<f64>) -> Option<(f64, f64)> {
     let draws = sorted(draws);
     let tail = (draws.len() as f64 * 0.025) as usize;
     Some((*draws.get(tail)?, draws[draws.len() - 1 - tail]))

@@ -53,8 +53,8 @@ pub fn copy_run(run: &RunDir, to: &Path) -> Result<RunDir> {
     }
     let copied = RunDir::open(to)?;
     let sql = views::views_sql(&copied.plan()?);
-    let db = rusqlite::Connection::open(&copy).map_err(Error::write(&copy))?;
-    db.execute_batch(&sql).map_err(Error::write(&copy))?;
+    let db = rusqlite::Connection::open(&copy).map_err(Error::while_writing(&copy))?;
+    db.execute_batch(&sql).map_err(Error::while_writing(&copy))?;
     Ok(copied)
 }
 
@@ -62,9 +62,9 @@ pub fn copy_run(run: &RunDir, to: &Path) -> Result<RunDir> {
 fn copy_database(from: &Path, to: &Path) -> Result<()> {
     let db = schema::open_to_read(from)?;
     // SQLite refuses VACUUM within a transaction.
-    db.execute_batch("COMMIT").map_err(Error::read(from))?;
+    db.execute_batch("COMMIT").map_err(Error::while_reading(from))?;
     let Some(text) = to.to_str() else { return Err(Error::damaged(to, "its name is not UTF-8")) };
-    db.execute("VACUUM INTO ?1", [text]).map_err(Error::write(to)).map(drop)
+    db.execute("VACUUM INTO ?1", [text]).map_err(Error::while_writing(to)).map(drop)
 }
 
 fn copy_file(from: &Path, to: &Path) -> Result<()> {

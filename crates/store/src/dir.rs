@@ -96,7 +96,7 @@ impl RunDir {
             transaction.execute_batch(&views::views_sql(plan))?;
             transaction.commit()
         };
-        insert().map_err(Error::write(&path))?;
+        insert().map_err(Error::while_writing(&path))?;
         // The run's directory, the directory of runs, and its parent: fsarena may have made each of them.
         self.path.ancestors().take(3).for_each(sync_directory);
         Ok(())

@@ -18,7 +18,7 @@ pub enum Error {
     /// No run has the name.
     #[error(transparent)]
     Unknown(#[from] Unknown),
-    /// The ids of several runs begin with the given name: the name, and these ids.
+    /// The ids of several runs begin with the given name. Fields: the name, these ids.
     #[error("`{0}` fits several runs: {known}. Type more of the id", known = .1.join(", "))]
     Ambiguous(String, Vec<String>),
     /// A directory or file that this fsarena cannot read as a run, and the reason.
@@ -52,7 +52,7 @@ impl Error {
     }
 
     /// Returns a function that turns an SQLite error while writing a database into an [`Error::Io`], for `map_err`.
-    pub(crate) fn write(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
+    pub(crate) fn while_writing(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |error| {
             let cause = match error.sqlite_error_code() {
                 Some(ErrorCode::DiskFull) => io::Error::new(ErrorKind::StorageFull, error),
@@ -71,12 +71,13 @@ impl Error {
 
     /// Returns a function that turns an SQLite error while reading a database into an [`Error::Damaged`], for `map_err`. It
     /// copies the path only on an error, because it is called for every column of every row.
-    pub(crate) fn read(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
+    pub(crate) fn while_reading(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |source| {
             let what = match source.sqlite_error_code() {
                 Some(ErrorCode::NotADatabase) => {
                     "not an fsarena run: the file is not an SQLite database".into()
                 }
+                // `list::summary` interrupts SQLite after 10 s.
                 Some(ErrorCode::OperationInterrupted) => {
                     "the file is damaged: reading it does not end".into()
                 }

@@ -150,7 +150,7 @@ impl Metrics {
     pub fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<Metrics> {
         for def in defs {
             let def = def.into();
-            let (_, same) = define(db, &def).map_err(Error::write(path))?;
+            let (_, same) = define(db, &def).map_err(Error::while_writing(path))?;
             if !same {
                 let what = format!(
                     "this run has another definition of {} than this fsarena (`{def}`); resume it with the version that \
@@ -164,7 +164,7 @@ impl Metrics {
             let mut found = db.prepare("SELECT name, id FROM metric")?;
             found.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
-        Ok(Metrics(all().map_err(Error::read(path))?))
+        Ok(Metrics(all().map_err(Error::while_reading(path))?))
     }
 
     /// Adds a reading that a command printed.
@@ -172,7 +172,7 @@ impl Metrics {
     /// # Errors
     /// The run has another definition of a reading with that name.
     pub fn add(&mut self, db: &Connection, path: &Path, info: &MetricSpec) -> Result<()> {
-        let (id, same) = define(db, info).map_err(Error::write(path))?;
+        let (id, same) = define(db, info).map_err(Error::while_writing(path))?;
         if !same {
             return Err(Error::unfit(
                 path,

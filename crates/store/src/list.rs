@@ -65,7 +65,7 @@ pub fn summary(run: &RunDir) -> Result<RunSummary> {
     let mut db = schema::open_to_read(&path)?;
     let deadline = Instant::now() + READ_TIMEOUT;
     let is_late = move || Instant::now() > deadline;
-    db.progress_handler(INSTRUCTIONS_PER_CHECK, Some(is_late)).map_err(Error::read(&path))?;
+    db.progress_handler(INSTRUCTIONS_PER_CHECK, Some(is_late)).map_err(Error::while_reading(&path))?;
     let source = Source { db: &db, path: &path };
     let row = format!(
         "SELECT substr(study, 1, {MAX_CHARACTERS}), substr(started, 1, {MAX_CHARACTERS}), complete,

@@ -157,10 +157,10 @@ impl Merge {
         let log = CommandLog::open(&run.command_log())?;
         let path = run.database();
         let db = schema::open_to_merge(&path)?;
-        db.execute_batch(&views::views_sql(&identity.plan)).map_err(Error::write(&path))?;
+        db.execute_batch(&views::views_sql(&identity.plan)).map_err(Error::while_writing(&path))?;
         let mut rounds = BTreeMap::new();
         each_round(&db, "main", |round, host| drop(rounds.insert(round, host)))
-            .map_err(Error::read(&path))?;
+            .map_err(Error::while_reading(&path))?;
         let mut declared = Declared::default();
         for metric in read::readings(&Source { db: &db, path: &path }, "main")?.0 {
             // A run has each name once, so no two definitions contradict each other here.
@@ -172,7 +172,7 @@ impl Merge {
     /// Writes the status to the run and returns it: whether the run is complete, and a sentence about the missing rounds.
     /// `shard_count` is the number of shards of the plan.
     fn finish(&self, plan: &Plan, shard_count: u32) -> Result<(bool, String)> {
-        let finished = self.finished_rounds().map_err(Error::read(&self.path))?;
+        let finished = self.finished_rounds().map_err(Error::while_reading(&self.path))?;
         let all = plan.stop.all_rounds();
         let missing: Vec<u32> = (0..all).filter(|round| !finished.contains(round)).collect();
         let complete = missing.is_empty();
@@ -186,7 +186,7 @@ impl Merge {
         };
         self.db
             .execute("UPDATE run SET complete = ?1, why = ?2", params![complete, why])
-            .map_err(Error::write(&self.path))?;
+            .map_err(Error::while_writing(&self.path))?;
         Ok((complete, why))
     }
 
@@ -315,7 +315,9 @@ impl Merge {
     /// Copies the new cells of a shard with their logs and outputs, and returns the number of cells.
     fn copy_shard(&mut self, part: &RunDir) -> Result<usize> {
         let path = part.database();
-        self.db.execute("ATTACH ?1 AS part", [schema::uri(&path, "mode=ro")?]).map_err(Error::read(&path))?;
+        self.db
+            .execute("ATTACH ?1 AS part", [schema::uri(&path, "mode=ro")?])
+            .map_err(Error::while_reading(&path))?;
         let copied = self.copy_attached(part);
         let _ = self.db.execute_batch("DETACH part");
         let fresh = copied?;
@@ -329,11 +331,11 @@ impl Merge {
     fn copy_attached(&mut self, part: &RunDir) -> Result<HashSet<String>> {
         let path = part.database();
         let rounds = self.check_rounds(part)?;
-        let transaction = self.db.transaction().map_err(Error::write(&self.path))?;
+        let transaction = self.db.transaction().map_err(Error::while_writing(&self.path))?;
         // An error may come from either file. A full disk is an error of the merged run; any other, of the shard.
         let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DiskFull) => Error::write(&self.path)(error),
-            _ => Error::read(&path)(error),
+            Some(rusqlite::ErrorCode::DiskFull) => Error::while_writing(&self.path)(error),
+            _ => Error::while_reading(&path)(error),
         };
         check_metrics(&transaction, part, &mut self.declared)?;
         transaction.execute_batch(RUN).and_then(|()| transaction.execute_batch(PREPARE)).map_err(failed)?;
@@ -362,7 +364,7 @@ impl Merge {
             transaction.execute(&with_offsets(notes), []).map_err(failed)?;
         }
         transaction.execute_batch(ROUNDS).map_err(failed)?;
-        transaction.commit().map_err(Error::write(&self.path))?;
+        transaction.commit().map_err(Error::while_writing(&self.path))?;
         self.rounds.extend(rounds);
         Ok(fresh)
     }
@@ -379,7 +381,7 @@ impl Merge {
             }
             rounds.insert(round, host);
         })
-        .map_err(Error::read(&part.database()))?;
+        .map_err(Error::while_reading(&part.database()))?;
         let Some((round, one, other)) = conflict else { return Ok(rounds) };
         let round = round + 1;
         let what = format!(
@@ -402,7 +404,7 @@ impl Merge {
         })?;
         self.log.append_lines(&text)?;
         let count = "UPDATE main.run SET commands = commands + ?1";
-        self.db.execute(count, [times as i64]).map(drop).map_err(Error::write(&self.path))
+        self.db.execute(count, [times as i64]).map(drop).map_err(Error::while_writing(&self.path))
     }
 }
 
@@ -430,7 +432,9 @@ fn check_measured_once(db: &Connection, part: &RunDir) -> Result<()> {
             Ok((row.get::<_, u32>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?))
         })
         .optional();
-    let Some((round, variant, host)) = found.map_err(Error::read(&part.database()))? else { return Ok(()) };
+    let Some((round, variant, host)) = found.map_err(Error::while_reading(&part.database()))? else {
+        return Ok(());
+    };
     let round = round + 1;
     let what = format!(
         "cannot be merged: another run, on host {host}, also measured round {round} of {variant}; leave out one of the runs"

@@ -33,9 +33,9 @@ pub struct Cursor<'a> {
 impl Source<'_> {
     /// Calls `visit` with each row until it breaks or fails. Returns whether SQLite had to sort the rows.
     fn visit(&self, table: Table, sql: &str, mut visit: impl FnMut(&Cursor) -> Flow) -> Result<bool> {
-        let mut statement = self.db.prepare(sql).map_err(Error::read(self.path))?;
-        let mut rows = statement.query([]).map_err(Error::read(self.path))?;
-        while let Some(row) = rows.next().map_err(Error::read(self.path))? {
+        let mut statement = self.db.prepare(sql).map_err(Error::while_reading(self.path))?;
+        let mut rows = statement.query([]).map_err(Error::while_reading(self.path))?;
+        while let Some(row) = rows.next().map_err(Error::while_reading(self.path))? {
             if visit(&Cursor { row, table, path: self.path })?.is_break() {
                 break;
             }
@@ -89,7 +89,7 @@ impl Cursor<'_> {
     }
 
     fn value(&self, column: usize) -> Result<ValueRef<'_>> {
-        self.row.get_ref(column).map_err(Error::read(self.path))
+        self.row.get_ref(column).map_err(Error::while_reading(self.path))
     }
 
     /// A whole number.

@@ -85,9 +85,9 @@ fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection
 
 /// Makes the tables in a new, empty file.
 pub fn create(path: &Path) -> Result<Connection> {
-    let db = open(path, OpenFlags::default()).map_err(Error::write(path))?;
+    let db = open(path, OpenFlags::default()).map_err(Error::while_writing(path))?;
     let tables = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;");
-    db.execute_batch(&tables).map_err(Error::write(path))?;
+    db.execute_batch(&tables).map_err(Error::while_writing(path))?;
     Ok(db)
 }
 
@@ -97,7 +97,7 @@ pub fn create(path: &Path) -> Result<Connection> {
 /// benchmark may crash the kernel, and with `NORMAL` a crash loses every cell since the last checkpoint. That costs one fsync
 /// for each cell.
 pub fn open_to_write(path: &Path) -> Result<Connection> {
-    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::read(path))?;
+    let db = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(Error::while_reading(path))?;
     check_and_configure(db, path, "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")
 }
 
@@ -109,7 +109,7 @@ fn check_and_configure(db: Connection, path: &Path, settings: &str) -> Result<Co
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         db.execute_batch(settings)
     };
-    set().map_err(Error::write(path))?;
+    set().map_err(Error::while_writing(path))?;
     Ok(db)
 }
 
@@ -119,7 +119,7 @@ const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE
 /// Opens a run for reading, also while another process writes it, and on a read-only medium. It begins a transaction, so all
 /// later queries see the run at the same moment.
 pub fn open_to_read(path: &Path) -> Result<Connection> {
-    let db = open(path, READ).map_err(Error::read(path))?;
+    let db = open(path, READ).map_err(Error::while_reading(path))?;
     match begin_reading(&db, path) {
         Err(Error::Damaged(..)) if needs_immutable(&db) => {}
         checked => return checked.map(|()| db),
@@ -142,8 +142,8 @@ const LONGEST_TEXT: i32 = 16 << 20;
 
 /// Begins a read transaction, and checks that the database is a run.
 fn begin_reading(db: &Connection, path: &Path) -> Result<()> {
-    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_TEXT).map_err(Error::read(path))?;
-    db.execute_batch("BEGIN").map_err(Error::read(path))?;
+    db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_TEXT).map_err(Error::while_reading(path))?;
+    db.execute_batch("BEGIN").map_err(Error::while_reading(path))?;
     check(db, path)
 }
 
@@ -156,7 +156,8 @@ fn needs_immutable(db: &Connection) -> bool {
 
 /// Opens a file as immutable: without locks and without the `-wal` and `-shm` files.
 fn open_immutable(path: &Path) -> Result<Connection> {
-    open(uri(path, "immutable=1")?, READ.union(OpenFlags::SQLITE_OPEN_URI)).map_err(Error::read(path))
+    open(uri(path, "immutable=1")?, READ.union(OpenFlags::SQLITE_OPEN_URI))
+        .map_err(Error::while_reading(path))
 }
 
 /// Opens a run to merge shards into it. With `synchronous = NORMAL` a crash may lose the last shards, which the next merge
@@ -164,7 +165,7 @@ fn open_immutable(path: &Path) -> Result<Connection> {
 pub fn open_to_merge(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE.union(OpenFlags::SQLITE_OPEN_URI);
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
-    let db = open(absolute, flags).map_err(Error::read(path))?;
+    let db = open(absolute, flags).map_err(Error::while_reading(path))?;
     // A checkpoint every 256 MiB, because each one waits for the disk. The index finds the few notes without a cell.
     let settings = "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;
         PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 65536;
@@ -219,7 +220,7 @@ fn check(db: &Connection, path: &Path) -> Result<()> {
         let exist = NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
         Ok((version, exist.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|exists| *exists)))
     };
-    let (version, complete) = read_version_and_tables().map_err(Error::read(path))?;
+    let (version, complete) = read_version_and_tables().map_err(Error::while_reading(path))?;
     refuse_other_version(version, path)?;
     if version != VERSION || !complete {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));

@@ -62,7 +62,7 @@ fn second_reader(source: &Source) -> Result<Option<Connection>> {
         let sums = db.query_row(sql, [], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?, row.get::<_, f64>(2)?))
         });
-        sums.map_err(Error::read(source.path))
+        sums.map_err(Error::while_reading(source.path))
     };
     let same = checksum(source.db)? == checksum(&other)?;
     Ok(same.then_some(other))

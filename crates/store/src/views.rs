@@ -1,6 +1,6 @@
 //! The SQL views of `run.db`, for programs that read it directly, such as DuckDB, pandas and R.
 //!
-//! `samples_tidy` has a row for each stored value, `comparisons` a row for each value and another variant's value of the same
+//! `samples_tidy` has a row for each stored value. `comparisons` has a row for each pair of values of two variants in the same
 //! round. fsarena itself never reads the views: a run may come from another machine, and its views may be anything. They do
 //! not change the tables, so they take no new store version.
 //!
@@ -15,11 +15,13 @@ use std::collections::BTreeSet;
 /// The database stores neither the number of warm-up rounds nor which factors vary, so the text of the views contains both.
 pub fn views_sql(plan: &Plan) -> String {
     let warmup = plan.stop.warmup;
+    // The table `metric` stores the name that serde gives a unit (`word`); the views have its suffix (`ns`) instead.
     let units: String = Unit::suffixes()
         .filter_map(Unit::from_suffix)
         .map(|unit| format!(" WHEN {} THEN {}", quoted(&word(&unit), '\''), quoted(unit.suffix(), '\'')))
         .collect();
-    let factors: String = varying_factors(plan).iter().map(|id| format!("\n    {},", level(id))).collect();
+    let factors: String =
+        varying_factors(plan).iter().map(|id| format!("\n    {},", level_column(id))).collect();
     format!(
         "CREATE VIEW IF NOT EXISTS samples_tidy AS SELECT
     (SELECT id FROM run) AS \"run\", c.round AS \"round\", c.position AS \"position\", va.name AS \"variant\",{factors}
@@ -56,7 +58,7 @@ fn varying_factors(plan: &Plan) -> Vec<String> {
 }
 
 /// The column with the level of a factor, which is the factor's default for a variant that does not set it.
-fn level(id: &str) -> String {
+fn level_column(id: &str) -> String {
     let path = quoted(&format!("$.{}", quoted(id, '"')), '\'');
     let default = quoted(factor::default_level(id), '\'');
     format!("coalesce(va.levels ->> {path}, {default}) AS {}", quoted(id, '"'))
@@ -121,7 +123,7 @@ mod tests {
 
     #[test]
     fn names_of_factors_are_quoted() {
-        let text = level("set.it's \"odd\"");
+        let text = level_column("set.it's \"odd\"");
         assert_eq!(text, r#"coalesce(va.levels ->> '$."set.it''s ""odd"""', '') AS "set.it's ""odd""""#);
     }
 }

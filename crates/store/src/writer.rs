@@ -42,12 +42,12 @@ impl Writer {
         let events = EventLog::open(&run.event_log());
         let path = run.database();
         let mut db = schema::open_to_write(&path)?;
-        let transaction = db.transaction().map_err(Error::write(&path))?;
+        let transaction = db.transaction().map_err(Error::while_writing(&path))?;
         // An earlier version may have begun the run, without views.
-        transaction.execute_batch(&views::views_sql(&run.plan()?)).map_err(Error::write(&path))?;
-        let host = intern_host(&transaction, host).map_err(Error::write(&path))?;
+        transaction.execute_batch(&views::views_sql(&run.plan()?)).map_err(Error::while_writing(&path))?;
+        let host = intern_host(&transaction, host).map_err(Error::while_writing(&path))?;
         let metrics = Metrics::intern(&transaction, &path, readings)?;
-        transaction.commit().map_err(Error::write(&path))?;
+        transaction.commit().map_err(Error::while_writing(&path))?;
         let (run, open, clock) = (run.clone(), HashMap::new(), EventClock::start());
         Ok(Writer { run, db, path, log, events, host, metrics, open, clock, round: None, uncounted: 0 })
     }
@@ -105,7 +105,7 @@ impl Writer {
             // Both can be computed from the samples.
             Event::Claims { .. } | Event::Forecast { .. } => Ok(()),
             Event::Note(note) => {
-                write_note(&self.db, self.round, None, note).map_err(Error::write(&self.path))
+                write_note(&self.db, self.round, None, note).map_err(Error::while_writing(&self.path))
             }
             Event::Command(command) => self.log_command(None, command),
             Event::RunFinished { why, complete } => {
@@ -145,7 +145,7 @@ impl Writer {
                 .execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![ended, commands])?;
             transaction.commit()
         };
-        write().map_err(Error::write(&self.path))?;
+        write().map_err(Error::while_writing(&self.path))?;
         self.uncounted = 0;
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Writer {
     }
 
     fn execute(&self, sql: &str, params: impl rusqlite::Params) -> Result<()> {
-        self.db.execute(sql, params).map(|_| ()).map_err(Error::write(&self.path))
+        self.db.execute(sql, params).map(|_| ()).map_err(Error::while_writing(&self.path))
     }
 }
 

@@ -4,7 +4,7 @@ use crate::sample::{Fold, ReadingDef, Unit};
 
 /// Time until the command returned.
 pub const ELAPSED: &str = "elapsed_ns";
-/// Time until the `syncfs` after the command returned.
+/// Time until the `syncfs` that follows the command has returned.
 pub const SYNCED: &str = "synced_ns";
 /// Time to start a command that does nothing.
 pub const START: &str = "process_start_ns";
@@ -49,14 +49,14 @@ pub const READ_BANDWIDTH: &str = "read_bandwidth_bytes_per_s";
 /// Bytes written per second, counted by the load.
 pub const WRITE_BANDWIDTH: &str = "write_bandwidth_bytes_per_s";
 /// Bytes per second that the clients of a file server read and wrote.
-pub const THROUGHPUT: &str = "served_bytes_per_s";
+pub const SERVED_BANDWIDTH: &str = "served_bytes_per_s";
 /// Durable commits per second.
 pub const COMMIT_RATE: &str = "commit_iops_per_s";
 /// The load generator's share of the time of an operation.
-pub const CLIENT: &str = "client_ratio";
+pub const CLIENT_SHARE: &str = "client_ratio";
 /// Requests that were answered.
 pub const REQUESTS: &str = "requests_count";
-/// Equal calls of a task.
+/// How often a task made the same call.
 pub const CALLS: &str = "calls_count";
 /// Transactions per second of a database.
 pub const TRANSACTIONS: &str = "transactions_per_s";
@@ -140,24 +140,24 @@ pub const fn machine_time(id: &'static str) -> ReadingDef {
     time(id).machine()
 }
 
-/// The readings that the task timer itself takes; all others come from probes.
+/// The readings that the task timer itself takes.
 pub const TIMER: &[ReadingDef] = &[
     time(ELAPSED).help("CLOCK_MONOTONIC from before the task to after it"),
     time(SYNCED)
         .help("CLOCK_MONOTONIC from before the task to after the syncfs that follows it"),
     ReadingDef::neutral(START, Unit::Nanoseconds)
-        .help("`true`, run five times before the first task of a cell as the commands of its tasks are: the median"),
+        .help("median time of five runs of `true` before the first task of a cell, started in the same way as the commands of its tasks"),
     ReadingDef::lower(STORED, Unit::Bytes)
         .machine()
         .help("growth of the used space of the filesystem (statvfs) from before the task until its data was synced: data and \
-               metadata, as compressed or shared; absent where the used space did not grow"),
+               metadata, after compression and sharing; absent where the used space did not grow"),
     ReadingDef::lower(SOURCE_WRITTEN, Unit::Bytes)
         .machine()
-        .help("bytes written to the device of the source disk until the data was synced, for your own commands"),
+        .help("bytes written to the device of the source disk until the data was synced; only in runs of your own commands"),
     ReadingDef::lower(ROOT_WRITTEN, Unit::Bytes)
         .machine()
-        .help("bytes written to the device of / until the data was synced, by any process, for your own commands in an \
-               existing directory"),
+        .help("bytes written to the device of / until the data was synced, by any process; only in runs of your own \
+               commands in an existing directory"),
 ];
 
 /// The readings that are taken when a filesystem is mounted, and after a power cut.
@@ -181,32 +181,32 @@ pub const LIFECYCLE: &[ReadingDef] = &[
     ReadingDef::neutral(FILES_SYNCED, Unit::Count)
         .help("files that were synced before the power cut, all of them intact after it"),
     ReadingDef::lower(FILES_LOST, Unit::Count)
-        .help("files that were written before the last sync but not synced, and that the power cut lost or left incomplete"),
+        .help("files that were written before the last synced file but not synced themselves, and are missing or incomplete after the power cut"),
     ReadingDef::neutral(REPLAYED, Unit::Bytes)
         .help("bytes of recorded writes that the disk kept at the power cut"),
 ];
 
-/// The readings of a guest that counts instructions. They replace all times: its clock advances by one nanosecond per
-/// instruction.
+/// The readings of a guest that counts instructions. Such a guest has no useful times, because its clock advances by one
+/// nanosecond per instruction; these readings replace them.
 pub const INSTRUCTIONS: &[ReadingDef] = &[
     ReadingDef::lower(USER_INSTRUCTIONS, Unit::Count)
-        .help("instructions of programs until the data was synced, counted exactly; sampled at ticks for the process tree if a note of the run says that"),
+        .help("instructions of programs until the data was synced, counted exactly; if a note of the run says so, they are sampled at ticks, and only for the process tree"),
     ReadingDef::lower(KERNEL_INSTRUCTIONS, Unit::Count)
-        .help("instructions of the kernel until the data was synced, including its threads and interrupts, counted exactly; sampled at ticks for the process tree if a note of the run says that"),
+        .help("instructions of the kernel until the data was synced, including its threads and interrupts, counted exactly; if a note of the run says so, they are sampled at ticks, and only for the process tree"),
     ReadingDef::lower(GUEST_INSTRUCTIONS, Unit::Count)
-        .help("instructions of the guest until the data was synced; where the emulator does not count, those of its tasks by their clocks"),
+        .help("instructions of the guest until the data was synced; without a counter in the emulator: instructions of the guest's tasks, computed from their CPU clocks"),
     ReadingDef::lower(INSTRUCTIONS_AT_RETURN, Unit::Count)
         .help("instructions of the guest until the command returned, counted exactly"),
     ReadingDef::lower(SYSTEM_CALLS, Unit::Count)
         .help("system calls until the data was synced, counted exactly"),
     ReadingDef::lower(TREE_INSTRUCTIONS, Unit::Count)
-        .help("instructions of the process tree until its command returned, by its clock, in microseconds"),
+        .help("instructions of the process tree until its command returned, computed from its CPU clock, to the nearest 1000 (a microsecond)"),
     ReadingDef::lower(TREE_INSTRUCTIONS_SYNCED, Unit::Count)
         .help("instructions of the process tree until the data was synced"),
 ];
 
-/// The readings of clients that did a task together. Their times and rates go from the first start to the last end, as IOR
-/// defines them.
+/// The readings of clients that did a task together. The ordinary times and rates of such a task go from the first start to
+/// the last end, as IOR defines them; the `COMMON_` ones cover only the time in which all clients worked.
 pub const TOGETHER: &[ReadingDef] = &[
     ReadingDef::neutral(CLIENTS, Unit::Count).tasks(Fold::Max).help("clients that did the task together"),
     ReadingDef::higher(COMMON_RATE, Unit::PerSecond).help(

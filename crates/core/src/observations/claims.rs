@@ -102,7 +102,7 @@ pub fn claim_series_among<'a>(
 }
 
 /// Metrics that describe how a figure was measured. Claims about them are valid even if the figure is not.
-const WITNESSES: [&str; 4] = ["device_share", reading::CLIENT, reading::STEADY, reading::VERIFIED];
+const WITNESSES: [&str; 4] = ["device_share", reading::CLIENT_SHARE, reading::STEADY, reading::VERIFIED];
 
 /// Finds the values of claims. It caches the grid of each metric, because several claims use the same metric.
 struct SeriesReader<'a> {

@@ -78,7 +78,7 @@ pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usi
             found.entry((task, variant)).or_insert(InvalidReason::Cache);
         }
     }
-    for (task, variant, rounds) in known_figures(record, reading::CLIENT) {
+    for (task, variant, rounds) in known_figures(record, reading::CLIENT_SHARE) {
         if median(&rounds).is_some_and(|share| share > CLIENT_BOUND) {
             found.entry((task, variant)).or_insert(InvalidReason::ClientBound);
         }

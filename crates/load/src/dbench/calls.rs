@@ -28,12 +28,12 @@ impl Entries {
 
 /// A path in a reusable buffer.
 #[derive(Debug, Default)]
-pub struct Name {
+pub struct PathBuffer {
     /// The path and a zero byte.
     bytes: Vec<u8>,
 }
 
-impl Name {
+impl PathBuffer {
     /// Sets the path to the root, followed by the bytes that `add` appends.
     pub fn set(&mut self, root: &[u8], add: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.clear();
@@ -77,9 +77,9 @@ impl Name {
     }
 }
 
-/// Looks a name up as a case-insensitive file server does: if `stat` fails, reads the whole directory, because the
-/// name may exist there in another case.
-pub fn resolve(name: &mut Name, entries: &mut Entries) {
+/// Looks a name up as a case-insensitive file server does: if `stat` fails, reads the directory until a name
+/// matches in another case.
+pub fn resolve(name: &mut PathBuffer, entries: &mut Entries) {
     if stat(name.path()).is_ok() {
         return;
     }
@@ -90,7 +90,7 @@ pub fn resolve(name: &mut Name, entries: &mut Entries) {
 
 /// Reads the directory of a pattern, up to `most` entries. Does nothing for a name without wildcards, because `resolve` has
 /// looked it up already.
-pub fn find(name: &mut Name, entries: &mut Entries, mut most: i64) {
+pub fn find(name: &mut PathBuffer, entries: &mut Entries, mut most: i64) {
     if !name.bytes().iter().any(|byte| WILDCARDS.contains(byte)) {
         return;
     }
@@ -116,7 +116,7 @@ fn read_directory(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(
 }
 
 /// Removes the files below a directory; the directories stay.
-pub fn delete_tree(path: &mut Name) {
+pub fn delete_tree(path: &mut PathBuffer) {
     let Ok(open) = open_file(path.path(), OPEN_DIRECTORY) else { return };
     let _ = fstat(&open);
     let mut entries = Entries::new();
@@ -140,8 +140,8 @@ pub fn delete_tree(path: &mut Name) {
 
 /// Sets the times of a file back by some seconds. Has no effect if the file was renamed, as in the real dbench.
 pub fn set_times(file: &OwnedFd, path: &CStr) {
-    if let Ok(now) = fstat(file) {
-        let times = libc::utimbuf { actime: now.st_atime - 10, modtime: now.st_mtime - 12 };
+    if let Ok(status) = fstat(file) {
+        let times = libc::utimbuf { actime: status.st_atime - 10, modtime: status.st_mtime - 12 };
         // SAFETY: the path ends in a zero byte, and the times outlive the call.
         let _ = unsafe { libc::utime(path.as_ptr(), &times) };
     }
@@ -205,8 +205,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn name(path: &std::path::Path) -> Name {
-        let mut name = Name::default();
+    fn name(path: &std::path::Path) -> PathBuffer {
+        let mut name = PathBuffer::default();
         name.set(path.as_os_str().as_bytes(), |bytes| bytes.extend_from_slice(b"/Ab"));
         name
     }
@@ -249,7 +249,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
         std::fs::write(dir.path().join("a/b/f"), "").unwrap();
         std::fs::write(dir.path().join("f"), "").unwrap();
-        let mut top = Name::default();
+        let mut top = PathBuffer::default();
         top.set(dir.path().as_os_str().as_bytes(), |_| {});
         delete_tree(&mut top);
         assert!(dir.path().join("a/b").is_dir());

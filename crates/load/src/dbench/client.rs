@@ -1,7 +1,7 @@
 //! A client of dbench, which plays the program repeatedly until the run is over: its options, its table of open files, and
 //! the data that it writes.
 
-use crate::dbench::calls::{self, Entries, Name, as_path};
+use crate::dbench::calls::{self, Entries, PathBuffer, as_path};
 use crate::dbench::cursor::{Cursor, Step};
 use crate::dbench::kind::{Numbers, OperationKind};
 use crate::dbench::program::{Expected, Instruction, Program};
@@ -74,7 +74,7 @@ pub struct Client<'r> {
     /// The name that replaces `client1` in names.
     own_name: Vec<u8>,
     handles: Handles,
-    names: [Name; 2],
+    names: [PathBuffer; 2],
     entries: Entries,
     /// The buffer of reads.
     buffer: Vec<u8>,

@@ -129,7 +129,7 @@ impl DbenchOutcome {
             readings.set("all_latency_max_ns", all.max_ns.max(self.lateness_ns) as f64);
         }
         let seconds = self.times.measured.as_secs_f64();
-        readings.set(reading::THROUGHPUT, bytes as f64 / seconds);
+        readings.set(reading::SERVED_BANDWIDTH, bytes as f64 / seconds);
         readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
         readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
         set_cpu(&mut readings, self.cpu, self.operations);
@@ -189,7 +189,7 @@ const DEFS: [&[ReadingDef]; 16] = [
     &readings_of!("unlockx", "dbench's UnlockX"),
     &readings_of!("flush", "dbench's Flush (fsync)"),
     &[
-        ReadingDef::higher(reading::THROUGHPUT, Unit::BytesPerSecond).help(
+        ReadingDef::higher(reading::SERVED_BANDWIDTH, Unit::BytesPerSecond).help(
             "bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up",
         ),
         ReadingDef::neutral("surprises_count", Unit::Count)

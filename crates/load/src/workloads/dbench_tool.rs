@@ -80,7 +80,7 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
             }
         }
     }
-    readings.set(reading::THROUGHPUT, moved? * 1e6);
+    readings.set(reading::SERVED_BANDWIDTH, moved? * 1e6);
     readings.set("all_bandwidth_bytes_per_s", moved? * 1e6);
     readings.set("all_operations_count", operations as f64);
     readings.set("all_iops_per_s", operations as f64 / seconds as f64);

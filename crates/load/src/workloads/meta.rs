@@ -13,7 +13,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 /// The workload.
 pub struct Meta;
 
-/// Number of names of each client at scale paper, and the smallest number.
+/// Names of each client: at the scale `paper`, and the least at any scale.
 const NAMES: (u64, u64) = (10_000, 20);
 
 const DEF: WorkloadDef = WorkloadDef {
@@ -22,7 +22,7 @@ const DEF: WorkloadDef = WorkloadDef {
     metrics: &["all_iops_per_s", "elapsed"],
     settings: &[
         SettingDef::int("names", 0..=100_000_000, 0).help(
-            "files, and directories, of each client; 0 for 10,000 at scale paper, 313 at quick, 20 at tiny",
+            "how many files, and how many directories, each client makes; 0 means 10,000 at the scale paper, 313 at quick and 20 at tiny",
         ),
         SettingDef::choice("dirs", &["own", "shared"], "own")
             .help("whether each client has separate directories, or all share the same ones"),
@@ -103,7 +103,9 @@ impl Workload for Meta {
         let each_client = client_job(job);
         each_client.check()?;
         let meta::MetaJob { names, depth, fan_out, bytes, .. } = each_client;
-        let inodes = u64::from(names) + 2 * u64::from(fan_out).pow(depth);
+        let tree: u64 = (0..=depth).map(|level| u64::from(fan_out).pow(level)).sum();
+        // The directory above the trees counts too.
+        let inodes = u64::from(names) + tree + 1;
         // On most filesystems, a small file takes at least 1 KiB.
         let each = u64::from(bytes).next_multiple_of(4096).max(1024);
         let room = Room { bytes: inodes * each, inodes, other_bytes: 0 };
@@ -116,8 +118,8 @@ impl Workload for Meta {
     }
 
     fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
-        let names_of = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
-        let (own, other) = (names_of(client.index)?, names_of(client.reads_from)?);
+        let engine_client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
+        let (own, other) = (engine_client(client.index)?, engine_client(client.reads_from)?);
         let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let work = match operation {
@@ -146,6 +148,15 @@ mod tests {
         let job = job(&DEF, 1, &[("depth", "16"), ("branching", "16")]);
         let error = Meta.survey(&job).unwrap_err();
         assert!(error.to_string().contains("at most a million"), "{error}");
+    }
+
+    #[test]
+    fn the_survey_counts_every_directory_of_a_tree() {
+        let inodes = |depth: &str, branching: &str| {
+            let settings = [("names", "100"), ("depth", depth), ("branching", branching)];
+            Meta.survey(&job(&DEF, 1, &settings)).unwrap().room.inodes
+        };
+        assert_eq!([inodes("0", "2"), inodes("16", "1"), inodes("2", "3")], [102, 118, 114]);
     }
 
     #[test]

@@ -163,7 +163,9 @@ mod tests {
         let mut recorder = Recorder::create(root.path(), &watch, &host, "0").unwrap();
         assert_eq!(recorder.next_window().unwrap(), 0);
         recorder.record_window(&window(0, 10.0, vec![])).unwrap();
-        recorder.record_window(&window(1, 11.0, vec![Mark::CounterBack { from: 9.0, to: 1.0 }])).unwrap();
+        recorder
+            .record_window(&window(1, 11.0, vec![Mark::CounterDecreased { from: 9.0, to: 1.0 }]))
+            .unwrap();
         let run = recorder.run().clone();
         drop(recorder);
 

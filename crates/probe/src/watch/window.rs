@@ -37,7 +37,7 @@ pub enum Mark {
     /// The counter did not answer at the beginning or at the end of the window.
     RequestsUnknown,
     /// The counter decreased.
-    CounterBack {
+    CounterDecreased {
         /// The value before.
         from: f64,
         /// The value after.
@@ -62,8 +62,9 @@ impl Mark {
     /// that it cannot bias a comparison.
     pub fn invalidates_window(&self) -> bool {
         match self {
-            Mark::CounterBack { .. } | Mark::Slept(_) | Mark::Device(_) => true,
-            // A missing value is also missing in the comparison, and rates need neither the wall clock nor a complete window.
+            Mark::CounterDecreased { .. } | Mark::Slept(_) | Mark::Device(_) => true,
+            // Without requests, or without another reading, the value is missing in the comparison anyway. A clock step or a
+            // different length does not change rates.
             Mark::CounterSilent { .. }
             | Mark::RequestsUnknown
             | Mark::ClockStep(_)
@@ -96,7 +97,7 @@ impl fmt::Display for Mark {
             Mark::RequestsUnknown => {
                 f.write_str("requests unknown: the counter did not answer at the beginning or the end")
             }
-            Mark::CounterBack { from, to } => {
+            Mark::CounterDecreased { from, to } => {
                 write!(
                     f,
                     "the counter went back from {from} to {to}: the service was restarted, and requests just before that are lost"
@@ -107,7 +108,10 @@ impl fmt::Display for Mark {
             Mark::Device(what) => f.write_str(what),
             Mark::Unreadable(what) => f.write_str(what),
             Mark::Long(seconds) => {
-                write!(f, "it took {seconds:.1} s: the machine was too busy to look in time")
+                write!(
+                    f,
+                    "the window took {seconds:.1} s: the machine was too busy to read the probes in time"
+                )
             }
             Mark::Cut => f.write_str("cut short by a signal"),
         }
@@ -115,7 +119,7 @@ impl fmt::Display for Mark {
 }
 
 /// The smallest difference between clocks that gets a mark, in seconds. Smaller differences come from reading the clocks one
-/// after the other, and from slewing.
+/// after the other. Slewing (adjtime, NTP) makes no difference, because Linux slews all three clocks alike.
 const MIN_DIFFERENCE_S: f64 = 0.1;
 
 /// A moment by three clocks, in seconds.
@@ -143,7 +147,7 @@ impl Moment {
         }
     }
 
-    /// The marks for sleep and clock steps since an earlier moment. Slewing changes a clock by at most 500 ppm.
+    /// The marks for sleep and clock steps since an earlier moment.
     pub fn marks(&self, earlier: &Moment) -> Vec<Mark> {
         let boot = self.since_boot_s - earlier.since_boot_s;
         let slept = boot - (self.awake_s - earlier.awake_s);
@@ -152,7 +156,7 @@ impl Moment {
         if slept > MIN_DIFFERENCE_S {
             marks.push(Mark::Slept(slept));
         }
-        if stepped.abs() > MIN_DIFFERENCE_S + boot * 500e-6 {
+        if stepped.abs() > MIN_DIFFERENCE_S {
             marks.push(Mark::ClockStep(stepped));
         }
         marks
@@ -189,7 +193,7 @@ impl RequestTally {
             Some(last) if now < last => {
                 // The counter restarted from zero, so its value is the number of requests since then. The requests between the
                 // last reading and the restart are unknown, hence the mark.
-                self.decreases.push(Mark::CounterBack { from: last, to: now });
+                self.decreases.push(Mark::CounterDecreased { from: last, to: now });
                 self.grown += now;
             }
             Some(last) => self.grown += now - last,
@@ -242,7 +246,8 @@ mod tests {
     fn clock_steps_and_sleep_get_different_marks() {
         let start = Moment { awake_s: 1024.0, since_boot_s: 4096.0, wall_s: 1_763_768_142.0 };
         assert_eq!(later(&start, 300.0, 300.0, 300.0), []);
-        assert_eq!(later(&start, 300.0, 300.0, 300.125), []);
+        assert_eq!(later(&start, 300.0, 300.0, 300.0625), []);
+        assert_eq!(later(&start, 3600.0, 3600.0, 3601.0), [Mark::ClockStep(1.0)]);
         assert_eq!(later(&start, 300.0, 300.0, -3300.0), [Mark::ClockStep(-3600.0)]);
         assert_eq!(later(&start, 300.0, 360.0, 360.0), [Mark::Slept(60.0)]);
         assert_eq!(later(&start, 1.0, 1.0, 3.0), [Mark::ClockStep(2.0)]);
@@ -272,7 +277,7 @@ mod tests {
         tally.begin(&Ok(1000.0));
         tally.add(&Ok(1010.0));
         tally.add(&Ok(4.0));
-        let back = Mark::CounterBack { from: 1010.0, to: 4.0 };
+        let back = Mark::CounterDecreased { from: 1010.0, to: 4.0 };
         assert_eq!(tally.close(&Ok(6.0)), (Some(16.0), vec![back]));
     }
 

@@ -31,30 +31,33 @@ pub fn cpu_charts(context: &ChartContext) -> Vec<Chart> {
     let marks = bars.into_iter().flat_map(|(marks, _)| marks).collect();
     let panel = Panel::rows("", x, drawn.iter().map(|variant| context.name(*variant)), (60, 30), marks);
     let present = CPU_PARTS.iter().filter(|(id, ..)| totals.iter().any(|total| total.id == *id));
-    let key = |(_, words, share): &(_, &str, f64)| Key::new(*words, part_colour(*share), Sign::Area(1.0));
+    let key =
+        |(_, words, colour_at): &(_, &str, f64)| Key::new(*words, part_colour(*colour_at), Sign::Area(1.0));
     let legend = present.map(key).collect();
-    let about = "CPU time over all tasks, medians over rounds, until the data was on the device: of the process \
-                 itself, and of everything beyond it, which is the filesystem's journal, writeback and checksum \
-                 threads and whatever else ran. Waiting for I/O is idle time, shown for its length. Whiskers are \
+    let about = "The CPU time of all tasks until the data was on the device, as the median over rounds. One part is the \
+                 process itself. The other is everything else that ran, such as the filesystem's journal, writeback and \
+                 checksum threads. Waiting for I/O is idle time. The bar shows how long it was, but the total leaves it \
+                 out. Whiskers are \
                  95% intervals of the whole CPU time (with fewer than 8 rounds, the smallest and the largest value; \
                  with one round, none).";
     let about = format!("{about}{}", context.not_drawn(&drawn, "no CPU time was read"));
     vec![Chart { panels: vec![panel], legend, ..Chart::new("cpu", "Who used the CPU", about) }]
 }
 
-fn part_colour(share: f64) -> Colour {
-    if share.is_nan() { theme::GRID } else { Colour::heat(share) }
+fn part_colour(colour_at: f64) -> Colour {
+    if colour_at.is_nan() { theme::GRID } else { Colour::heat(colour_at) }
 }
 
 /// The marks of one variant's bar, and the coordinate of its right end, including the interval.
 fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f64) {
-    let lengths = CPU_PARTS.map(|(id, _, share)| {
+    let lengths = CPU_PARTS.map(|(id, _, colour_at)| {
         let total = totals.iter().find(|total| total.id == id)?;
         let middle = median(&total.values[variant])?;
-        Some((if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle }, share))
+        Some((if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle }, colour_at))
     });
-    let used = lengths.iter().flatten().filter(|(_, share)| !share.is_nan()).map(|(length, _)| length).sum();
-    let parts = lengths.into_iter().flatten().map(|(length, share)| (length, part_colour(share)));
+    let used =
+        lengths.iter().flatten().filter(|(_, colour_at)| !colour_at.is_nan()).map(|(length, _)| length).sum();
+    let parts = lengths.into_iter().flatten().map(|(length, colour_at)| (length, part_colour(colour_at)));
     let (mut marks, mut end) = stacked_bar(row, parts);
     let y = Axis::slot(row);
     if let Some(typical) = typical_cpu_time(totals, variant) {
@@ -65,7 +68,8 @@ fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f
     (marks, end)
 }
 
-/// The typical CPU time of a round over all parts except waiting for I/O, with its interval.
+/// The typical CPU time of a round over all parts except waiting for I/O, with its interval, in seconds. All these parts are
+/// metrics in seconds; only `iowait_ns` is in nanoseconds.
 fn typical_cpu_time(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
     let used = totals.iter().filter(|total| total.id != "iowait_ns");
     let used: Vec<&Vec<f64>> = used.map(|total| &total.values[variant]).collect();

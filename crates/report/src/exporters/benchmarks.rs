@@ -310,8 +310,8 @@ fn export_dbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let figures =
         OPERATIONS.iter().flat_map(|one| DBENCH_FIGURES.map(|figure| format!("{}_{figure}", one.reading)));
     let metrics: Vec<String> =
-        figures.chain([reading::THROUGHPUT, DBENCH_MAX_LATENCY].map(String::from)).collect();
-    let measured = |row: &Sample| row.get(reading::THROUGHPUT).is_some();
+        figures.chain([reading::SERVED_BANDWIDTH, DBENCH_MAX_LATENCY].map(String::from)).collect();
+    let measured = |row: &Sample| row.get(reading::SERVED_BANDWIDTH).is_some();
     let rows = samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), measured)?;
     rows.iter().try_for_each(|row| write_dbench_run(row, out))
 }
@@ -328,7 +328,7 @@ fn write_dbench_run(row: &Sample, out: &mut dyn Write) -> Result<(), Error> {
             writeln!(out, " {:<14} {count} {} {}", one.printed, mean / 1e6, max / 1e6)?;
         }
     }
-    let throughput = row.get(reading::THROUGHPUT).unwrap_or(0.0) / 1e6;
+    let throughput = row.get(reading::SERVED_BANDWIDTH).unwrap_or(0.0) / 1e6;
     let clients = row.variant.clients(row.task).unwrap_or(1);
     write!(out, "\nThroughput {throughput} MB/sec  {clients} clients  {clients} procs")?;
     if let Some(longest) = row.get(DBENCH_MAX_LATENCY) {

@@ -20,7 +20,7 @@ fn record() -> RunRecord {
     let rates = (0..record.samples.len()).map(rate).collect();
     record.samples.values.push(rates);
     record.readings.push(MetricSpec::new(
-        reading::THROUGHPUT.into(),
+        reading::SERVED_BANDWIDTH.into(),
         Unit::BytesPerSecond,
         Direction::Higher,
         String::new(),

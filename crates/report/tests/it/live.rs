@@ -113,7 +113,7 @@ fn intervals_carry_the_history() {
 #[test]
 fn the_faster_of_two_loads_has_the_higher_rate() {
     let mut run = Run::of("throughput");
-    let rate = |rate: f64| Readings([(reading::THROUGHPUT.to_string(), rate)].into());
+    let rate = |rate: f64| Readings([(reading::SERVED_BANDWIDTH.to_string(), rate)].into());
     for round in 0..2 {
         run.round(round, [rate(1e6), rate(2e6)]);
     }

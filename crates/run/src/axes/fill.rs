@@ -43,7 +43,8 @@ pub fn parse_fill(level: &str) -> Result<f64, String> {
     }
 }
 
-/// The share of the space that files take during churn without a level.
+/// The share of the space that the files of an ageing churn take if the variant has no fill level. The ager fills to it, not
+/// [`fill`].
 const CHURN_FULLNESS: f64 = 0.5;
 
 /// The share of the space that other files than those of the work take.
@@ -61,18 +62,22 @@ pub fn bytes_with_fill(variants: &[Variant], bytes: u64) -> u64 {
 
 /// The directory of the filling files, beside that of the work.
 const DIR: &str = "fill";
-/// The smallest size of a file in bytes, and the largest number of files.
+/// The smallest size of a file in bytes.
 const LEAST_FILE: u64 = 256 << 10;
+/// The largest number of files.
 const MAX_FILES: u64 = 8192;
+/// The largest number of bytes of one write.
+const WRITE_BYTES: u64 = 256 << 10;
 const FILES_PER_DIR: u64 = 256;
-/// How often fsarena reads the used space and fills again, because a filesystem may take space only when it writes data back.
+/// How often fsarena reads the used space and fills again, because a filesystem with delayed allocation
+/// counts space as used only after it has written the data back.
 const PASSES: u64 = 3;
 
 /// Fills the filesystem that is mounted at `target` to the level of the cell, with files that cannot be compressed. Does nothing
 /// without a level.
 ///
 /// # Errors
-/// The files cannot be written.
+/// The files cannot be written, or the filesystem reports no usable size.
 pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
     let level = cell.variant.level(factor::FILL);
     let share = parse_fill(level).map_err(CellError::missing)?;
@@ -81,9 +86,9 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
     }
     bench.emit(CellEvent::Phase { name: Phase::Task("fill".into()) });
     let begun = Instant::now();
-    let noise = Noise::new(cell.seed, LEAST_FILE as usize);
+    let noise = Noise::new(cell.seed, WRITE_BYTES as usize);
     for pass in 0..PASSES {
-        let missing = missing_bytes(target, share)?;
+        let missing = missing_bytes(used_of_all(target)?, share);
         if missing == 0 {
             break;
         }
@@ -92,19 +97,43 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
         sync_all(&[target]).map_err(Error::io("syncing", target))?;
     }
     bench.spent(SpentOn::Lifecycle, begun.elapsed());
-    let text = format!(
-        "filled to {level} before the work, with files of equal size: its free space is in few pieces"
-    );
+    let (used, all) = used_of_all(target)?;
+    let text = fill_note(level, share, used as f64 / all as f64);
     bench.note(Note::new(NoteKind::Options, text).task(factor::FILL));
     Ok(())
 }
 
-/// The bytes that a filesystem lacks until this share of its space is in use; 0 if less than a file is missing.
-fn missing_bytes(target: &Path, share: f64) -> Result<u64, Error> {
+/// The used bytes of a filesystem, and all bytes that ordinary users can fill.
+///
+/// # Errors
+/// The filesystem cannot be asked, or its answer is no usable size.
+fn used_of_all(target: &Path) -> Result<(u64, u64), Error> {
     let space = Space::at_path(target)?;
-    let (Some(used), Some(free)) = (space.used_bytes(), space.free_bytes()) else { return Ok(0) };
-    let wanted = (share * (used as f64 + free as f64)) as u64;
-    Ok(Some(wanted.saturating_sub(used)).filter(|missing| *missing >= LEAST_FILE).unwrap_or(0))
+    let sizes = space.used_bytes().zip(space.free_bytes());
+    let sizes = sizes.and_then(|(used, free)| Some((used, used.checked_add(free).filter(|all| *all > 0)?)));
+    sizes.ok_or_else(|| Error::Unfit {
+        what: target.into(),
+        why: "the filesystem reports no usable size, so it cannot be filled to a share; leave out `fill`"
+            .into(),
+    })
+}
+
+/// The bytes that a filesystem lacks until this share of its space is in use; 0 if less than a file is missing.
+fn missing_bytes((used, all): (u64, u64), share: f64) -> u64 {
+    let missing = ((share * all as f64) as u64).saturating_sub(used);
+    if missing < LEAST_FILE { 0 } else { missing }
+}
+
+/// The note on a filled filesystem, of which the share `reached` is in use. Names that share if it differs by more than 1%
+/// of the space from the level.
+fn fill_note(level: &str, share: f64, reached: f64) -> String {
+    let differs = (reached - share).abs() > 0.01;
+    let actual =
+        if differs { format!(" (in fact {:.1}% is in use)", 100.0 * reached) } else { String::new() };
+    format!(
+        "the filesystem was filled to {level}{actual} before the work with files of equal size, so its free space is in few \
+         pieces"
+    )
 }
 
 /// Writes files of equal size, `bytes` in all, in directories below `dir`.
@@ -119,7 +148,7 @@ fn write_files(dir: &Path, bytes: u64, noise: &Noise) -> std::io::Result<()> {
         let mut file = File::create(below.join(number.to_string()))?;
         let mut left = size;
         while left > 0 {
-            let length = left.min(LEAST_FILE);
+            let length = left.min(WRITE_BYTES);
             file.write_all(noise.contents(pieces, length as usize))?;
             left -= length;
             pieces += 1;
@@ -151,9 +180,18 @@ mod tests {
     }
 
     #[test]
+    fn missing_bytes_are_those_up_to_the_share_and_the_note_names_another_share() {
+        assert_eq!(missing_bytes((100 << 20, 400 << 20), 0.5), 100 << 20);
+        assert_eq!(missing_bytes((200 << 20, 400 << 20), 0.5), 0);
+        assert_eq!(missing_bytes(((200 << 20) - 5, 400 << 20), 0.5), 0);
+        assert!(fill_note("90%", 0.9, 0.895).starts_with("the filesystem was filled to 90% before the work"));
+        assert!(fill_note("90%", 0.9, 0.72).contains("to 90% (in fact 72.0% is in use) before"));
+    }
+
+    #[test]
     fn files_have_as_many_bytes_in_all_as_asked_for() {
         let dir = tempfile::tempdir().unwrap();
-        write_files(dir.path(), 3 * LEAST_FILE + 5, &Noise::new(1, LEAST_FILE as usize)).unwrap();
+        write_files(dir.path(), 3 * LEAST_FILE + 5, &Noise::new(1, WRITE_BYTES as usize)).unwrap();
         let files: Vec<u64> = std::fs::read_dir(dir.path().join("0"))
             .unwrap()
             .map(|file| file.unwrap().metadata().unwrap().len())

@@ -14,7 +14,7 @@ use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
 use fsarena_guest::config::{Array, Stack};
 use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
-use fsarena_guest::{built, emulator::QEMU, modules::Modules, trial};
+use fsarena_guest::{emulator::QEMU, module_build, modules::Modules, trial};
 use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
 
@@ -231,7 +231,7 @@ fn fetch_program(name: &str, package: &str, missing: String, log: kernel::Log) -
 ///
 /// # Errors
 /// QEMU is not installed, something cannot be fetched or compiled, or no kernel has all of them.
-pub fn fetch_for(defs: &[&FsDef], level: &str, show: built::OnStep) -> Result<String> {
+pub fn fetch_for(defs: &[&FsDef], level: &str, show: module_build::OnStep) -> Result<String> {
     let plan = GuestPlan::of(Emulator::Qemu);
     let find = || find_kernels(&plan, [level].into_iter(), defs);
     let mut kernels = find()?;
@@ -240,7 +240,7 @@ pub fn fetch_for(defs: &[&FsDef], level: &str, show: built::OnStep) -> Result<St
         if let Some(package) = def.source.filter(|_| lacks) {
             let release = &kernels.by_level[level].release;
             let places = Places::usual(None);
-            built::build(package, release, (&places.cache, &places.suites), show, &mut |_| {})?;
+            module_build::build(package, release, (&places.cache, &places.suites), show, &mut |_| {})?;
             kernels = find()?;
         }
     }

@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome};
 use crate::{commands, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_fs::{def::FsDef, filesystems};
-use fsarena_guest::built::BuildStep;
+use fsarena_guest::module_build::BuildStep;
 use fsarena_run::preflight::guests;
 use fsarena_sys::CommandError;
 use fsarena_sys::argv::Argv;

@@ -24,8 +24,8 @@ pub struct Cluster {
     bin: PathBuf,
     /// The data directory, on the filesystem under test.
     pub data: PathBuf,
-    /// Logs, on the source disk.
-    run: PathBuf,
+    /// The directory of logs, on the source disk.
+    logs: PathBuf,
     /// The user of the server and its programs, if it is not the user of this process.
     user: Option<User>,
 }
@@ -40,7 +40,7 @@ impl Cluster {
             program: format!("PostgreSQL ({} in one directory)", PROGRAMS.join(", ")),
         })?;
         let user = place.server_user.clone();
-        Ok(Cluster { bin, data: place.root.join("cluster"), run: place.other.join("postgres"), user })
+        Ok(Cluster { bin, data: place.root.join("cluster"), logs: place.other.join("postgres"), user })
     }
 
     /// Creates the files of the cluster with `initdb`, and writes the settings.
@@ -48,7 +48,7 @@ impl Cluster {
     /// # Errors
     /// If initdb fails.
     pub fn init(&self, settings: &PostgresSettings) -> Result<()> {
-        for dir in [&self.data, &self.run] {
+        for dir in [&self.data, &self.logs] {
             DEF.make_dir(dir, self.user.as_ref())?;
             let private = std::fs::Permissions::from_mode(0o700);
             std::fs::set_permissions(dir, private).map_err(TaskError::io(format!("make {dir:?} private")))?;
@@ -66,7 +66,7 @@ impl Cluster {
     /// # Errors
     /// If it does not start. The error has the last lines of its log.
     pub fn start(&self) -> Result<Service> {
-        let log = self.run.join("server.log");
+        let log = self.logs.join("server.log");
         let opened = std::fs::File::create(&log).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, err) = opened.map_err(failed_to("make", &log))?;
         let mut command = DEF.command(&self.bin.join("postgres"), self.user.as_ref());
@@ -114,13 +114,13 @@ impl Cluster {
         &self,
         service: &Service,
         settings: &PostgresSettings,
-        load: PgbenchTask,
+        task: PgbenchTask,
     ) -> Result<(String, Vec<String>)> {
-        let logs = self.run.join("pgbench");
+        let logs = self.logs.join("pgbench");
         DEF.make_dir(&logs, self.user.as_ref())?;
-        let argv = self.tool("pgbench").args(arguments(settings, load));
+        let argv = self.tool("pgbench").args(arguments(settings, task));
         let argv =
-            argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database_name(load.scale));
+            argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database_name(task.scale));
         let printed = self.run_client(service, &argv)?.stdout;
         let read = || {
             let texts = std::fs::read_dir(&logs)?.map(|entry| std::fs::read_to_string(entry?.path()));
@@ -164,14 +164,16 @@ fn append_to_output(error: CommandError, more: impl FnOnce(&str) -> String) -> C
 }
 
 /// The arguments of pgbench for a timed run.
-pub fn arguments(settings: &PostgresSettings, load: PgbenchTask) -> Vec<String> {
+pub fn arguments(settings: &PostgresSettings, task: PgbenchTask) -> Vec<String> {
     let mut words = vec![
         "--no-vacuum".into(),
-        if load.updates { "--skip-some-updates" } else { "--select-only" }.into(),
+        // With `--skip-some-updates` (`-N`, pgbench's simple-update script) transactions still write: they update only the
+        // accounts, not the tellers and branches, whose few rows would be contended.
+        if task.updates { "--skip-some-updates" } else { "--select-only" }.into(),
         format!("--client={}", settings.clients),
         format!("--jobs={}", settings.jobs),
         format!("--protocol={}", settings.protocol),
-        format!("--time={}", settings.seconds(load)),
+        format!("--time={}", settings.seconds(task)),
         // pgbench accepts seeds of 31 bits.
         format!("--random-seed={}", settings.seed % 0x7fff_ffff),
         "--log".into(),

@@ -91,8 +91,8 @@ impl PostgresSettings {
     }
 
     /// Seconds of a task.
-    pub fn seconds(&self, load: PgbenchTask) -> u64 {
-        self.seconds[usize::from(load.updates)]
+    pub fn seconds(&self, task: PgbenchTask) -> u64 {
+        self.seconds[usize::from(task.updates)]
     }
 }
 

@@ -39,7 +39,7 @@ fn place(cache: &Path, package: &str, release: &str) -> PathBuf {
     cache.join(format!("modules-{package}-{release}"))
 }
 
-/// The directories with compiled modules for a kernel in these caches, of any package. A damaged one is removed.
+/// The directories in these caches with compiled modules for a kernel, whatever the package. Removes damaged ones.
 pub(crate) fn find(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = vec![];
     for cache in caches {
@@ -55,7 +55,7 @@ pub(crate) fn find(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
             } else {
                 cache::was_damaged(
                     &entry.path(),
-                    "runs guests without these modules; to have them, compile them again",
+                    "runs guests without these modules until you compile them again",
                 );
                 cache::remove(&entry.path());
             }
@@ -86,6 +86,7 @@ pub fn build(
         return Ok(place);
     }
     let source = build_dir.join("source");
+    // `unpack` moves the whole directory to its place at once, so a directory that exists is complete.
     if source.is_dir() {
         on_step(BuildStep::Continuing);
     } else {
@@ -96,7 +97,7 @@ pub fn build(
     }
     let tree = Tree::open(&source.join("usr/src"), release)?;
     tree.prepare_headers()?;
-    if !tree.modules.join("config.status").is_file() {
+    if !tree.is_configured() {
         on_step(BuildStep::Configuring);
         tree.configure(log)?;
     }
@@ -117,7 +118,7 @@ fn lock(build_dir: &Path, on_step: OnStep) -> Result<File> {
         Err(TryLockError::Error(error)) => return Err(Error::io("locking", &path)(error)),
     }
     file.lock().map_err(Error::io("locking", &path))?;
-    // The other process has removed the directory with its lock at the end of its build.
+    // If the other build succeeded, it removed this directory. Makes it again, so that the caller finds it in either case.
     std::fs::create_dir_all(build_dir).map_err(Error::io("making", build_dir))?;
     Ok(file)
 }
@@ -192,12 +193,24 @@ impl Tree {
         }
     }
 
+    /// Runs the `configure` of the source, with the arguments that ZFS takes; no other package is known yet.
     fn configure(&self, log: Log) -> Result<()> {
         let option = |name: &str, path: &Path| format!("--with-{name}={}", path.display());
         let argv = low_priority(&self.modules.join("configure"));
         let argv = argv.arg("--with-config=kernel").arg(option("linux", &self.common));
         argv.arg(option("linux-obj", &self.flavour)).cwd(&self.modules).expect(log).map_err(explain)?;
+        let mark = self.configured_mark();
+        File::create(&mark).map_err(Error::io("writing", &mark))?;
         Ok(())
+    }
+
+    /// Whether `configure` has finished. Its own `config.status` does not show that, because it exists before the Makefiles do.
+    fn is_configured(&self) -> bool {
+        self.configured_mark().is_file()
+    }
+
+    fn configured_mark(&self) -> PathBuf {
+        self.modules.join("fsarena-configured")
     }
 
     /// Compiles on all CPUs with low priority, and passes on the number of compiled files.
@@ -266,7 +279,8 @@ fn compiler(variables: &str) -> Option<String> {
     Some(name.trim().to_string())
 }
 
-/// The object files that the Kbuild file of a directory lists. Its conditions may leave some out.
+/// The object files that the Kbuild file of a directory lists. Conditions in the file may leave some of these out, so
+/// the total may be too high.
 fn object_names(dir: &Path) -> BTreeSet<PathBuf> {
     let text = std::fs::read_to_string(dir.join("Kbuild")).unwrap_or_default();
     let names: BTreeSet<&str> = text.split_whitespace().filter(|word| word.ends_with(".o")).collect();
@@ -360,7 +374,11 @@ mod tests {
         write("module/Kbuild", "obj-m := a.o\n");
         write("module/a.c", "");
         let tree = Tree { flavour: "/flavour".into(), common: "/common".into(), modules: dir.path().into() };
+        // An interrupted `configure` leaves this file.
+        write("config.status", "");
+        assert!(!tree.is_configured());
         tree.configure(&mut |_| {}).unwrap();
+        assert!(tree.is_configured());
         let words = std::fs::read_to_string(dir.path().join("config.status")).unwrap();
         assert_eq!(words, "--with-config=kernel --with-linux=/common --with-linux-obj=/flavour\n");
         let mut steps = vec![];
