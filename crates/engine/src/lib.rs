@@ -91,7 +91,8 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
 }
 
 /// Checks that there are enough blocks for verified writes. The blocks are divided among the
-/// threads, and a block has at most one write in flight: a thread draws blocks of its share until one is free. With two blocks for each operation in flight, at least half are free.
+/// threads, and a block has at most one write in flight: a thread draws blocks of its share until one is free. With two blocks
+/// for each operation in flight, at least half are free.
 fn check_block_count(job: &LoadJob, files: &Files, layout: Layout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {

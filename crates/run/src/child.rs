@@ -226,8 +226,8 @@ pub fn send_request(child: &mut Child, request: &Request) -> std::io::Result<(Ch
     Ok((stdin, stdout))
 }
 
-/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), exceeds the limit of a stopped agent, or a
-/// signal arrives.
+/// Passes the events of an agent to `parent` until it sends its outcome, closes the pipe (None), exceeds the limit of a stopped
+/// agent, or a signal arrives.
 fn listen(
     mut stdin: ChildStdin,
     stdout: ChildStdout,

@@ -55,8 +55,8 @@ fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
-/// When a process started, in clock ticks since boot; None if the process ended or its state cannot be read. The pid and the start time together
-/// identify a process within one boot.
+/// When a process started, in clock ticks since boot; None if the process ended or its state cannot be read. The pid and the
+/// start time together identify a process within one boot.
 pub fn start_time(kernel: &SysRoot, pid: i32) -> Option<u64> {
     Some(stat(kernel, pid).ok()??.starttime)
 }

@@ -1,5 +1,5 @@
-//! The names of files in the program that a loadfile compiles to. Each name is stored once, as pieces of text between which the names of clients and random
-//! strings are inserted.
+//! The names of files in the program that a loadfile compiles to. Each name is stored once, as pieces of text between which the
+//! names of clients and random strings are inserted.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

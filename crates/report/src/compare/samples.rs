@@ -74,8 +74,8 @@ fn has_metric_name(series: &Series, metric: &str) -> bool {
 }
 
 /// Pairs the series of both files that have the same subject, metric, unit and conditions; of the conditions, only those that
-/// vary within a file must agree. The subject of a series is what was measured, without the conditions. If no subject is in both and each file has only one, the two are paired by metric and unit alone:
-/// `cp on ext4` with `cp on xfs`.
+/// vary within a file must agree. The subject of a series is what was measured, without the conditions. If no subject is in
+/// both and each file has only one, the two are paired by metric and unit alone: `cp on ext4` with `cp on xfs`.
 fn matching_series<'a>(
     a: &'a Samples,
     b: &'a Samples,

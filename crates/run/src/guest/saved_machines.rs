@@ -2,8 +2,9 @@
 //!
 //! One guest boots and loads its modules, and QEMU saves it. Each cell begins with that state, which takes a second. If the cells
 //! start programs of this machine, the saved guest has copied their files into its memory and no longer uses the host: while a
-//! guest reads files of the host, the pace of the host determines when the guest is interrupted, so that counts would differ. The memory stays in a file, which every cell maps privately, and the state has the devices alone: QEMU
-//! would otherwise write the disks of the saved machine over those of the cell.
+//! guest reads files of the host, the pace of the host determines when the guest is interrupted, so that counts would differ.
+//! The memory stays in a file, which every cell maps privately, and the state has the devices alone: QEMU would otherwise write
+//! the disks of the saved machine over those of the cell.
 
 use super::boot::{GuestCell, GuestStarter};
 use super::session::{GuestExit, GuestOwner, SessionEnd, run_guest, run_until_ready};
