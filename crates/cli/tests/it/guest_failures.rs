@@ -236,7 +236,7 @@ fn a_guest_without_memory_or_room_fails_alone() {
     };
     // Known to be lacking before the boot.
     let said = with_memory(6, 64);
-    assert!(said.contains("no room to boot"), "{said}");
+    assert!(said.contains("cannot boot"), "{said}");
     // Enough to hold the initramfs, and not to unpack it.
     let own = std::fs::metadata(common::program()).unwrap().len() >> 20;
     let said = with_memory(4, (5 * own / 2).max(own + 70));
