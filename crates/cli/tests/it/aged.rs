@@ -23,6 +23,18 @@ fn run(place: &Place, args: &[&str]) -> Command {
     command
 }
 
+/// Kills a run when it has one of the two parts of a history, and undoes what it left, which is that part's checkpoint.
+fn kill_after_first_part(place: &Place, command: Command) {
+    let mut killed = Running::start(place, command);
+    killed.until_said("image 1: part 2 of 2");
+    killed.signal(Signal::KILL);
+    killed.ended_by(Signal::KILL);
+    let left = checkpoints(place);
+    assert!(left.len() == 1 && left[0].extension().is_some_and(|part| part == "00001"), "{left:?}");
+    place.expect(0, &["recover"]);
+    place.assert_clean();
+}
+
 #[test]
 fn ageing_continues_after_a_kill_and_the_next_run_finds_the_images() {
     if !root() {
@@ -30,14 +42,7 @@ fn ageing_continues_after_a_kill_and_the_next_run_finds_the_images() {
     }
     let place = Place::new();
     let args = ["--factor", "age=none,churn:2x", "--workload", "tree", "--set", "tree_files=20"];
-    let mut killed = Running::start(&place, run(&place, &args));
-    killed.until_said("image 1: part 2 of 2");
-    killed.signal(Signal::KILL);
-    killed.ended_by(Signal::KILL);
-    let left = checkpoints(&place);
-    assert!(left.len() == 1 && left[0].extension().is_some_and(|part| part == "00001"), "{left:?}");
-    place.expect(0, &["recover"]);
-    place.assert_clean();
+    kill_after_first_part(&place, run(&place, &args));
 
     let output = run(&place, &args).output().unwrap();
     let said = text(&output.stderr);
@@ -117,14 +122,7 @@ fn ageing_in_a_guest_continues_after_a_kill() {
         command.env("FSARENA_CACHE_DIR", place.dir.join("cache"));
         command
     };
-    let mut killed = Running::start(&place, guest());
-    killed.until_said("image 1: part 2 of 2");
-    killed.signal(Signal::KILL);
-    killed.ended_by(Signal::KILL);
-    let left = checkpoints(&place);
-    assert!(left.len() == 1 && left[0].extension().is_some_and(|part| part == "00001"), "{left:?}");
-    place.expect(0, &["recover"]);
-    place.assert_clean();
+    kill_after_first_part(&place, guest());
 
     let output = guest().output().unwrap();
     let said = text(&output.stderr);
