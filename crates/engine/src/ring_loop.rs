@@ -1,7 +1,7 @@
 //! The hot loop of the io_uring engine.
 //!
 //! Each iteration submits an operation for every free slot (in an open loop, only operations that are due) in one system call,
-//! which also waits for completions, and then reaps all completions. One time stamp per iteration is the end of the reaped
+//! waits for completions in another one if too few are ready, and then reaps all completions. One time stamp per iteration is the end of the reaped
 //! operations and the start of the next ones.
 
 use crate::error::{EngineError, Result};
