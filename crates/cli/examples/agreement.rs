@@ -12,7 +12,7 @@ use fsarena_fs::{lifecycle, safety::ScratchDevice};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::workloads;
 use fsarena_stats::ratio::Ratio;
-use fsarena_sys::cpu::Cpu;
+use fsarena_sys::cpu::CpuTime;
 use fsarena_sys::loopdev::{self, LoopOptions};
 use fsarena_sys::{image, undo::Journal};
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn line(pairs: &[[Reached; 2]]) -> String {
     let shown = |ratio: Option<Ratio>| match ratio {
         None => "-".into(),
         Some(ratio) => {
-            let differ = if ratio.separated() { " differ" } else { "       " };
+            let differ = if ratio.is_significant() { " differ" } else { "       " };
             format!("{:.3} [{:.3}, {:.3}]{differ}", ratio.value, ratio.low, ratio.high)
         }
     };
@@ -157,8 +157,9 @@ impl Bench {
         let device = ScratchDevice::from_loop(device, image)?;
         let target = dir.path().join("mnt");
         std::fs::create_dir(&target)?;
-        let mut settings =
-            Settings::defaults(workloads::find(comparison.workload).ok_or("no workload")?.def().settings);
+        let mut settings = Settings::defaults(
+            workloads::find_workload(comparison.workload).ok_or("no workload")?.def().settings,
+        );
         comparison.fixed.iter().try_for_each(|(id, text)| set(comparison, &mut settings, id, text))?;
         set(comparison, &mut settings, "seconds", seconds)?;
         for word in words {
@@ -210,9 +211,9 @@ impl Bench {
             set(self.comparison, &mut settings, id, value)?;
         }
         let job = Job { settings, scale: Scale::Quick, seed };
-        let place = Place { root: self.target.clone(), other: self.target.clone(), server_user: None };
+        let place = Place { root: self.target.clone(), source_dir: self.target.clone(), server_user: None };
         let mut tasks =
-            workloads::find(self.comparison.workload).ok_or("no workload")?.tasks(&job, &place)?;
+            workloads::find_workload(self.comparison.workload).ok_or("no workload")?.tasks(&job, &place)?;
         let task = tasks.pop().ok_or("a cell has a task")?;
         for action in task.prepare {
             action.perform(&mut |_| {})?;
@@ -225,7 +226,7 @@ impl Bench {
         }
         let cpu = cpu_ns();
         let value =
-            metric::find(self.comparison.metric).and_then(|metric| (metric.from)(&|id| readings.get(id)));
+            metric::find(self.comparison.metric).and_then(|metric| (metric.formula)(&|id| readings.get(id)));
         let operations = readings.get("all_operations_count").ok_or("no operations")?;
         let [user_ns, system_ns] = [0, 1].map(|mode| (cpu[mode] - before[mode]) as f64 / operations);
         Ok(Reached { value: value.ok_or("no figure")?, user_ns, system_ns })
@@ -234,13 +235,13 @@ impl Bench {
 
 /// User and system CPU time of this process and of its ended children, in nanoseconds.
 fn cpu_ns() -> [u64; 2] {
-    let (own, ended) = (Cpu::of_this_process(), Cpu::of_ended_children());
+    let (own, ended) = (CpuTime::of_this_process(), CpuTime::of_ended_children());
     [own.user_ns + ended.user_ns, own.system_ns + ended.system_ns]
 }
 
 /// Parses a value and sets it in the settings.
 fn set(comparison: &Comparison, settings: &mut Settings, id: &str, text: &str) -> Result<(), Box<dyn Error>> {
-    let defs = workloads::find(comparison.workload).ok_or("no workload")?.def().settings;
+    let defs = workloads::find_workload(comparison.workload).ok_or("no workload")?.def().settings;
     let def = defs.iter().find(|def| def.id == id).ok_or_else(|| format!("no setting {id}"))?;
     let value: Value = def.kind.parse(text).ok_or_else(|| format!("{id} is {}", def.kind))?;
     settings.0.insert(id.into(), value);

@@ -35,7 +35,7 @@ mod append {
     use fsarena_core::cell::{TaskId, TaskInfo};
     use fsarena_core::sample::Readings;
     use fsarena_core::setting::{SettingDef, WorkloadDef};
-    use fsarena_load::task::{Action, Before, Call, Task, TaskError};
+    use fsarena_load::task::{Action, Call, StartState, Task, TaskError};
     use fsarena_load::workload::{Job, Place, Room, Survey, Workload};
     use std::{fs::OpenOptions, io::Write};
 
@@ -65,14 +65,14 @@ mod append {
         // The room that the work needs. A device that is too small is an error before the run.
         fn survey(&self, job: &Job) -> Result<Survey, TaskError> {
             let bytes = LINE.len() as u64 * job.settings.int("lines") as u64;
-            Ok(Survey { room: Room { bytes, inodes: 1, other_bytes: 0 }, ..Survey::default() })
+            Ok(Survey { room: Room { bytes, inodes: 1, source_bytes: 0 }, ..Survey::default() })
         }
 
         fn programs(&self, _: &Job) -> Vec<&'static str> {
             vec![]
         }
 
-        fn inputs(&self, _: &Job, _: &Place) -> Result<(), TaskError> {
+        fn make_inputs(&self, _: &Job, _: &Place) -> Result<(), TaskError> {
             Ok(())
         }
 
@@ -88,7 +88,7 @@ mod append {
             let work = vec![Action::Call(work)];
             Ok(tasks
                 .zip([work])
-                .map(|(info, work)| Task { info, before: Before::Warm, prepare: vec![], work })
+                .map(|(info, work)| Task { info, start_state: StartState::Warm, prepare: vec![], work })
                 .collect())
         }
     }
@@ -151,8 +151,8 @@ mod read_ahead {
         "read-ahead of every device of the variant in KiB; empty leaves it as it is",
         level,
     )
-    .checked(check)
-    .set_up(set_up);
+    .with_check(check)
+    .with_set_up(set_up);
 
     fn level(text: &str) -> Result<(), String> {
         if text.is_empty() || text.parse::<u32>().is_ok() {
@@ -165,15 +165,15 @@ mod read_ahead {
         if check.level().is_empty() || check.kernel.path("sys/block").exists() {
             return Ok(());
         }
-        Err(check.lacking("this machine has no /sys/block"))
+        Err(check.missing_error("this machine has no /sys/block"))
     }
 
     fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
         for device in setup.devices {
-            let path = device.queue_path("read_ahead_kb");
+            let path = device.queue_attribute_path("read_ahead_kb");
             let former = std::fs::read_to_string(&path).unwrap_or_default();
             // `attribute::set` writes the undo step to the journal before it changes the attribute.
-            setup.done.keep(attribute::set(setup.journal, &path, setup.level(), former.trim())?);
+            setup.conditions.add_guard(attribute::set(setup.journal, &path, setup.level(), former.trim())?);
         }
         Ok(())
     }

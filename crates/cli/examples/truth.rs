@@ -7,7 +7,7 @@
 //! The runs on the machine itself need root. The example reuses complete runs in DIR. DIR should be in memory (`/dev/shm`), so
 //! that no disk affects the figures.
 
-use fsarena_core::observations::{Grid, dropped};
+use fsarena_core::observations::{Grid, dropped_rounds};
 use fsarena_core::{record::RunRecord, sample::Direction};
 use fsarena_report::document::{Cell, Document, Table, markdown};
 use fsarena_stats::ratio::{Ratio, log_ratios};
@@ -89,7 +89,7 @@ struct Side {
 
 impl Side {
     fn of(record: RunRecord, metric: &str) -> Option<Side> {
-        let grid = Grid::without(&record, metric, &dropped(&record))?;
+        let grid = Grid::without_rounds(&record, metric, &dropped_rounds(&record))?;
         Some(Side { lower: grid.metric.direction == Direction::Lower, grid, record })
     }
 
@@ -118,7 +118,7 @@ impl Order {
     /// Compares the ratios of two filesystems. None if the difference on the machine is not significant.
     fn of(machine: &Ratio, guest: &Ratio) -> Option<Order> {
         let same = (machine.value > 1.0) == (guest.value > 1.0);
-        machine.separated().then_some(match (guest.separated(), same) {
+        machine.is_significant().then_some(match (guest.is_significant(), same) {
             (false, _) => Order::Open,
             (true, true) => Order::Kept,
             (true, false) => Order::Reversed,
@@ -135,7 +135,7 @@ impl Order {
 }
 
 fn print(sides: &[Side]) -> Result<(), Box<dyn Error>> {
-    let mut table = Table::figures(["task", "ratio"]);
+    let mut table = Table::of_figures(["task", "ratio"]);
     table.header.extend(PLACES.iter().map(|(name, ..)| name.to_string()));
     let mut orders: Vec<Vec<(Order, bool)>> = vec![vec![]; sides.len()];
     let tasks = sides[0].record.tasks.iter().filter(|task| task.in_totals);

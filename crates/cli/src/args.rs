@@ -13,7 +13,7 @@ use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
 /// is that? fsarena makes filesystems on loop images, runs the same work on each in random order, round by
 /// round, and reports the differences with their confidence intervals.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = AFTER)]
+#[command(version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct Cli {
     /// Use colors: auto (on terminals, as NO_COLOR, CLICOLOR_FORCE and TERM ask for), always or never
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_default_value = true, hide_possible_values = true, global = true, display_order = 1000)]
@@ -22,7 +22,7 @@ pub struct Cli {
     command: Command,
 }
 
-const AFTER: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   fsarena run                                  the default study on every filesystem of this machine
   fsarena run --fs ext4,xfs --rounds 12        two filesystems, twelve rounds
@@ -130,8 +130,8 @@ impl Cli {
             Command::Recover(args) => recover::run(args),
             Command::Config(args) => config::run(args, &Cli::command()),
             Command::Completions(args) => completions::run(args, Cli::command()),
-            Command::Man(args) => completions::man(args, Cli::command()),
-            Command::ExitCodes => output::text(format!("{EXIT_CODES}\n")),
+            Command::Man(args) => completions::write_man_pages(args, Cli::command()),
+            Command::ExitCodes => output::print_text(format!("{EXIT_CODES}\n")),
         }
     }
 }
@@ -140,7 +140,7 @@ impl Cli {
 mod tests {
     use super::*;
     use crate::failure::Failure;
-    use fsarena_core::event::{Cause, VariantExit};
+    use fsarena_core::event::{Cause, VariantDeparture};
     use fsarena_run::RunError;
     use std::collections::BTreeMap;
 
@@ -180,15 +180,15 @@ mod tests {
         ];
         let code = |causes: &[Cause]| {
             let left = |(at, cause): (usize, &Cause)| {
-                (at.to_string(), VariantExit { round: 0, why: String::new(), cause: *cause })
+                (at.to_string(), VariantDeparture { round: 0, why: String::new(), cause: *cause })
             };
-            let all = RunError::EveryVariant(causes.iter().enumerate().map(left).collect());
+            let all = RunError::EveryVariantFailed(causes.iter().enumerate().map(left).collect());
             Failure::from(all).exit_code().code()
         };
-        let place = |cause: Cause| listed.iter().position(|listed| *listed == code(&[cause])).unwrap();
+        let rank = |cause: Cause| listed.iter().position(|listed| *listed == code(&[cause])).unwrap();
         for one in causes {
             for other in causes {
-                assert_eq!(code(&[one, other]), listed[place(one).min(place(other))], "{one:?} {other:?}");
+                assert_eq!(code(&[one, other]), listed[rank(one).min(rank(other))], "{one:?} {other:?}");
             }
         }
         assert_eq!(listed.len(), 6);

@@ -1,12 +1,13 @@
 //! Shell completion: completes the names that arguments accept, from the registries that `fsarena list` reads.
 
-use crate::flags::{Runs, flag_value};
+use crate::flags::{RunsDir, flag_value};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use fsarena_core::study::{self, STUDIES};
 use fsarena_core::{
-    app::APPS, factor, metric::METRICS, plan::Plan, plan::resolve::Overrides, scale::Scale, setting::Kind,
+    app::APPS, factor, metric::METRICS, plan::Plan, plan::resolve::Overrides, scale::Scale,
+    setting::SettingKind,
 };
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
@@ -18,22 +19,22 @@ use std::{ffi::OsStr, path::PathBuf};
 /// A value and a line of help.
 type Value = (String, String);
 /// A function that returns the values of an argument, given the text that the user has typed.
-type Values = fn(&str) -> Vec<Value>;
+type ValuesFn = fn(&str) -> Vec<Value>;
 
 /// Adds completers to all arguments of the command line. They look values up each time a shell requests completions.
-pub fn command(cli: Command) -> Command {
-    change_arguments(cli, |arg| match values(&arg) {
+pub fn add_completers(cli: Command) -> Command {
+    change_arguments(cli, |arg| match values_fn_of(&arg) {
         Some(values) => {
-            let paths = takes_paths(&arg);
-            arg.add(ArgValueCompleter::new(move |current: &OsStr| candidates(values, paths, current)))
+            let with_paths = takes_paths(&arg);
+            arg.add(ArgValueCompleter::new(move |current: &OsStr| candidates(values, with_paths, current)))
         }
         None => arg,
     })
 }
 
 /// Adds the present values to all arguments as a fixed list, for a shell that does not request completions from fsarena.
-pub fn fixed(cli: Command) -> Command {
-    change_arguments(cli, |arg| match values(&arg).map(|values| values("")) {
+pub fn add_fixed_values(cli: Command) -> Command {
+    change_arguments(cli, |arg| match values_fn_of(&arg).map(|values| values("")) {
         Some(values) if !values.is_empty() => {
             // clap requires names with a static lifetime. The leak is small: this runs once per process.
             let values =
@@ -49,36 +50,36 @@ fn change_arguments(command: Command, change: fn(Arg) -> Arg) -> Command {
     command.mut_args(change).mut_subcommands(|command| change_arguments(command, change))
 }
 
-/// The completions of the text `current`: the values that begin with it, and paths if `paths` is set.
-fn candidates(values: Values, paths: bool, current: &OsStr) -> Vec<CompletionCandidate> {
+/// The completions of the text `current`: the values that begin with it, and paths if `with_paths` is set.
+fn candidates(values: ValuesFn, with_paths: bool, current: &OsStr) -> Vec<CompletionCandidate> {
     let text = current.to_string_lossy();
     let fits = values(&text).into_iter().filter(|(value, _)| value.starts_with(&*text));
     let mut found: Vec<CompletionCandidate> =
         fits.map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into()))).collect();
-    if paths && (found.is_empty() || !text.is_empty()) {
+    if with_paths && (found.is_empty() || !text.is_empty()) {
         // In `dir:/srv` the path stands after the colon.
-        let at = text.find(':').map_or(0, |colon| colon + 1);
-        let below = PathCompleter::any().complete(OsStr::new(&text[at..]));
-        found.extend(below.into_iter().map(|path| path.add_prefix(&text[..at])));
+        let path_start = text.find(':').map_or(0, |colon| colon + 1);
+        let paths = PathCompleter::any().complete(OsStr::new(&text[path_start..]));
+        found.extend(paths.into_iter().map(|path| path.add_prefix(&text[..path_start])));
     }
     found
 }
 
 /// The function that completes an argument, chosen by the name of its value in the help. None if the value is a number,
 /// free text or only a path.
-fn values(arg: &Arg) -> Option<Values> {
-    let open = arg.get_possible_values().is_empty();
+fn values_fn_of(arg: &Arg) -> Option<ValuesFn> {
+    let accepts_any = arg.get_possible_values().is_empty();
     Some(match (arg.get_id().as_str(), value_name(arg)) {
         ("a" | "b", _) => levels_of_variant,
         // In other commands `--variant` takes the name of a variant of a run.
         ("variant", _) if arg.get_help_heading() == Some("Variants") => levels_of_variant,
-        ("baseline", _) => |_| without_help(baseline::names(&Runs::default_dir())),
-        ("engine", _) if open => |_| choices("engine"),
-        ("cache", _) if open => |_| choices("cache"),
+        ("baseline", _) => |_| without_help(baseline::names(&RunsDir::default_path())),
+        ("engine", _) if accepts_any => |_| choices("engine"),
+        ("cache", _) if accepts_any => |_| choices("cache"),
         (_, "STUDY" | "STUDY|PLAN.toml|JOB.fio") => |_| studies(),
         (_, "RUN") => |_| runs(),
         (_, "A" | "B" | "C" | "RUN|published:NAME|FILE.csv") => |_| [runs(), published()].concat(),
-        ("what", "WHAT") if open => |_| [runs(), studies(), filesystems(), published()].concat(),
+        ("what", "WHAT") if accepts_any => |_| [runs(), studies(), filesystems(), published()].concat(),
         (_, "FS,…" | "FS" | "TYPE" | "FILESYSTEM") => |_| filesystems(),
         (_, "SET,…" | "SET") => |_| option_sets(),
         (_, "FACTOR=LEVEL,…") => levels,
@@ -92,10 +93,10 @@ fn values(arg: &Arg) -> Option<Values> {
         },
         (_, "TASK") => |_| tasks(),
         (_, "TASK=WEIGHT") => |_| with_suffix(tasks(), "="),
-        (_, "VARIANT") => |_| without_help(run().map_or(vec![], |run| run.variants)),
+        (_, "VARIANT") => |_| without_help(named_or_newest_run().map_or(vec![], |run| run.variants)),
         (_, "STAGE") => |_| {
             let stages =
-                STUDIES.iter().filter_map(|study| study.written().ok()).flat_map(|plan| plan.file.stages);
+                STUDIES.iter().filter_map(|study| study.parse_plan().ok()).flat_map(|plan| plan.file.stages);
             unique(stages.map(|stage| (stage.name, stage.question)))
         },
         (_, "SCALE") => |_| {
@@ -160,7 +161,7 @@ fn with_suffix(values: Vec<Value>, suffix: &str) -> Vec<Value> {
 }
 
 /// Completes `NAME=VALUE,VALUE`: before the `=` the names, after it the values of the name.
-fn pairs(current: &str, names: Vec<(Value, Vec<String>)>) -> Vec<Value> {
+fn complete_pairs(current: &str, names: Vec<(Value, Vec<String>)>) -> Vec<Value> {
     let Some((name, typed)) = current.split_once('=') else {
         return with_suffix(names.into_iter().map(|(name, _)| name).collect(), "=");
     };
@@ -198,14 +199,14 @@ fn settings(current: &str) -> Vec<Value> {
         let values = choices(&name).into_iter().map(|(value, _)| value).collect();
         ((name, help), values)
     };
-    pairs(current, unique(settings.map(|def| (def.id, def.help))).into_iter().map(pair).collect())
+    complete_pairs(current, unique(settings.map(|def| (def.id, def.help))).into_iter().map(pair).collect())
 }
 
 /// The words that a setting accepts in any workload.
 fn choices(setting: &str) -> Vec<Value> {
     let settings = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
     let words = settings.filter(|def| def.id == setting).filter_map(|def| match def.kind {
-        Kind::Choice(words) => Some(words),
+        SettingKind::Choice(words) => Some(words),
         _ => None,
     });
     unique(words.flatten().map(|word| (*word, "")))
@@ -220,7 +221,7 @@ fn levels(current: &str) -> Vec<Value> {
         };
         ((def.id.into(), def.help.into()), levels.into_iter().map(|(level, _)| level).collect())
     };
-    pairs(current, axes::factors().into_iter().map(pair).collect())
+    complete_pairs(current, axes::factors().into_iter().map(pair).collect())
 }
 
 /// Completes a variant, in which a comma separates factors: `fs=ext4,mount=`.
@@ -234,15 +235,15 @@ fn exporters() -> Vec<Value> {
 }
 
 /// The words of the line that a shell completes, which it passes after `--`; none outside of completion.
-fn words() -> impl Iterator<Item = String> {
+fn completed_words() -> impl Iterator<Item = String> {
     let words = std::env::args_os().skip(1).skip_while(|arg| arg != "--").skip(1);
     words.map(|word| word.to_string_lossy().into_owned())
 }
 
 /// The runs directory of the line that a shell completes; None outside of completion.
 fn runs_dir() -> Option<PathBuf> {
-    words().next()?;
-    Some(flag_value("--runs", words()).map_or_else(Runs::default_dir, PathBuf::from))
+    completed_words().next()?;
+    Some(flag_value("--runs", completed_words()).map_or_else(RunsDir::default_path, PathBuf::from))
 }
 
 fn runs() -> Vec<Value> {
@@ -251,20 +252,20 @@ fn runs() -> Vec<Value> {
 }
 
 /// The first run that the line names, else the newest run.
-fn run() -> Option<RunSummary> {
+fn named_or_newest_run() -> Option<RunSummary> {
     let dir = runs_dir()?;
-    let run = words().chain(["latest".into()]).find_map(|word| RunDir::find(&dir, &word).ok())?;
-    fsarena_store::summary(&run).ok()
+    let run = completed_words().chain(["latest".into()]).find_map(|word| RunDir::find(&dir, &word).ok())?;
+    fsarena_store::read_summary(&run).ok()
 }
 
 /// The tasks of the study that the line names, else of the run that it names, else of the default study.
 fn tasks() -> Vec<Value> {
-    let named = words().find_map(|word| study::find(&word));
-    if let Some(run) = run().filter(|_| named.is_none()) {
+    let named = completed_words().find_map(|word| study::find(&word));
+    if let Some(run) = named_or_newest_run().filter(|_| named.is_none()) {
         return without_help(run.tasks);
     }
     let of_study = |study: &study::Study| -> Option<Plan> {
-        registry::resolve(&study.written().ok()?, &Overrides::default()).ok()
+        registry::resolve(&study.parse_plan().ok()?, &Overrides::default()).ok()
     };
     let plan = named.or_else(|| study::find(study::DEFAULT)).and_then(of_study);
     unique(plan.iter().flat_map(work::outline).map(|task| (task.id.to_string(), task.title)))
@@ -276,9 +277,9 @@ mod tests {
     use crate::args::Cli;
     use clap::CommandFactory;
 
-    /// The names of values that are not completed. A new argument needs a value name that `values` completes, or one of
-    /// these.
-    const FREE: [&str; 37] = [
+    /// The names of values that are not completed. A new argument needs a value name that `values_fn_of`
+    /// completes, or one of these.
+    const NOT_COMPLETED: [&str; 37] = [
         "crc32",
         "[TASK.METRIC=]PERCENT",
         "NAME[=VARIANT]",
@@ -323,13 +324,13 @@ mod tests {
         let mut all = vec![Cli::command()];
         while let Some(command) = all.pop() {
             for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
-                let known = values(arg).is_some() || !arg.get_possible_values().is_empty();
+                let known = values_fn_of(arg).is_some() || !arg.get_possible_values().is_empty();
                 let place = format!("{} {}", command.get_name(), arg.get_id());
-                assert!(known || FREE.contains(&value_name(arg)), "{place} `{}`", value_name(arg));
+                assert!(known || NOT_COMPLETED.contains(&value_name(arg)), "{place} `{}`", value_name(arg));
             }
             all.extend(command.get_subcommands().cloned());
         }
-        command(Cli::command()).debug_assert();
-        fixed(Cli::command()).debug_assert();
+        add_completers(Cli::command()).debug_assert();
+        add_fixed_values(Cli::command()).debug_assert();
     }
 }

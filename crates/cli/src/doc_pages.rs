@@ -13,14 +13,14 @@ pub struct Block {
 }
 
 /// The root of the repository.
-pub fn root() -> PathBuf {
+pub fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// Every page of the book, and the README.
 pub fn pages() -> Vec<PathBuf> {
-    let mut pages = vec![root().join("README.md")];
-    let mut dirs = vec![root().join("docs")];
+    let mut pages = vec![repository_root().join("README.md")];
+    let mut dirs = vec![repository_root().join("docs")];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
@@ -36,14 +36,14 @@ pub fn pages() -> Vec<PathBuf> {
 }
 
 /// The text of a page.
-pub fn text(page: &Path) -> String {
+pub fn read_page(page: &Path) -> String {
     std::fs::read_to_string(page).unwrap_or_else(|error| panic!("{}: {error}", page.display()))
 }
 
 /// The fenced blocks of a page, and the text outside them.
-pub fn split(page: &Path) -> (Vec<Block>, String) {
+pub fn split_page(page: &Path) -> (Vec<Block>, String) {
     let (mut blocks, mut prose, mut open) = (vec![], String::new(), None::<Block>);
-    for line in text(page).lines() {
+    for line in read_page(page).lines() {
         match (line.trim_start().strip_prefix("```"), &mut open) {
             (Some(_), Some(_)) => blocks.extend(open.take()),
             (Some(words), None) => {

@@ -68,10 +68,10 @@ fn io_exit_code(error: &std::io::Error, otherwise: ExitCode) -> ExitCode {
 /// Prints an internal error, and how to report it.
 pub fn report_bug(message: &str) {
     let repository = env!("CARGO_PKG_REPOSITORY");
-    let to = if repository.is_empty() { "its maintainers" } else { repository };
+    let recipient = if repository.is_empty() { "its maintainers" } else { repository };
     let _ = writeln!(
         std::io::stderr(),
-        "fsarena: {message}\nThis is a bug in fsarena. Please report it to {to}, with the output of `fsarena doctor`."
+        "fsarena: {message}\nThis is a bug in fsarena. Please report it to {recipient}, with the output of `fsarena doctor`."
     );
 }
 
@@ -83,7 +83,7 @@ pub fn report_panics() {
             default_hook(panic);
         }
         if is_thread_limit(panic.payload()) {
-            let _ = writeln!(std::io::stderr(), "fsarena: {}", limits::NO_THREADS);
+            let _ = writeln!(std::io::stderr(), "fsarena: {}", limits::NO_THREADS_MESSAGE);
             return;
         }
         report_bug(&describe_panic(panic.payload(), panic.location()));
@@ -97,7 +97,7 @@ pub fn exit_code_of_panic(payload: &dyn Any) -> ExitCode {
 
 /// Whether the standard library panicked because the system refused a thread: that is a limit, not a bug.
 fn is_thread_limit(payload: &dyn Any) -> bool {
-    panic_message(payload).is_some_and(|text| text.contains(limits::THREAD_PANIC))
+    panic_message(payload).is_some_and(|text| text.contains(limits::SPAWN_PANIC_TEXT))
 }
 
 /// The message of a panic; None if its payload is not text.
@@ -128,13 +128,13 @@ impl Error for Failure {
 impl Failure {
     /// The failure of a library that ends a command with this exit code. If the code is that of a bug and an I/O error is
     /// the cause, the exit code is that of the I/O error.
-    fn of_library(error: impl Error + Send + Sync + 'static, code: ExitCode) -> Failure {
-        let io = io_cause(&error);
-        let code = match io {
-            Some(io) if code == ExitCode::Internal => io_exit_code(io, code),
+    fn from_library(error: impl Error + Send + Sync + 'static, code: ExitCode) -> Failure {
+        let io_error = io_cause(&error);
+        let code = match io_error {
+            Some(io_error) if code == ExitCode::Internal => io_exit_code(io_error, code),
             _ => code,
         };
-        let broken_pipe = io.is_some_and(is_broken_pipe);
+        let broken_pipe = io_error.is_some_and(is_broken_pipe);
         Failure { message: error.to_string(), code, broken_pipe, error: Some(Box::new(error)) }
     }
 }
@@ -142,7 +142,7 @@ impl Failure {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         let code = error.cause().exit_code();
-        Failure::of_library(error, code)
+        Failure::from_library(error, code)
     }
 }
 
@@ -152,14 +152,14 @@ macro_rules! failure_from {
         impl From<$error> for Failure {
             fn from(error: $error) -> Failure {
                 let code = error.exit_code();
-                Failure::of_library(error, code)
+                Failure::from_library(error, code)
             }
         }
     )*};
 }
 
 failure_from!(
-    fsarena_core::names::Unknown,
+    fsarena_core::names::UnknownName,
     fsarena_core::plan::error::PlanError,
     fsarena_core::published::Error,
     fsarena_engine::EngineError,
@@ -169,7 +169,7 @@ failure_from!(
     fsarena_report::error::Error,
     fsarena_report::import::ImportError,
     fsarena_serve::Error,
-    fsarena_stats::matrix::cells::Error,
+    fsarena_stats::matrix::cells::MatrixError,
     fsarena_stats::scaling::SeriesError,
     fsarena_store::Error,
     fsarena_sys::Error,
@@ -177,7 +177,7 @@ failure_from!(
 );
 
 /// A failure to write results to standard output.
-pub fn printing(error: std::io::Error) -> Failure {
+pub fn printing_failure(error: std::io::Error) -> Failure {
     let (code, broken_pipe) = (io_exit_code(&error, ExitCode::Internal), is_broken_pipe(&error));
     let message = format!("standard output: {error}");
     Failure { message, code, broken_pipe, error: Some(Box::new(error)) }

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use fsarena_core::setting::size;
+pub use fsarena_core::setting::parse_size;
 
 /// Format of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,32 +23,33 @@ pub enum ListFormat {
     Json,
 }
 
-/// Where runs are kept.
+/// `--runs`: the directory in which runs are stored.
 #[derive(Debug, Clone, clap::Args)]
-pub struct Runs {
+pub struct RunsDir {
     /// Runs directory, with one directory for each run
     #[arg(
-        long,
+        id = "runs",
+        long = "runs",
         value_name = "DIR",
         env = "FSARENA_RUNS",
         hide_env_values = true,
         default_value = "runs",
         global = true
     )]
-    pub runs: PathBuf,
+    pub dir: PathBuf,
 }
 
-impl Runs {
+impl RunsDir {
     /// The runs directory without `--runs`: that of the environment, of the config file, or `runs`.
-    pub fn default_dir() -> PathBuf {
+    pub fn default_path() -> PathBuf {
         let from_file = || Some(Config::load().ok()?.get("runs")?.value.into());
         std::env::var_os("FSARENA_RUNS").or_else(from_file).map_or_else(|| "runs".into(), PathBuf::from)
     }
 }
 
-/// How reports judge and weigh.
+/// The flags by which reports judge, weigh and shorten.
 #[derive(Debug, Clone, clap::Args)]
-pub struct View {
+pub struct ReportFlags {
     /// Difference under which variants are equivalent, for claims without one [default: the plan's, or 1%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent, help_heading = "Report")]
     pub margin: Option<f64>,
@@ -82,7 +83,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The flag of a setting, with its value: `--guest-memory`, `--budget 4m`.
-pub fn flag_text(name: &str, value: &str) -> String {
+pub fn format_flag(name: &str, value: &str) -> String {
     let flag = format!("--{}", name.replace('_', "-"));
     if value.is_empty() { flag } else { format!("{flag} {value}") }
 }
@@ -97,9 +98,9 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// Reads `typical` or `mean`.
-pub fn average() -> impl TypedValueParser<Value = Average> {
+pub fn average_parser() -> impl TypedValueParser<Value = Average> {
     let names = PossibleValuesParser::new(Average::ALL.map(Average::name));
-    names.map(|name| Average::named(&name).unwrap_or_default())
+    names.map(|name| Average::from_name(&name).unwrap_or_default())
 }
 
 /// Reads `TASK=WEIGHT`; a task may have parameters, in which `=` occurs.
@@ -110,32 +111,32 @@ fn parse_weight(text: &str) -> Result<(String, f64), String> {
 }
 
 /// Reads a size as [`ByteSize`]: `4k`, `64KiB`, `1g`.
-pub fn byte_size(text: &str) -> Result<ByteSize, String> {
-    size(text).map(ByteSize)
+pub fn parse_byte_size(text: &str) -> Result<ByteSize, String> {
+    parse_size(text).map(ByteSize)
 }
 
 /// Reads a time: `10s`, `2m`, `500ms`; a plain number is seconds.
-pub fn time(text: &str) -> Result<Duration, String> {
+pub fn parse_time(text: &str) -> Result<Duration, String> {
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,
         Err(_) => humantime::parse_duration(text)
             .map_err(|error| format!("{error}; write it like 10s or 2m"))?
             .as_secs_f64(),
     };
-    limits::time(seconds)
+    limits::duration(seconds)
 }
 
 /// Reads the name of a metric or reading. Accepts any name that ends with a unit, because it can be a metric that a command
 /// of the run printed.
-pub fn metric(text: &str) -> Result<String, String> {
+pub fn parse_metric(text: &str) -> Result<String, String> {
     if Unit::suffixes().any(|suffix| text.ends_with(&format!("_{suffix}"))) {
         return Ok(text.into());
     }
-    known_metric(text)
+    parse_known_metric(text)
 }
 
 /// Reads the name of a metric or reading that fsarena itself measures.
-pub fn known_metric(text: &str) -> Result<String, String> {
+pub fn parse_known_metric(text: &str) -> Result<String, String> {
     let readings = fsarena_run::registry::readings().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();
     let found = find("metric", text, known, |id| id)
@@ -156,14 +157,14 @@ pub enum ExitStyle {
 impl ExitStyle {
     /// The style that the arguments choose. They are read before clap parses them, because a wrong command line must not end in
     /// the code of a bad commit. So a misspelled style counts as [`ExitStyle::Bisect`]: clap then refuses it with 128.
-    pub fn of_args(args: impl Iterator<Item = OsString>) -> ExitStyle {
+    pub fn from_args(args: impl Iterator<Item = OsString>) -> ExitStyle {
         let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
         let Some(value) = flag_value("--exit-style", args) else { return ExitStyle::default() };
         ExitStyle::from_str(&value, false).unwrap_or(ExitStyle::Bisect)
     }
 
     /// The code for the operating system.
-    pub fn code(self, code: ExitCode) -> u8 {
+    pub fn exit_status(self, code: ExitCode) -> u8 {
         match (self, code) {
             (ExitStyle::Fsarena, code) => code.code(),
             (ExitStyle::Bisect, ExitCode::Done) => 0,
@@ -186,8 +187,8 @@ impl ExplicitFlags {
     /// # Panics
     /// In debug builds, if the command has no argument of that name.
     pub fn first_of(&self, names: &[&str]) -> Option<String> {
-        let given = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
-        given.map(|name| format!("--{}", name.replace('_', "-")))
+        let found = names.iter().find(|name| self.0.value_source(name) == Some(ValueSource::CommandLine));
+        found.map(|name| format!("--{}", name.replace('_', "-")))
     }
 
     /// The positions of the values of a flag or argument on the command line, in order; empty if the command line does not have
@@ -195,9 +196,9 @@ impl ExplicitFlags {
     ///
     /// # Panics
     /// In debug builds, if the command has no argument of that name.
-    pub fn places(&self, name: &str) -> Vec<usize> {
-        let given = self.0.value_source(name) == Some(ValueSource::CommandLine);
-        self.0.indices_of(name).filter(|_| given).into_iter().flatten().collect()
+    pub fn positions(&self, name: &str) -> Vec<usize> {
+        let is_explicit = self.0.value_source(name) == Some(ValueSource::CommandLine);
+        self.0.indices_of(name).filter(|_| is_explicit).into_iter().flatten().collect()
     }
 
     /// Refuses the first of these flags that is on the command line, with the reason.
@@ -236,14 +237,14 @@ mod tests {
 
     #[test]
     fn a_plain_number_is_seconds() {
-        let seconds = |text: &str| time(text).map(|time| time.as_secs_f64());
+        let seconds = |text: &str| parse_time(text).map(|time| time.as_secs_f64());
         assert_eq!(["10", "0.7", "10s", "500ms"].map(|text| seconds(text).unwrap()), [10.0, 0.7, 10.0, 0.5]);
         assert!(["soon", "-1", "nan", "inf", "1e18", "1000years"].iter().all(|text| seconds(text).is_err()));
     }
 
     #[test]
     fn the_style_is_read_from_the_arguments_before_the_command() {
-        let style = |text: &str| ExitStyle::of_args(text.split(' ').map(OsString::from));
+        let style = |text: &str| ExitStyle::from_args(text.split(' ').map(OsString::from));
         assert_eq!(style("fsarena ab --exit-style bisect --a x"), ExitStyle::Bisect);
         assert_eq!(style("fsarena ab --exit-style=bisect --nonsense"), ExitStyle::Bisect);
         assert_eq!(style("fsarena ab -- x --exit-style bisect"), ExitStyle::Fsarena);
@@ -255,16 +256,18 @@ mod tests {
     fn codes_of_git_bisect_run() {
         use ExitCode::{Done, Inconclusive, Internal, Missing, Refused, Refuted, Usage};
         let all = [Done, Internal, Usage, Refuted, Inconclusive, Refused, Missing];
-        assert_eq!(all.map(|code| ExitStyle::Bisect.code(code)), [0, 128, 128, 1, 125, 128, 128]);
-        assert_eq!(all.map(|code| ExitStyle::Fsarena.code(code)), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(all.map(|code| ExitStyle::Bisect.exit_status(code)), [0, 128, 128, 1, 125, 128, 128]);
+        assert_eq!(all.map(|code| ExitStyle::Fsarena.exit_status(code)), [0, 1, 2, 3, 4, 5, 6]);
     }
 
     #[test]
     fn every_refused_name_is_a_flag_of_its_command() {
         let cli = Cli::command();
-        let of_advice: Vec<&str> = advise::REFUSED.split(' ').collect();
-        let of_bisect: Vec<&str> = bisect::REFUSED.split(' ').collect();
-        for (command, names) in [("ab", &ab::OF_SIDES[..]), ("advise", &of_advice), ("bisect", &of_bisect)] {
+        let of_advice: Vec<&str> = advise::REFUSED_FLAGS.split(' ').collect();
+        let of_bisect: Vec<&str> = bisect::REFUSED_FLAGS.split(' ').collect();
+        for (command, names) in
+            [("ab", &ab::VARIANT_FLAGS[..]), ("advise", &of_advice), ("bisect", &of_bisect)]
+        {
             let command = cli.find_subcommand(command).unwrap();
             for name in names {
                 assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");

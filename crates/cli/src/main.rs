@@ -26,17 +26,17 @@ use rustix::fs::Mode;
 use std::{io::Write, path::PathBuf};
 
 fn main() -> std::process::ExitCode {
-    keep_own_rights();
-    fsarena_run::format_settings_by(flags::flag_text);
+    clear_owner_bits_of_umask();
+    fsarena_run::format_settings_by(flags::format_flag);
     fsarena_run::run_as_agent_if_requested();
     add_sbin_to_path();
     failure::report_panics();
     // If a shell started fsarena to complete a command line, this prints the completions and ends the process.
-    CompleteEnv::with_factory(|| complete::command(Cli::command())).complete();
+    CompleteEnv::with_factory(|| complete::add_completers(Cli::command())).complete();
     let config = Config::load().and_then(|config| config.checked(&Cli::command()));
     let settings = config.as_ref().ok();
-    output::choose_color(std::env::args_os(), settings.and_then(|config| config.get("color")));
-    let style = ExitStyle::of_args(std::env::args_os());
+    output::apply_color_choice(std::env::args_os(), settings.and_then(|config| config.get("color")));
+    let style = ExitStyle::from_args(std::env::args_os());
     // A panic must not end the process before its unwinding has removed what the command set up.
     let result = std::panic::catch_unwind(|| {
         let command = parse_command_line(settings, style);
@@ -63,7 +63,7 @@ fn main() -> std::process::ExitCode {
         // After the clean-up fsarena ends by the signal, so that the parent process sees that.
         fsarena_sys::cancel::die_by(signal);
     }
-    std::process::ExitCode::from(style.code(code))
+    std::process::ExitCode::from(style.exit_status(code))
 }
 
 /// Parses the command line, with the settings of the config file as defaults. Prints help or a usage error and ends the
@@ -71,7 +71,7 @@ fn main() -> std::process::ExitCode {
 ///
 /// An error quotes the wrong argument. If that is long or has control characters, the message is shortened and escaped.
 fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
-    let mut command = config.map_or_else(Cli::command, |config| config.defaults(Cli::command()));
+    let mut command = config.map_or_else(Cli::command, |config| config.set_defaults(Cli::command()));
     let matches = command.try_get_matches_from_mut(std::env::args_os());
     let error = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => return cli,
@@ -87,44 +87,48 @@ fn parse_command_line(config: Option<&Config>, style: ExitStyle) -> Cli {
     } else {
         drop(writeln!(std::io::stderr(), "{message}"));
     }
-    std::process::exit(style.code(ExitCode::Usage).into());
+    std::process::exit(style.exit_status(ExitCode::Usage).into());
 }
 
 /// Adds a hint to the error of a command line like `run git clone x`: to time a program, write it after `--`. For `load`, the
 /// hint is what replaces an option of fio.
 fn with_program_hint(mut error: clap::Error) -> clap::Error {
-    let words: Vec<String> = std::env::args().collect();
-    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return error };
-    if words.get(1).is_some_and(|word| word == "load") {
-        if let Some(tip) = fio_advice(&error, wrong) {
+    let args: Vec<String> = std::env::args().collect();
+    let Some(ContextValue::String(wrong_arg)) = error.get(ContextKind::InvalidArg) else { return error };
+    if args.get(1).is_some_and(|word| word == "load") {
+        if let Some(tip) = fio_advice(&error, wrong_arg) {
             error.remove(ContextKind::SuggestedArg);
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
         }
         return error;
     }
-    let is_wrong =
-        |word: &String| word == wrong || (wrong.starts_with('-') && word.starts_with(wrong.as_str()));
-    let Some(at) = words.iter().position(is_wrong) else { return error };
+    let is_wrong = |arg: &String| {
+        arg == wrong_arg || (wrong_arg.starts_with('-') && arg.starts_with(wrong_arg.as_str()))
+    };
+    let Some(at) = args.iter().position(is_wrong) else { return error };
     if at > 2
-        && words[1] == "run"
-        && program::find(&words[at - 1]).is_some()
+        && args[1] == "run"
+        && program::find(&args[at - 1]).is_some()
         && error.kind() == ErrorKind::UnknownArgument
     {
-        let command = words[at - 1..].join(" ");
+        let command = args[at - 1..].join(" ");
         let tip = format!("to time a program, write it after `--`: fsarena run -- {command}");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
 
-/// What to use instead of a word of fio that `fsarena load` lacks; None for other errors. `wrong` is the argument at fault.
-fn fio_advice(error: &clap::Error, wrong: &str) -> Option<String> {
+/// What to use instead of a word of fio that `fsarena load` lacks; None for other errors. `wrong_arg` is the
+/// argument at fault.
+fn fio_advice(error: &clap::Error, wrong_arg: &str) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidValue)) {
-        (ErrorKind::UnknownArgument, _) if wrong.ends_with(".fio") => {
-            Some(format!("the real fio runs job files, on fresh filesystems: fsarena run {wrong} --fs ext4"))
-        }
-        (ErrorKind::UnknownArgument, _) => fio_options::advice(wrong),
-        (ErrorKind::InvalidValue, Some(ContextValue::String(engine))) if wrong.starts_with("--ioengine") => {
+        (ErrorKind::UnknownArgument, _) if wrong_arg.ends_with(".fio") => Some(format!(
+            "the real fio runs job files, on fresh filesystems: fsarena run {wrong_arg} --fs ext4"
+        )),
+        (ErrorKind::UnknownArgument, _) => fio_options::option_advice(wrong_arg),
+        (ErrorKind::InvalidValue, Some(ContextValue::String(engine)))
+            if wrong_arg.starts_with("--ioengine") =>
+        {
             fio_options::engine_advice(engine)
         }
         _ => None,
@@ -132,7 +136,7 @@ fn fio_advice(error: &clap::Error, wrong: &str) -> Option<String> {
 }
 
 /// Removes the owner's bits from the umask, so that this user can read and write the files that fsarena makes.
-fn keep_own_rights() {
+fn clear_owner_bits_of_umask() {
     let umask = rustix::process::umask(Mode::RWXU | Mode::RWXG | Mode::RWXO);
     rustix::process::umask(umask - Mode::RWXU);
 }

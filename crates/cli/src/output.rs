@@ -1,9 +1,9 @@
 //! Prints the results of commands to standard output: rows, pages, JSON and text. Also finds the width and colors of the
 //! terminal.
 
-use crate::failure::{Failure, Outcome, printing};
+use crate::failure::{Failure, Outcome, printing_failure};
 use crate::flags::{ListFormat, flag_value};
-use crate::terminal::rows::table;
+use crate::terminal::rows::layout_table;
 use anstream::AutoStream;
 use clap::{ColorChoice, ValueEnum};
 use fsarena_core::{exit::ExitCode, row::Row};
@@ -15,34 +15,34 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 
 /// Prints rows as a table for people or as a JSON array for programs.
-pub fn rows<R: Row>(rows: &[R], format: ListFormat) -> Outcome {
+pub fn print_rows<R: Row>(rows: &[R], format: ListFormat) -> Outcome {
     match format {
-        ListFormat::Json => json(rows),
-        ListFormat::Term => text(table(rows, width()).map_err(serialization_failure)?),
+        ListFormat::Json => print_json(rows),
+        ListFormat::Term => print_text(layout_table(rows, width()).map_err(serialization_failure)?),
     }
 }
 
 /// Prints a page, such as a comparison or a history, in a format.
-pub fn page(page: &Page, format: &str) -> Outcome {
+pub fn print_page(page: &Page, format: &str) -> Outcome {
     let mut out = Vec::new();
     page.write(format, screen(), &mut out)?;
-    text(out)
+    print_text(out)
 }
 
 /// Prints JSON for programs.
-pub fn json(value: &(impl Serialize + ?Sized)) -> Outcome {
-    text(serde_json::to_string_pretty(value).map_err(serialization_failure)? + "\n")
+pub fn print_json(value: &(impl Serialize + ?Sized)) -> Outcome {
+    print_text(serde_json::to_string_pretty(value).map_err(serialization_failure)? + "\n")
 }
 
 /// Prints text as it is.
-pub fn text(text: impl AsRef<[u8]>) -> Outcome {
-    io::stdout().lock().write_all(text.as_ref()).map_err(printing)?;
+pub fn print_text(text: impl AsRef<[u8]>) -> Outcome {
+    io::stdout().lock().write_all(text.as_ref()).map_err(printing_failure)?;
     Ok(ExitCode::Done)
 }
 
 /// The failure to serialize a value for output.
 pub fn serialization_failure(error: serde_json::Error) -> Failure {
-    printing(io::Error::other(error))
+    printing_failure(io::Error::other(error))
 }
 
 /// Returns the width of standard output and whether it shows colors.
@@ -74,11 +74,11 @@ pub const COLOR_VARIABLES: [&str; 3] = ["NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR"
 
 /// Applies `--color`, or else the setting `configured` from the config file. This happens before clap parses the command line,
 /// so that it holds for help and usage errors too.
-pub fn choose_color(args: impl Iterator<Item = OsString>, configured: Option<Setting>) {
+pub fn apply_color_choice(args: impl Iterator<Item = OsString>, configured: Option<Setting>) {
     let args = args.skip(1).map(|arg| arg.to_string_lossy().into_owned());
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let variables_choose = COLOR_VARIABLES.iter().any(is_set);
-    let configured = configured.filter(|_| !variables_choose).map(|setting| setting.value.to_string());
+    let is_chosen_by_variable = COLOR_VARIABLES.iter().any(is_set);
+    let configured = configured.filter(|_| !is_chosen_by_variable).map(|setting| setting.value.to_string());
     let Some(value) = flag_value("--color", args).or(configured) else { return };
     let choice = match ColorChoice::from_str(&value, false) {
         Ok(ColorChoice::Auto) => anstream::ColorChoice::Auto,

@@ -1,7 +1,7 @@
 //! Tests of the book and the README: their command lines parse, their plans resolve, and their links have targets.
 
 use crate::args::{Cli, EXIT_CODES};
-use crate::doc_pages::{Block, pages, root, split, text};
+use crate::doc_pages::{Block, pages, read_page, repository_root, split_page};
 use clap::{CommandFactory, Parser};
 use fsarena_core::{factor, number::percent, plan::file::PlanFile, plan::resolve::Overrides};
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn blocks() -> Vec<Block> {
-    pages().iter().flat_map(|page| split(page).0).collect()
+    pages().iter().flat_map(|page| split_page(page).0).collect()
 }
 
 /// The words of a command line of fsarena, without its prompt, its comment, and redirections of the shell. None if the line
 /// is not a command of fsarena.
-fn command(line: &str) -> Option<Vec<String>> {
+fn words_of_command_line(line: &str) -> Option<Vec<String>> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
     let line = line.starts_with("fsarena ").then_some(line)?;
     let words = shlex::split(line).unwrap_or_else(|| panic!("not a shell command: {line}"));
@@ -33,7 +33,7 @@ fn every_command_line_in_the_book_parses() {
         let has_prompts = block.text.lines().any(|line| line.starts_with("$ "));
         let text = block.text.replace("\\\n", "");
         let commands = text.lines().filter(|line| !has_prompts || line.starts_with("$ "));
-        for words in commands.filter_map(command) {
+        for words in commands.filter_map(words_of_command_line) {
             seen += 1;
             let (page, line) = (block.page.display(), words.join(" "));
             // clap returns help as an error too, but does not print it to standard error.
@@ -57,8 +57,8 @@ fn every_command_line_in_the_book_parses() {
 
 #[test]
 fn the_page_of_exit_codes_equals_the_help() {
-    let page = root().join("docs/reference/exit-codes.md");
-    let texts: Vec<String> = split(&page).0.into_iter().map(|block| block.text).collect();
+    let page = repository_root().join("docs/reference/exit-codes.md");
+    let texts: Vec<String> = split_page(&page).0.into_iter().map(|block| block.text).collect();
     assert_eq!(texts, [format!("{EXIT_CODES}\n")]);
 }
 
@@ -83,7 +83,7 @@ fn every_plan_in_the_book_resolves() {
 }
 
 /// Flags in the prose that are those of other programs: rustc, fio, hyperfine, dbench, docker, mkfs and cp.
-const FOREIGN: &[&str] = &[
+const FOREIGN_FLAGS: &[&str] = &[
     "--ramp_time",
     "--random_distribution",
     "--number_ios",
@@ -114,7 +114,7 @@ const FOREIGN: &[&str] = &[
 const INTERNAL: &str = "agent";
 
 /// The long flags of a command, including the global flags.
-fn flags(command: &clap::Command) -> BTreeSet<String> {
+fn long_flags(command: &clap::Command) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for arg in command.get_arguments() {
         let spellings = arg.get_long().into_iter().chain(arg.get_all_aliases().into_iter().flatten());
@@ -124,31 +124,31 @@ fn flags(command: &clap::Command) -> BTreeSet<String> {
 }
 
 /// The pieces of code in the text of a page.
-fn code(prose: &str) -> Vec<String> {
+fn code_spans(prose: &str) -> Vec<String> {
     let spans = Regex::new("`([^`]+)`").unwrap();
     spans.captures_iter(prose).map(|span| span[1].to_string()).collect()
 }
 
 /// The commands and flags in a piece of code that the program does not have. Empty if the piece is neither a command line
 /// nor a flag of fsarena.
-fn missing(cli: &clap::Command, span: &str) -> Vec<String> {
+fn unknown_names(cli: &clap::Command, span: &str) -> Vec<String> {
     let words: Vec<&str> = span.split_whitespace().collect();
     let command = words.get(1).filter(|word| words[0] == "fsarena" && word.starts_with(char::is_lowercase));
     let known: BTreeSet<String> = match command {
         Some(name) => match cli.find_subcommand(name) {
-            Some(command) => flags(command),
+            Some(command) => long_flags(command),
             None if *name == INTERNAL => return vec![],
             None => return vec![format!("command {name}")],
         },
         None if words[0] == "fsarena" || words[0].starts_with("--") => {
-            cli.get_subcommands().flat_map(flags).collect()
+            cli.get_subcommands().flat_map(long_flags).collect()
         }
         None => return vec![],
     };
     // The words after `--` are the command of a user.
     let given = words.into_iter().take_while(|word| *word != "--").filter(|word| word.starts_with("--"));
     let names = given.map(|word| word.split(['=', '[', ',']).next().unwrap());
-    let lacks = |name: &&str| !known.contains(*name) && !FOREIGN.contains(name);
+    let lacks = |name: &&str| !known.contains(*name) && !FOREIGN_FLAGS.contains(name);
     names.filter(lacks).map(|name| format!("flag {name}")).collect()
 }
 
@@ -158,14 +158,14 @@ fn every_flag_in_the_prose_exists() {
     cli.build();
     let mut wrong = vec![];
     // Decision records keep the names that were valid when they were written.
-    for page in pages().into_iter().filter(|page| !page.starts_with(root().join("docs/adr"))) {
-        for span in code(&split(&page).1) {
-            let missing = missing(&cli, &span).into_iter();
-            wrong.extend(missing.map(|what| format!("{}: `{span}`: unknown {what}", page.display())));
+    for page in pages().into_iter().filter(|page| !page.starts_with(repository_root().join("docs/adr"))) {
+        for span in code_spans(&split_page(&page).1) {
+            let unknown = unknown_names(&cli, &span).into_iter();
+            wrong.extend(unknown.map(|what| format!("{}: `{span}`: unknown {what}", page.display())));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(missing(&cli, "fsarena run --rouds 8 -- cp --reflunk"), ["flag --rouds"]);
+    assert_eq!(unknown_names(&cli, "fsarena run --rouds 8 -- cp --reflunk"), ["flag --rouds"]);
 }
 
 /// The settings of all workloads.
@@ -180,7 +180,7 @@ fn first_column(prose: &str, head: &str) -> Vec<String> {
         let first = line.strip_prefix("| ").and_then(|line| line.split(" |").next());
         match first {
             None => inside = line.starts_with("|---") && above.split(' ').next() == Some(head),
-            Some(first) if inside => cells.extend(code(first)),
+            Some(first) if inside => cells.extend(code_spans(first)),
             Some(_) => {}
         }
         above = first.unwrap_or_default().to_string();
@@ -192,9 +192,9 @@ fn first_column(prose: &str, head: &str) -> Vec<String> {
 fn every_metric_in_the_command_lines_of_the_book_exists() {
     let given = Regex::new("--metric ([a-z0-9_,]+)").unwrap();
     for page in pages() {
-        for found in given.captures_iter(&text(&page)) {
+        for found in given.captures_iter(&read_page(&page)) {
             for name in found[1].split(',') {
-                assert!(crate::flags::metric(name).is_ok(), "{}: {name}", page.display());
+                assert!(crate::flags::parse_metric(name).is_ok(), "{}: {name}", page.display());
             }
         }
     }
@@ -203,16 +203,16 @@ fn every_metric_in_the_command_lines_of_the_book_exists() {
 #[test]
 fn every_factor_and_setting_that_the_book_names_exists() {
     let (factors, settings) = (axes::factors(), settings());
-    let exists = |name: &str| match name.strip_prefix(factor::SETTING) {
+    let exists = |name: &str| match name.strip_prefix(factor::SETTING_PREFIX) {
         Some(setting) => settings.contains(setting),
-        None => factor::named(name, &factors).is_ok(),
+        None => factor::find(name, &factors).is_ok(),
     };
     assert!(exists("set.journal") && !exists("set.jurnal") && !exists("speed"));
     let given = Regex::new(r"--factor ([a-z_.]+)=").unwrap();
     let set = Regex::new(r"--set ([a-z_]+)=").unwrap();
     let (mut seen, mut wrong) = (0, vec![]);
     for page in pages() {
-        let (whole, prose) = (text(&page), split(&page).1);
+        let (whole, prose) = (read_page(&page), split_page(&page).1);
         let names = |pattern: &Regex| -> Vec<String> {
             pattern.captures_iter(&whole).map(|found| found[1].to_string()).collect()
         };
@@ -230,7 +230,7 @@ fn every_factor_and_setting_that_the_book_names_exists() {
 }
 
 /// The option sets of a filesystem, as a table.
-fn option_sets(def: &FsDef) -> String {
+fn option_set_table(def: &FsDef) -> String {
     let shown = |words: &[&str], glue| {
         if words.is_empty() { String::new() } else { format!("`{}`", words.join(glue)) }
     };
@@ -253,20 +253,20 @@ fn option_sets(def: &FsDef) -> String {
 /// `FSARENA_GUIDE=all` writes the tables, as it writes the outputs of commands.
 #[test]
 fn the_option_sets_are_those_of_the_program() {
-    let page = root().join("docs/reference/option-sets.md");
-    let written = text(&page);
+    let page = repository_root().join("docs/reference/option-sets.md");
+    let written = read_page(&page);
     let (intro, _) = written.split_once("\n## ").expect("a table for each filesystem");
-    let tables: String = FILESYSTEMS.iter().copied().map(option_sets).collect();
-    let right = format!("{intro}\n{}\n", tables.trim_end());
+    let tables: String = FILESYSTEMS.iter().copied().map(option_set_table).collect();
+    let expected = format!("{intro}\n{}\n", tables.trim_end());
     if std::env::var_os("FSARENA_GUIDE").is_some() {
-        std::fs::write(&page, right).unwrap();
+        std::fs::write(&page, expected).unwrap();
     } else {
-        assert_eq!(written, right, "write the tables: make guide");
+        assert_eq!(written, expected, "write the tables: make guide");
     }
 }
 
 /// The rounds in which a gate passes an equal candidate, by noise and margin, with the minutes that they take at 10 seconds each.
-fn rounds_of_gates() -> String {
+fn gate_rounds_table() -> String {
     let margins = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
     let cells = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
     let header =
@@ -285,15 +285,15 @@ fn rounds_of_gates() -> String {
 /// `FSARENA_GUIDE=all` writes the table.
 #[test]
 fn the_rounds_of_gates_are_computed() {
-    let page = root().join("docs/guide/gate.md");
-    let written = text(&page);
+    let page = repository_root().join("docs/guide/gate.md");
+    let written = read_page(&page);
     let (before, rest) = written.split_once("<!-- rounds -->\n").expect("a mark before the table");
     let (_, after) = rest.split_once("<!-- end -->").expect("a mark after it");
-    let right = format!("{before}<!-- rounds -->\n{}<!-- end -->{after}", rounds_of_gates());
+    let expected = format!("{before}<!-- rounds -->\n{}<!-- end -->{after}", gate_rounds_table());
     if std::env::var_os("FSARENA_GUIDE").is_some() {
-        std::fs::write(&page, right).unwrap();
+        std::fs::write(&page, expected).unwrap();
     } else {
-        assert_eq!(written, right, "write the table: make guide");
+        assert_eq!(written, expected, "write the table: make guide");
     }
 }
 
@@ -308,7 +308,7 @@ fn links(prose: &str) -> Vec<String> {
 
 /// The anchors of a page's headings, as mdBook and GitHub make them.
 fn anchors(page: &Path) -> BTreeSet<String> {
-    let prose = split(page).1;
+    let prose = split_page(page).1;
     let headings = prose.lines().filter_map(|line| line.strip_prefix('#'));
     let anchor = |heading: &str| -> String {
         let heading = heading.trim_start_matches('#').trim().to_lowercase();
@@ -322,8 +322,8 @@ fn anchors(page: &Path) -> BTreeSet<String> {
 fn every_link_has_a_target() {
     let mut broken = vec![];
     for page in pages() {
-        let local = |link: &String| !link.contains("://") && !link.starts_with("mailto:");
-        for link in links(&split(&page).1).into_iter().filter(local) {
+        let is_local = |link: &String| !link.contains("://") && !link.starts_with("mailto:");
+        for link in links(&split_page(&page).1).into_iter().filter(is_local) {
             let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
             let target = if path.is_empty() { page.clone() } else { page.parent().unwrap().join(path) };
             if !target.exists() || (!anchor.is_empty() && !anchors(&target).contains(anchor)) {
@@ -336,29 +336,29 @@ fn every_link_has_a_target() {
 
 #[test]
 fn the_summary_lists_every_page() {
-    let docs = root().join("docs");
-    let summary = links(&text(&docs.join("SUMMARY.md")));
+    let docs = repository_root().join("docs");
+    let summary = links(&read_page(&docs.join("SUMMARY.md")));
     let listed: BTreeSet<PathBuf> = summary.iter().map(|link| docs.join(link)).collect();
-    let outside = [root().join("README.md"), docs.join("SUMMARY.md"), docs.join("scale.md")];
+    let outside = [repository_root().join("README.md"), docs.join("SUMMARY.md"), docs.join("scale.md")];
     // Decision records are for those who change fsarena: the contributing pages link to them.
     let of_book = |page: &PathBuf| !outside.contains(page) && !page.starts_with(docs.join("adr"));
     let pages: BTreeSet<PathBuf> = pages().into_iter().filter(of_book).collect();
     assert_eq!(pages, listed);
     // A page of the book must not link to a page outside the book, because the built book does not have it.
     for page in &listed {
-        let out = |link: &String| {
+        let is_outside = |link: &String| {
             let target = page.parent().unwrap().join(link.split('#').next().unwrap());
             link.contains(".md") && target.canonicalize().is_ok_and(|target| !listed.contains(&target))
         };
-        let links = links(&split(page).1).into_iter().filter(|link| !link.contains("://"));
-        assert_eq!(links.filter(out).collect::<Vec<_>>(), [""; 0], "{}", page.display());
+        let links = links(&split_page(page).1).into_iter().filter(|link| !link.contains("://"));
+        assert_eq!(links.filter(is_outside).collect::<Vec<_>>(), [""; 0], "{}", page.display());
     }
 }
 
 /// Readers decide on the first screen whether to continue.
 #[test]
 fn the_readme_is_short_and_shows_how_to_start() {
-    let readme = text(&root().join("README.md"));
+    let readme = read_page(&repository_root().join("README.md"));
     assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
     for begin in ["$ make && sudo make install", "`make run`", "`make test`", "$ fsarena run "] {
         assert!(readme.contains(begin), "{begin}");
@@ -369,12 +369,12 @@ fn the_readme_is_short_and_shows_how_to_start() {
 fn mdbook_builds_the_book() {
     let out = tempfile::tempdir().unwrap();
     let mut mdbook = std::process::Command::new("mdbook");
-    match mdbook.arg("build").arg("--dest-dir").arg(out.path()).arg(root().join("docs")).output() {
+    match mdbook.arg("build").arg("--dest-dir").arg(out.path()).arg(repository_root().join("docs")).output() {
         Err(_) => eprintln!("skipped: mdbook is not installed (cargo install mdbook)"),
         Ok(output) => {
-            let words = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && !words.contains("ERROR"), "{words}");
-            assert!(out.path().join("index.html").exists(), "{words}");
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && !errors.contains("ERROR"), "{errors}");
+            assert!(out.path().join("index.html").exists(), "{errors}");
         }
     }
 }

@@ -10,36 +10,37 @@ pub struct App {
     /// Its name: `apps/` and the name of the file.
     pub name: &'static str,
     /// The plan, TOML.
-    pub plan: &'static str,
+    pub plan_toml: &'static str,
 }
 
 /// Every application.
 pub const APPS: &[App] = &[
-    App { name: "apps/build", plan: include_str!("../../../apps/build.toml") },
-    App { name: "apps/git", plan: include_str!("../../../apps/git.toml") },
-    App { name: "apps/node_modules", plan: include_str!("../../../apps/node_modules.toml") },
-    App { name: "apps/rsync", plan: include_str!("../../../apps/rsync.toml") },
+    App { name: "apps/build", plan_toml: include_str!("../../../apps/build.toml") },
+    App { name: "apps/git", plan_toml: include_str!("../../../apps/git.toml") },
+    App { name: "apps/node_modules", plan_toml: include_str!("../../../apps/node_modules.toml") },
+    App { name: "apps/rsync", plan_toml: include_str!("../../../apps/rsync.toml") },
 ];
 
 /// Finds a study or application that ships with fsarena. Returns its name for errors, and the text of its plan.
 pub fn shipped_plan(name: &str) -> Option<(String, &'static str)> {
-    let app = APPS.iter().find(|app| app.name == name).map(|app| (app.name.to_string(), app.plan));
-    app.or_else(|| study::find(name).map(|study| (format!("study {name}"), study.plan)))
+    let plan_of_app =
+        APPS.iter().find(|app| app.name == name).map(|app| (app.name.to_string(), app.plan_toml));
+    plan_of_app.or_else(|| study::find(name).map(|study| (format!("study {name}"), study.plan_toml)))
 }
 
 /// Whether this is the text of a plan that ships with fsarena.
 pub fn is_shipped_text(text: &str) -> bool {
     APPS.iter()
-        .map(|app| app.plan)
-        .chain(study::STUDIES.iter().map(|study| study.plan))
+        .map(|app| app.plan_toml)
+        .chain(study::STUDIES.iter().map(|study| study.plan_toml))
         .any(|plan| plan == text)
 }
 
 /// The programs that the applications run, as their plans list them under `needs`.
-pub fn programs() -> BTreeSet<String> {
+pub fn programs_of_apps() -> BTreeSet<String> {
     let mut programs = BTreeSet::new();
     for app in APPS {
-        for program in needs(app).unwrap_or_default() {
+        for program in needed_programs(app).unwrap_or_default() {
             programs.extend(program.as_str().map(String::from));
         }
     }
@@ -47,8 +48,8 @@ pub fn programs() -> BTreeSet<String> {
 }
 
 /// The list `needs` of an application's workload. The plan of an application has one workload.
-fn needs(app: &App) -> Option<Vec<toml::Value>> {
-    let plan: toml::Table = toml::from_str(app.plan).ok()?;
+fn needed_programs(app: &App) -> Option<Vec<toml::Value>> {
+    let plan: toml::Table = toml::from_str(app.plan_toml).ok()?;
     let workload = plan.get("workload")?.as_array()?.first()?;
     workload.get("needs")?.as_array().cloned()
 }
@@ -64,7 +65,7 @@ mod tests {
     use crate::plan::file::PlanFile;
 
     #[test]
-    fn every_file_is_registered_under_its_name() {
+    fn every_plan_file_is_registered_and_all_programs_are_listed() {
         let files = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
         let files = std::fs::read_dir(files).unwrap().map(|file| file.unwrap().path());
         let mut files: Vec<_> =
@@ -72,11 +73,11 @@ mod tests {
         files.sort();
         assert_eq!(files, APPS.iter().map(|app| app.name).collect::<Vec<_>>());
         for app in APPS {
-            let plan = PlanFile::parse(app.name, app.plan.as_bytes()).unwrap().file;
+            let plan = PlanFile::parse(app.name, app.plan_toml.as_bytes()).unwrap().file;
             assert_eq!(format!("apps/{}", plan.name.get_ref()), app.name);
         }
         assert_eq!(
-            programs().into_iter().collect::<Vec<_>>(),
+            programs_of_apps().into_iter().collect::<Vec<_>>(),
             ["gcc", "git", "make", "perl", "rsync", "tar"]
         );
     }

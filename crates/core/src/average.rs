@@ -28,7 +28,7 @@ impl Average {
     }
 
     /// The average with this name.
-    pub fn named(name: &str) -> Option<Average> {
+    pub fn from_name(name: &str) -> Option<Average> {
         Average::ALL.into_iter().find(|average| average.name() == name)
     }
 
@@ -46,13 +46,13 @@ impl Display for Average {
 
 /// The median of the values that are not NaN: the mean of the two middle ones if their number is even. None without values.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut known: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
-    known.sort_unstable_by(f64::total_cmp);
-    match known.len() {
+    let mut sorted: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    match sorted.len() {
         0 => None,
-        count if count % 2 == 1 => Some(known[count / 2]),
+        count if count % 2 == 1 => Some(sorted[count / 2]),
         // Halves cannot overflow when they are added.
-        count => Some(known[count / 2 - 1] / 2.0 + known[count / 2] / 2.0),
+        count => Some(sorted[count / 2 - 1] / 2.0 + sorted[count / 2] / 2.0),
     }
 }
 
@@ -64,14 +64,14 @@ pub fn mean(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
 }
 
 /// The sum of the squared distances from the mean.
-pub fn squares(values: impl Iterator<Item = impl Borrow<f64>> + Clone) -> f64 {
+pub fn squared_deviations(values: impl Iterator<Item = impl Borrow<f64>> + Clone) -> f64 {
     let mean = mean(values.clone());
     values.map(|value| (value.borrow() - mean).powi(2)).sum()
 }
 
 /// The sample variance; NaN for fewer than two values.
 pub fn variance(values: &[f64]) -> f64 {
-    if values.len() < 2 { f64::NAN } else { squares(values.iter()) / (values.len() - 1) as f64 }
+    if values.len() < 2 { f64::NAN } else { squared_deviations(values.iter()) / (values.len() - 1) as f64 }
 }
 
 /// The values in ascending order.
@@ -81,7 +81,7 @@ pub fn sorted(values: impl IntoIterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// The logarithms of `values[variant][round]`; NaN for values that are not positive.
+/// The natural logarithms of `values[variant][round]`; NaN for values that are not positive.
 pub fn logs(values: &[impl AsRef<[f64]>]) -> Vec<Vec<f64>> {
     let log = |value: &f64| if *value > 0.0 { value.ln() } else { f64::NAN };
     values.iter().map(|rounds| rounds.as_ref().iter().map(log).collect()).collect()

@@ -32,8 +32,9 @@ pub struct Bisection {
     pub claim: Claim,
     /// The user who builds candidates, and that workloads run as; None for the user who started fsarena.
     pub user: Option<String>,
-    /// Whether figures are counts, which repeat.
-    pub counts: bool,
+    /// Whether the figures are counts of instructions, which hardly vary between rounds.
+    #[serde(rename = "counts")]
+    pub figures_are_counts: bool,
     /// The most rounds of a comparison.
     pub max_rounds: usize,
     /// The time for the whole bisection in seconds.
@@ -44,8 +45,9 @@ pub struct Bisection {
     pub good: String,
     /// The candidate that does not.
     pub bad: String,
-    /// The candidates between the ends and the last one, at the beginning.
-    pub candidates: usize,
+    /// The number of candidates that could be the first bad one at the beginning: those between the ends, and BAD.
+    #[serde(rename = "candidates")]
+    pub candidate_count: usize,
     /// What is known of the candidates that were tried, by their ids.
     pub tried: BTreeMap<String, Candidate>,
     /// The comparisons, in order.
@@ -119,12 +121,14 @@ pub struct Comparison {
     pub purpose: Purpose,
     /// The candidates, from GOOD's side to BAD's.
     pub candidates: Vec<String>,
-    /// It may err with the probability 5%/`share`.
-    pub share: u32,
+    /// It may err with the probability 5%/`error_split`.
+    #[serde(rename = "share")]
+    pub error_split: u32,
     /// Its runs.
     pub runs: Vec<String>,
     /// The number of these that were judged.
-    pub judged: usize,
+    #[serde(rename = "judged")]
+    pub judged_runs: usize,
     /// The time that its runs took in seconds.
     pub seconds: f64,
     /// The time that it may take before it is set aside, in seconds; None without a budget.
@@ -143,13 +147,13 @@ pub struct Comparison {
 
 impl Comparison {
     /// A comparison that has not begun.
-    pub fn new(purpose: Purpose, candidates: &[&str], share: u32) -> Comparison {
+    pub fn new(purpose: Purpose, candidates: &[&str], error_split: u32) -> Comparison {
         Comparison {
             purpose,
             candidates: candidates.iter().map(|id| id.to_string()).collect(),
-            share,
+            error_split,
             runs: vec![],
-            judged: 0,
+            judged_runs: 0,
             seconds: 0.0,
             allowed_s: None,
             result: None,
@@ -248,7 +252,7 @@ impl Bisection {
 
     /// The comparison of the ends.
     pub fn ends(&self) -> Option<&Comparison> {
-        self.comparisons.iter().find(|one| one.purpose == Purpose::Ends)
+        self.comparisons.iter().find(|comparison| comparison.purpose == Purpose::Ends)
     }
 
     /// The sign of the change from GOOD to BAD: 1 if BAD has more, −1 if it has less; None before that is known.
@@ -263,7 +267,7 @@ impl Bisection {
     /// The candidates known to be good, GOOD first, and the first one known to be bad.
     pub fn bracket(&self) -> (Vec<&str>, &str) {
         let (mut goods, mut bad) = (vec![self.good.as_str()], self.bad.as_str());
-        for step in self.comparisons.iter().filter(|one| one.purpose == Purpose::Step) {
+        for step in self.comparisons.iter().filter(|comparison| comparison.purpose == Purpose::Step) {
             match step.result {
                 Some(ComparisonResult::Good) => goods.push(step.subject()),
                 Some(ComparisonResult::Bad) => bad = step.subject(),
@@ -273,15 +277,16 @@ impl Bisection {
         (goods, bad)
     }
 
-    /// The share of the next comparison: 5% divided by it is its probability of an error. `steps` are the steps that are left, this
-    /// one included.
+    /// The error split of the next comparison: 5% divided by it is its probability of an error. `steps` are the steps that are
+    /// left, this one included.
     ///
-    /// The shares of all comparisons add up to at most 5%, whatever the number of steps turns out to be: the ends and the
+    /// The probabilities of all comparisons add up to at most 5%, whatever the number of steps turns out to be: the ends and the
     /// confirmation have one part each, and each step takes an equal part of what is left for steps. With s steps as planned
     /// that is 5%/(s + 2) for each.
-    pub fn next_share(&self, purpose: Purpose, steps: usize) -> u32 {
-        let spent: f64 = self.comparisons.iter().map(|one| 1.0 / f64::from(one.share)).sum();
-        let of_confirmation = self.ends().map_or(0.0, |ends| 1.0 / f64::from(ends.share));
+    pub fn next_error_split(&self, purpose: Purpose, steps: usize) -> u32 {
+        let spent: f64 =
+            self.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
+        let of_confirmation = self.ends().map_or(0.0, |ends| 1.0 / f64::from(ends.error_split));
         let (parts, left) = match purpose {
             Purpose::Ends => (steps + 2, 1.0),
             Purpose::Step => (steps, 1.0 - spent - of_confirmation),
@@ -292,16 +297,16 @@ impl Bisection {
     }
 }
 
-/// The comparisons that find one of `candidates` in the worst case: ⌈log₂⌉.
-pub fn steps(candidates: usize) -> usize {
-    candidates.max(1).next_power_of_two().trailing_zeros() as usize
+/// The number of steps that find one of these candidates in the worst case: ⌈log₂⌉.
+pub fn steps(candidate_count: usize) -> usize {
+    candidate_count.max(1).next_power_of_two().trailing_zeros() as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn begun(shares: &[u32]) -> Bisection {
+    fn bisection(error_splits: &[u32]) -> Bisection {
         Bisection {
             format: FORMAT,
             id: String::new(),
@@ -311,20 +316,20 @@ mod tests {
             plan: String::new(),
             claim: "total.elapsed: candidate <= baseline".parse().unwrap(),
             user: None,
-            counts: false,
+            figures_are_counts: false,
             max_rounds: 400,
             budget_s: None,
             elapsed_s: 0.0,
             good: "0".into(),
             bad: "64".into(),
-            candidates: 64,
+            candidate_count: 64,
             tried: BTreeMap::new(),
-            comparisons: shares
+            comparisons: error_splits
                 .iter()
                 .enumerate()
-                .map(|(at, share)| {
+                .map(|(at, error_split)| {
                     let purpose = if at == 0 { Purpose::Ends } else { Purpose::Step };
-                    Comparison::new(purpose, &["0", "1", "64"], *share)
+                    Comparison::new(purpose, &["0", "1", "64"], *error_split)
                 })
                 .collect(),
             ending: None,
@@ -332,29 +337,30 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_share_the_error() {
+    fn the_errors_of_all_comparisons_add_up_to_five_per_cent() {
         assert_eq!([1, 2, 3, 63, 64, 65].map(steps), [0, 1, 2, 6, 6, 7]);
         // 64 candidates: the ends, six steps and the confirmation.
-        assert_eq!(begun(&[]).next_share(Purpose::Ends, 6), 8);
+        assert_eq!(bisection(&[]).next_error_split(Purpose::Ends, 6), 8);
         for done in 1..7 {
-            assert_eq!(begun(&vec![8; done]).next_share(Purpose::Step, 7 - done), 8);
+            assert_eq!(bisection(&vec![8; done]).next_error_split(Purpose::Step, 7 - done), 8);
         }
-        assert_eq!(begun(&[8; 7]).next_share(Purpose::Confirmation, 0), 8);
+        assert_eq!(bisection(&[8; 7]).next_error_split(Purpose::Confirmation, 0), 8);
         // Candidates that fail take steps more: the others take less, and the confirmation keeps its part.
-        let mut state = begun(&[8]);
+        let mut state = bisection(&[8]);
         for steps in [6, 6, 5, 5, 4, 3, 2, 2, 1] {
-            let share = state.next_share(Purpose::Step, steps);
-            state.comparisons.push(Comparison::new(Purpose::Step, &["0", "1", "64"], share));
+            let error_split = state.next_error_split(Purpose::Step, steps);
+            state.comparisons.push(Comparison::new(Purpose::Step, &["0", "1", "64"], error_split));
         }
-        let share = state.next_share(Purpose::Confirmation, 0);
-        state.comparisons.push(Comparison::new(Purpose::Confirmation, &["0", "1"], share));
-        let spent: f64 = state.comparisons.iter().map(|one| 1.0 / f64::from(one.share)).sum();
-        assert!(share <= 8 && spent <= 1.0 + 1e-9 && spent > 0.8, "{share} {spent}");
+        let error_split = state.next_error_split(Purpose::Confirmation, 0);
+        state.comparisons.push(Comparison::new(Purpose::Confirmation, &["0", "1"], error_split));
+        let spent: f64 =
+            state.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
+        assert!(error_split <= 8 && spent <= 1.0 + 1e-9 && spent > 0.8, "{error_split} {spent}");
     }
 
     #[test]
     fn steps_narrow_the_bracket() {
-        let mut state = begun(&[8, 8, 8, 8]);
+        let mut state = bisection(&[8, 8, 8, 8]);
         for (at, (id, result)) in [
             ("32", ComparisonResult::Bad),
             ("16", ComparisonResult::Good),

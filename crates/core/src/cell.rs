@@ -41,10 +41,10 @@ pub struct WorkloadPlan {
     /// The name of the workload.
     #[serde(rename = "use")]
     pub name: String,
-    /// The ids of the settings of which the plan has several values, with one such workload for each ([`crate::grid`]). The
-    /// names of its tasks show them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub grid: Vec<String>,
+    /// The ids of the settings that have a grid ([`crate::grid`]): the plan has one such workload for each value, and the ids of
+    /// its tasks contain the value.
+    #[serde(rename = "grid", default, skip_serializing_if = "Vec::is_empty")]
+    pub grid_settings: Vec<String>,
     /// Its complete settings.
     #[serde(flatten)]
     pub settings: Settings,
@@ -53,7 +53,7 @@ pub struct WorkloadPlan {
 impl WorkloadPlan {
     /// The name of the directory for this workload's files. It is the same in all cells. It does not depend on the number of
     /// clients, so workloads of a plan that differ only in that number share it.
-    pub fn directory(&self) -> String {
+    pub fn directory_name(&self) -> String {
         let mut settings = self.settings.clone();
         factor::set_clients(&mut settings, 1);
         let text = serde_json::to_vec(&settings).expect("settings are plain data");
@@ -120,16 +120,16 @@ impl TaskId {
     }
 
     /// Removes the number of clients from the parameters, so that variants with different numbers share the task.
-    pub fn forget_clients(&mut self) {
+    pub fn remove_clients(&mut self) {
         self.params.retain(|name, _| !factor::CLIENT_SETTINGS.contains(&name.as_str()));
     }
 
     /// Removes the parameters that a factor of the variant sets, so that variants that differ in them share the task.
-    pub fn forget_factors(&mut self, variant: &Variant) {
+    pub fn remove_factor_params(&mut self, variant: &Variant) {
         if !variant.level(factor::CLIENTS).is_empty() {
-            self.forget_clients();
+            self.remove_clients();
         }
-        for setting in variant.levels.keys().filter_map(|id| id.strip_prefix(factor::SETTING)) {
+        for setting in variant.levels.keys().filter_map(|id| id.strip_prefix(factor::SETTING_PREFIX)) {
             self.params.remove(setting);
         }
     }
@@ -172,21 +172,21 @@ mod tests {
     #[test]
     fn the_number_of_clients_comes_from_the_task_or_else_from_the_variant() {
         let level = (factor::CLIENTS.to_string(), "8".to_string());
-        let [eight, plain] =
+        let [with_eight_clients, plain] =
             [[level].into(), BTreeMap::new()].map(|levels| Variant { name: "ext4".into(), levels });
         let mut task = TaskId { params: [("threads".into(), "4".into())].into(), ..TaskId::new("dbench") };
-        assert_eq!([eight.clients(&task), plain.clients(&task)], [Some(4), Some(4)]);
-        task.forget_clients();
-        assert_eq!([eight.clients(&task), plain.clients(&task)], [Some(8), None]);
+        assert_eq!([with_eight_clients.clients(&task), plain.clients(&task)], [Some(4), Some(4)]);
+        task.remove_clients();
+        assert_eq!([with_eight_clients.clients(&task), plain.clients(&task)], [Some(8), None]);
         assert_eq!(task, TaskId::new("dbench"));
     }
 
     #[test]
     fn a_workload_has_its_own_directory_which_all_variants_share() {
-        let one = workload("dbench", &[("clients", 4), ("files", 7)]).directory();
-        assert_eq!(one, workload("dbench", &[("clients", 20), ("files", 7)]).directory());
-        assert_ne!(one, workload("dbench", &[("clients", 4), ("files", 8)]).directory());
-        assert_ne!(one, workload("tree", &[("clients", 4), ("files", 7)]).directory());
-        assert!(one.starts_with("dbench-") && one.len() == "dbench-".len() + 8, "{one}");
+        let directory = workload("dbench", &[("clients", 4), ("files", 7)]).directory_name();
+        assert_eq!(directory, workload("dbench", &[("clients", 20), ("files", 7)]).directory_name());
+        assert_ne!(directory, workload("dbench", &[("clients", 4), ("files", 8)]).directory_name());
+        assert_ne!(directory, workload("tree", &[("clients", 4), ("files", 7)]).directory_name());
+        assert!(directory.starts_with("dbench-") && directory.len() == "dbench-".len() + 8, "{directory}");
     }
 }

@@ -33,7 +33,9 @@ mod parse;
 mod statement;
 
 pub use parse::parse_all;
-pub use statement::{Claim, ClaimError, ClaimOutcome, End, Extreme, Op, Pair, Quantity, Relation, Right};
+pub use statement::{
+    BestOrWorst, Claim, ClaimError, ClaimOutcome, Extreme, Op, Pair, Quantity, Relation, RightSide,
+};
 
 #[cfg(test)]
 mod tests;

@@ -2,8 +2,8 @@
 
 use crate::claim::{Claim, ClaimError};
 use crate::plan::file::{ConclusionFile, PublishedFile};
-use crate::published::{AROUND, Published};
-use crate::{number::percentage, plan::Written, plan::error::PlanError, study::Study};
+use crate::published::{LIFECYCLE_TASKS, PublishedSet};
+use crate::{number::parse_percentage, plan::ParsedPlan, plan::error::PlanError, study::Study};
 use std::{collections::BTreeMap, ops::Range};
 
 /// The conclusions of a study's author.
@@ -12,7 +12,7 @@ pub struct Conclusions {
     /// The conclusions.
     pub list: Vec<Conclusion>,
     /// The precision of the published figures.
-    pub trust: Trust,
+    pub precision: FigurePrecision,
     /// Every filesystem that the author compared. Empty if the published sets have all of them.
     pub filesystems: Vec<String>,
     /// Roles of the published variants, such as `before` and `after`: the variants of a run take these roles in order.
@@ -43,12 +43,12 @@ pub struct Conclusion {
     /// The claims that express it.
     pub claims: Vec<Claim>,
     /// How many of these have to hold.
-    pub least: Least,
+    pub required: RequiredClaims,
 }
 
 /// How many claims of a conclusion have to hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Least {
+pub enum RequiredClaims {
     /// All of them.
     All,
     /// At least this number of them.
@@ -59,17 +59,17 @@ pub enum Least {
 
 /// The precision of published figures, each of which is a single value without an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Trust {
+pub struct FigurePrecision {
     /// The relative difference below which two figures count as equal, as a fraction.
     pub tolerance: f64,
     /// The step of the last printed digit.
     pub resolution: f64,
 }
 
-impl Trust {
+impl FigurePrecision {
     /// The smallest and largest value of ln(left/right) that two printed figures allow. Both were rounded to the resolution,
     /// and a repeated measurement would differ by the tolerance.
-    pub fn ratio(&self, left: f64, right: f64) -> (f64, f64) {
+    pub fn log_ratio_range(&self, left: f64, right: f64) -> (f64, f64) {
         let (half, tolerance) = (self.resolution / 2.0, self.tolerance.ln_1p());
         let smallest = ((left - half).max(0.0) / (right + half)).ln() - tolerance;
         let largest = ((left + half) / (right - half).max(0.0)).ln() + tolerance;
@@ -82,18 +82,19 @@ impl Trust {
 /// # Errors
 /// The plan that ships with fsarena is invalid.
 pub fn conclusions_of_study(study: &Study) -> Result<Conclusions, PlanError> {
-    let Written { file, text, .. } = study.written()?;
+    let ParsedPlan { file, text, .. } = study.parse_plan()?;
     let tolerance = match &file.published.tolerance {
-        Some(text) => percentage(text).ok_or_else(|| {
+        Some(text) => parse_percentage(text).ok_or_else(|| {
             PlanError::without_position(study.name, "the tolerance of published figures is a percentage")
         })?,
         None => 0.0,
     };
-    let trust = Trust { tolerance, resolution: file.published.resolution.unwrap_or(0.0) };
+    let precision = FigurePrecision { tolerance, resolution: file.published.resolution.unwrap_or(0.0) };
     let reader = Reader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
-    let list = file.conclusions.iter().map(|written| reader.conclusion(written)).collect::<Result<_, _>>()?;
+    let list =
+        file.conclusions.iter().map(|written| reader.read_conclusion(written)).collect::<Result<_, _>>()?;
     let PublishedFile { filesystems, roles, machine, .. } = file.published;
-    Ok(Conclusions { list, trust, filesystems, roles, machine })
+    Ok(Conclusions { list, precision, filesystems, roles, machine })
 }
 
 /// Reads conclusions from a study's plan.
@@ -107,11 +108,11 @@ struct Reader<'a> {
 
 impl Conclusions {
     /// The filesystems that a conclusion about the best or the worst of a set compares.
-    pub fn rivals<'a>(&'a self, set: &str, sets: &'a [Published]) -> Vec<&'a str> {
+    pub fn rivals<'a>(&'a self, set: &str, sets: &'a [PublishedSet]) -> Vec<&'a str> {
         if !self.filesystems.is_empty() {
             return self.filesystems.iter().map(String::as_str).collect();
         }
-        sets.iter().find(|known| known.set == set).map_or(vec![], Published::variants)
+        sets.iter().find(|known| known.set == set).map_or(vec![], PublishedSet::variants)
     }
 }
 
@@ -124,46 +125,56 @@ impl Conclusion {
 }
 
 impl Reader<'_> {
-    fn bad(&self, span: Range<usize>, message: String) -> PlanError {
+    fn error_at(&self, span: Range<usize>, message: String) -> PlanError {
         PlanError::at(self.study.name, self.text, span, message)
     }
 
-    fn conclusion(&self, written: &ConclusionFile) -> Result<Conclusion, PlanError> {
-        let tasks = self.study.numbered().map(|(_, task)| task);
-        let tasks: Vec<&str> = tasks.filter(|task| !AROUND.contains(task)).collect();
+    fn read_conclusion(&self, written: &ConclusionFile) -> Result<Conclusion, PlanError> {
+        let tasks = self.study.numbered_tasks().map(|(_, task)| task);
+        let tasks: Vec<&str> = tasks.filter(|task| !LIFECYCLE_TASKS.contains(task)).collect();
         let mut claims = Vec::new();
         for pattern in &written.claims {
-            for claim in expanded(pattern.get_ref(), &tasks) {
+            for claim in expand_braces(pattern.get_ref(), &tasks) {
                 let parsed = claim.parse();
-                let bad =
-                    |error: ClaimError| self.bad(pattern.span(), format!("`{claim}`: {}", error.message));
-                claims.push(parsed.map_err(bad)?);
+                let syntax_error = |error: ClaimError| {
+                    self.error_at(pattern.span(), format!("`{claim}`: {}", error.message))
+                };
+                claims.push(parsed.map_err(syntax_error)?);
             }
         }
         let set = written.set.clone().unwrap_or_else(|| self.set.clone());
         let ConclusionFile { says, source, ours, stage, rotating_disk, .. } = written.clone();
-        Ok(Conclusion { says, source, ours, set, stage, rotating_disk, claims, least: self.least(written)? })
+        Ok(Conclusion {
+            says,
+            source,
+            ours,
+            set,
+            stage,
+            rotating_disk,
+            claims,
+            required: self.required_claims(written)?,
+        })
     }
 
-    fn least(&self, written: &ConclusionFile) -> Result<Least, PlanError> {
-        let Some(least) = &written.at_least else { return Ok(Least::All) };
-        let value = least.get_ref();
+    fn required_claims(&self, written: &ConclusionFile) -> Result<RequiredClaims, PlanError> {
+        let Some(required) = &written.at_least else { return Ok(RequiredClaims::All) };
+        let value = required.get_ref();
         if let Some(count) = value.as_integer().and_then(|count| usize::try_from(count).ok()) {
-            return Ok(Least::Count(count));
+            return Ok(RequiredClaims::Count(count));
         }
-        if let Some(share) = value.as_str().and_then(percentage) {
-            return Ok(Least::Share(share));
+        if let Some(share) = value.as_str().and_then(parse_percentage) {
+            return Ok(RequiredClaims::Share(share));
         }
-        Err(self.bad(least.span(), "at_least is a number of claims, or a percentage of them".into()))
+        Err(self.error_at(required.span(), "at_least is a number of claims, or a percentage of them".into()))
     }
 }
 
 /// Expands the braces of a claim: `{a,b} < {c,d}` makes four claims, one for each combination; `{*}` stands for all tasks.
-fn expanded(pattern: &str, tasks: &[&str]) -> Vec<String> {
+fn expand_braces(pattern: &str, tasks: &[&str]) -> Vec<String> {
     let Some((before, rest)) = pattern.split_once('{') else { return vec![pattern.to_string()] };
     let Some((inside, after)) = rest.split_once('}') else { return vec![pattern.to_string()] };
     let choices: Vec<&str> = if inside == "*" { tasks.to_vec() } else { inside.split(',').collect() };
-    let after = expanded(after, tasks);
+    let after = expand_braces(after, tasks);
     choices
         .iter()
         .flat_map(|choice| after.iter().map(move |after| format!("{before}{choice}{after}")))
@@ -177,9 +188,9 @@ mod tests {
 
     #[test]
     fn braces_expand_to_every_combination() {
-        assert_eq!(expanded("x: {a,b} < {c,d}", &[]), ["x: a < c", "x: a < d", "x: b < c", "x: b < d"]);
-        assert_eq!(expanded("{*}.t: a < b", &["one", "two"]), ["one.t: a < b", "two.t: a < b"]);
-        assert_eq!(expanded("x: a < b", &[]), ["x: a < b"]);
+        assert_eq!(expand_braces("x: {a,b} < {c,d}", &[]), ["x: a < c", "x: a < d", "x: b < c", "x: b < d"]);
+        assert_eq!(expand_braces("{*}.t: a < b", &["one", "two"]), ["one.t: a < b", "two.t: a < b"]);
+        assert_eq!(expand_braces("x: a < b", &[]), ["x: a < b"]);
     }
 
     #[test]
@@ -198,11 +209,11 @@ mod tests {
                     conclusion.says
                 );
                 // A threshold must be either in the author's conclusion or declared as added by fsarena.
-                let threshold = conclusion.claims.iter().any(|claim| claim.to_string().contains('%'));
-                let stated = conclusion.ours.is_some() || conclusion.says.contains('%');
-                assert!(!threshold || stated, "{}: whose threshold is it?", conclusion.says);
-                if let Least::Count(least) = conclusion.least {
-                    assert!((1..=conclusion.claims.len()).contains(&least), "{}", conclusion.says);
+                let has_threshold = conclusion.claims.iter().any(|claim| claim.to_string().contains('%'));
+                let is_explained = conclusion.ours.is_some() || conclusion.says.contains('%');
+                assert!(!has_threshold || is_explained, "{}: whose threshold is it?", conclusion.says);
+                if let RequiredClaims::Count(required) = conclusion.required {
+                    assert!((1..=conclusion.claims.len()).contains(&required), "{}", conclusion.says);
                 }
                 if !sets.is_empty() {
                     for claim in &conclusion.claims {
@@ -213,28 +224,34 @@ mod tests {
         }
     }
 
-    fn assert_names_are_published(study: &Study, sets: &[Published], conclusion: &Conclusion, claim: &Claim) {
+    fn assert_names_are_published(
+        study: &Study,
+        sets: &[PublishedSet],
+        conclusion: &Conclusion,
+        claim: &Claim,
+    ) {
         // Tasks and filesystems that authors describe without figures, which fsarena measures; and sums of published figures.
         const UNPUBLISHED_TASKS: [&str; 5] = ["mkfs", "mount", "total", "geomean", "recover"];
         const UNPUBLISHED_VARIANTS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"];
-        let of_set = |name: &str| sets.iter().find(|set| set.set == name);
-        let set = of_set(&conclusion.set).unwrap_or_else(|| panic!("{conclusion:?}"));
-        let unpublished = claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED_TASKS.contains(&task));
+        let set_named = |name: &str| sets.iter().find(|set| set.set == name);
+        let set = set_named(&conclusion.set).unwrap_or_else(|| panic!("{conclusion:?}"));
+        let is_unpublished =
+            claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED_TASKS.contains(&task));
         // Samples have no task, so any claim about their metric fits.
-        let fits = |row: &Figure| !row.sample.is_empty() || claim.subject.fits(&row.task_id());
-        let figures = |row: &Figure| fits(row) && row.metric == claim.subject.metric;
-        assert!(unpublished || set.rows.iter().any(figures), "{}: {claim}", study.name);
+        let fits_task = |row: &Figure| !row.sample.is_empty() || claim.subject.fits(&row.task_id());
+        let has_figure = |row: &Figure| fits_task(row) && row.metric == claim.subject.metric;
+        assert!(is_unpublished || set.rows.iter().any(has_figure), "{}: {claim}", study.name);
         for variant in claim.variants() {
             // `II/xfs` names a set and a variant; `xfs/bfq` is a variant of a stage.
-            let of_stage = |(name, _): &(&str, &str)| of_set(name).is_none();
+            let is_variant_of_stage = |(name, _): &(&str, &str)| set_named(name).is_none();
             let (name, variant) = match variant.split_once('/') {
-                Some(parts) if of_stage(&parts) => (conclusion.set.as_str(), parts.0),
+                Some(parts) if is_variant_of_stage(&parts) => (conclusion.set.as_str(), parts.0),
                 Some(parts) => parts,
                 None => (conclusion.set.as_str(), variant),
             };
-            let published = |set: &Published| set.variants().contains(&variant);
+            let has_variant = |set: &PublishedSet| set.variants().contains(&variant);
             assert!(
-                of_set(name).is_some_and(published) || UNPUBLISHED_VARIANTS.contains(&variant),
+                set_named(name).is_some_and(has_variant) || UNPUBLISHED_VARIANTS.contains(&variant),
                 "{claim}"
             );
         }

@@ -71,82 +71,88 @@ pub enum DbenchLine<'t> {
 }
 
 /// Whether a text is output of dbench.
-pub fn recognises(text: &str) -> bool {
-    text.lines().any(|line| version(line).is_some() || throughput(line).is_some())
+pub fn is_dbench_output(text: &str) -> bool {
+    text.lines().any(|line| version_in(line).is_some() || text_after_throughput(line).is_some())
 }
 
 /// Parses the lines of dbench's output. Skips other lines. Each result has the number of its line, from 1; it is an error message
 /// if the line has an invalid number or an unsupported format.
-pub fn read(text: &str) -> impl Iterator<Item = (usize, Result<DbenchLine<'_>, String>)> {
+pub fn parse_lines(text: &str) -> impl Iterator<Item = (usize, Result<DbenchLine<'_>, String>)> {
     // After the table of all clients, further tables of single clients may follow; these are skipped.
-    let (mut in_table, mut per_client) = (false, false);
-    text.lines().enumerate().filter_map(move |(at, line)| {
+    let (mut in_table, mut in_client_tables) = (false, false);
+    text.lines().enumerate().filter_map(move |(index, line)| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let content = if let Some(rest) = throughput(line) {
-            (in_table, per_client) = (false, false);
-            summary(rest)
-        } else if let Some(version) = version(line) {
-            (in_table, per_client) = (false, false);
+        let content = if let Some(rest) = text_after_throughput(line) {
+            (in_table, in_client_tables) = (false, false);
+            parse_last_line(rest)
+        } else if let Some(version) = version_in(line) {
+            (in_table, in_client_tables) = (false, false);
             Ok(DbenchLine::Version(version))
-        } else if let Some(load) = load(line) {
-            Ok(DbenchLine::Load(load))
+        } else if let Some(loadfile) = loadfile_in(line) {
+            Ok(DbenchLine::Load(loadfile))
         } else if line.starts_with("Child ") && line.contains("failed ") && line.contains("with status ") {
             Ok(DbenchLine::Failed(line.trim_end()))
         } else if line.starts_with("@R@") {
             Err("this is the output of --machine-readable: run dbench without it".into())
         } else if line.starts_with("Per client results") {
-            (in_table, per_client) = (false, true);
+            (in_table, in_client_tables) = (false, true);
             return None;
         } else if words == ["Operation", "Count", "AvgLat", "MaxLat"] {
-            in_table = !per_client;
+            in_table = !in_client_tables;
             return None;
         } else if let ([name, count, mean, max], true) = (words.as_slice(), in_table) {
-            row(name, count, mean, max)
+            parse_row(name, count, mean, max)
         } else {
             return None;
         };
-        Some((at + 1, content))
+        Some((index + 1, content))
     })
 }
 
 /// The version in `dbench version 4.00 - Copyright Andrew Tridgell 1999-2004`.
-fn version(line: &str) -> Option<&str> {
+fn version_in(line: &str) -> Option<&str> {
     line.strip_prefix("dbench version ")?.split_whitespace().next()
 }
 
 /// The loadfile in `Running for 10 seconds with load 'client.txt' and minimum warmup 2 secs`.
-fn load(line: &str) -> Option<&str> {
-    let named = line.strip_prefix("Running ")?.split_once("with load '")?.1;
-    named.rsplit_once('\'').map(|(load, _)| load)
+fn loadfile_in(line: &str) -> Option<&str> {
+    let quoted = line.strip_prefix("Running ")?.split_once("with load '")?.1;
+    quoted.rsplit_once('\'').map(|(loadfile, _)| loadfile)
 }
 
-fn row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<DbenchLine<'t>, String> {
+fn parse_row<'t>(name: &'t str, count: &str, mean: &str, max: &str) -> Result<DbenchLine<'t>, String> {
     let count = count.parse().map_err(|_| format!("`{count}` is not a count"))?;
-    Ok(DbenchLine::Operation { name, count, mean_ms: latency(mean)?, max_ms: latency(max)? })
+    Ok(DbenchLine::Operation { name, count, mean_ms: parse_latency(mean)?, max_ms: parse_latency(max)? })
 }
 
 /// The text after `Throughput ` in `Throughput 123.456 MB/sec  4 clients  4 procs  max_latency=12.345 ms`.
-fn throughput(line: &str) -> Option<&str> {
+fn text_after_throughput(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("Throughput ")?;
     (rest.split_whitespace().nth(1) == Some("MB/sec")).then_some(rest)
 }
 
 /// Parses the text after `Throughput ` in the last line.
-fn summary(rest: &str) -> Result<DbenchLine<'_>, String> {
+fn parse_last_line(rest: &str) -> Result<DbenchLine<'_>, String> {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let mb_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
-    let before = |unit| words.windows(2).find(|pair| pair[1] == unit).map(|pair| pair[0]);
+    let word_before = |unit| words.windows(2).find(|pair| pair[1] == unit).map(|pair| pair[0]);
     let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
     let sync =
         rest.find("(sync ").zip(rest.rfind(')')).map_or("", |(from, to)| rest.get(from..=to).unwrap_or(""));
-    let (clients, processes) = match (before("clients"), before("procs")) {
+    let (clients, processes) = match (word_before("clients"), word_before("procs")) {
         (None, processes) => (processes, None),
-        both => both,
+        printed => printed,
     };
-    Ok(DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(latency).transpose()? })
+    Ok(DbenchLine::Throughput {
+        mb_s,
+        clients,
+        processes,
+        sync,
+        max_ms: longest.map(parse_latency).transpose()?,
+    })
 }
 
-fn latency(text: &str) -> Result<f64, String> {
+fn parse_latency(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("`{text}` is not a latency"))
 }
 
@@ -170,8 +176,8 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
 
     #[test]
     fn the_table_and_the_last_line_are_parsed() {
-        assert!(recognises(TEXT) && !recognises("Throughput was fine"));
-        let lines: Vec<_> = read(TEXT).collect();
+        assert!(is_dbench_output(TEXT) && !is_dbench_output("Throughput was fine"));
+        let lines: Vec<_> = parse_lines(TEXT).collect();
         let row = DbenchLine::Operation { name: "NTCreateX", count: 88123, mean_ms: 0.046, max_ms: 12.345 };
         assert_eq!(lines[0], (1, Ok(DbenchLine::Version("4.00"))));
         assert_eq!(lines[1], (3, Ok(DbenchLine::Load("client.txt"))));
@@ -189,7 +195,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
 
     #[test]
     fn the_last_line_of_older_versions_is_parsed() {
-        let last = |line: &'static str| read(line).next().map(|(_, content)| content.unwrap());
+        let last = |line: &'static str| parse_lines(line).next().map(|(_, content)| content.unwrap());
         assert_eq!(
             last("Throughput 1883.19 MB/sec (NB=2353.98 MB/sec  18831.9 MBit/sec)  4 procs"),
             Some(DbenchLine::Throughput {
@@ -218,7 +224,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
 
     #[test]
     fn invalid_numbers_are_reported_with_their_line() {
-        let first_error = |text: &str| read(text).find_map(|(at, content)| Some((at, content.err()?)));
+        let first_error = |text: &str| parse_lines(text).find_map(|(at, content)| Some((at, content.err()?)));
         assert_eq!(first_error(&TEXT.replace("0.046", "slow")), Some((8, "`slow` is not a latency".into())));
         assert_eq!(first_error(&TEXT.replace("321.5", "x")), Some((10, "`x` is not a throughput".into())));
         assert_eq!(first_error(TEXT), None);

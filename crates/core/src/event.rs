@@ -72,7 +72,7 @@ impl Cause {
 
 /// When and why a variant left a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VariantExit {
+pub struct VariantDeparture {
     /// The round, from 0.
     pub round: u32,
     /// The operation that failed, and its message.
@@ -81,7 +81,7 @@ pub struct VariantExit {
     pub cause: Cause,
 }
 
-/// What a note is about.
+/// The subject of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoteKind {
@@ -110,14 +110,14 @@ pub enum NoteKind {
 
 /// The separator in the note on a busy machine. After it come the processes that used most CPU time or I/O: `rsync (4711)
 /// moved 35.0 MiB, cc1 (12) used 90% of a CPU`.
-pub const MEANWHILE: &str = "; meanwhile ";
+pub const MEANWHILE_SEPARATOR: &str = "; meanwhile ";
 
-/// [`Note::task`] of the note on the mount of a directory under test.
-pub const OF_MOUNT: &str = "mount";
-/// [`Note::task`] of the note on how full the filesystem of a directory under test is.
-pub const OF_FULLNESS: &str = "fullness";
+/// The value of [`Note::task`] in the note on the mount of a directory under test.
+pub const MOUNT_NOTE: &str = "mount";
+/// The value of [`Note::task`] in the note on how full the filesystem of a directory under test is.
+pub const FULLNESS_NOTE: &str = "fullness";
 /// The values of [`Note::task`] in notes on a directory under test.
-pub const OF_DIRECTORY: [&str; 2] = [OF_MOUNT, OF_FULLNESS];
+pub const DIRECTORY_NOTES: [&str; 2] = [MOUNT_NOTE, FULLNESS_NOTE];
 
 /// A remark for the reader of the results.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -197,7 +197,7 @@ pub enum CommandEnd {
     Exit(i32),
     /// This signal ended it.
     Signal(i32),
-    /// It runs on, and serves the cell.
+    /// It did not end: it keeps running and serves the cell.
     Started,
     /// fsarena did its work in-process.
     Native,
@@ -232,14 +232,14 @@ impl From<CommandEnd> for String {
 
 impl From<String> for CommandEnd {
     fn from(text: String) -> CommandEnd {
-        let known = match text.split_once(' ') {
+        let parsed = match text.split_once(' ') {
             Some(("exit", code)) => code.parse().ok().map(CommandEnd::Exit),
             Some(("signal", signal)) => signal.parse().ok().map(CommandEnd::Signal),
             None if text == "started" => Some(CommandEnd::Started),
             None if text == "native" => Some(CommandEnd::Native),
             _ => None,
         };
-        known.unwrap_or(CommandEnd::Unfit(text))
+        parsed.unwrap_or(CommandEnd::Unfit(text))
     }
 }
 
@@ -272,7 +272,7 @@ impl SpentOn {
     }
 }
 
-/// What a cell does at a time. Logs have it as text.
+/// What a cell is doing. Logs have it as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub enum Phase {
@@ -317,12 +317,12 @@ impl From<String> for Phase {
         if let Some(task) = text.strip_prefix(IDLE_BEFORE) {
             return Phase::Idle(task.into());
         }
-        let plain = [Phase::Boot, Phase::Rehearsal, Phase::Shell, Phase::PowerCut];
-        plain.into_iter().find(|phase| phase.to_string() == text).unwrap_or(Phase::Task(text))
+        let without_task = [Phase::Boot, Phase::Rehearsal, Phase::Shell, Phase::PowerCut];
+        without_task.into_iter().find(|phase| phase.to_string() == text).unwrap_or(Phase::Task(text))
     }
 }
 
-/// What happens inside one cell. An executor emits these, wherever it runs.
+/// An event inside one cell. Executors emit these, on the host as well as in a guest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum CellEvent {
@@ -346,8 +346,8 @@ pub enum CellEvent {
     },
     /// A command was run.
     Command(CommandRecord),
-    /// The files that an agent has left which aged a filesystem, instead of running tasks.
-    Tree(LeftTree),
+    /// The files that an agent left on a filesystem that it aged. Such an agent runs no tasks.
+    Tree(TreeState),
     /// Time that the cell spent on one activity. The rest of the cell's total is overhead of fsarena.
     Spent {
         /// The activity.
@@ -369,9 +369,9 @@ pub struct TreeDigest {
     pub bytes: u64,
 }
 
-/// The files on a filesystem.
+/// The files on a filesystem, and where they lie.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftTree {
+pub struct TreeState {
     /// Their names and contents.
     pub tree: TreeDigest,
     /// A digest of the places of their extents on the device; None if the kernel does not report them.
@@ -446,7 +446,8 @@ pub enum Event {
     /// The status of the claims after a round.
     Claims {
         /// One status for each claim, in the order of the plan.
-        standing: Vec<ClaimStatus>,
+        #[serde(rename = "standing")]
+        statuses: Vec<ClaimStatus>,
     },
     /// The smallest difference that the budget can detect, estimated from the first rounds.
     Forecast {

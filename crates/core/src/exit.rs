@@ -24,8 +24,8 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
-    /// The exit code for a load whose system call failed. The user can fix a full disk, a resource limit or a missing file; any
-    /// other error is a bug or an unexpected failure.
+    /// The exit code for a load whose system call failed. [`ExitCode::Missing`] for a full disk, a resource limit or
+    /// a missing file, which the user can fix; [`ExitCode::Internal`] for any other error.
     pub fn of_failed_call(error: &io::Error) -> ExitCode {
         if is_shortage(error) || error.kind() == ErrorKind::NotFound {
             ExitCode::Missing
@@ -44,13 +44,13 @@ impl ExitCode {
 /// file sizes is reached.
 pub fn is_shortage(error: &io::Error) -> bool {
     /// EAGAIN, ENFILE and EMFILE on Linux. [`ErrorKind`] has no kind for the last two.
-    const LIMITS: [i32; 3] = [11, 23, 24];
+    const LIMIT_ERRORS: [i32; 3] = [11, 23, 24];
     match error.kind() {
         ErrorKind::StorageFull
         | ErrorKind::QuotaExceeded
         | ErrorKind::FileTooLarge
         | ErrorKind::OutOfMemory => true,
-        _ => error.raw_os_error().is_some_and(|number| LIMITS.contains(&number)),
+        _ => error.raw_os_error().is_some_and(|number| LIMIT_ERRORS.contains(&number)),
     }
 }
 

@@ -6,7 +6,7 @@
 pub mod age;
 pub mod device;
 
-use crate::names::{self, Unknown};
+use crate::names::{self, UnknownName};
 use crate::row::Row;
 use crate::setting::{Settings, Value};
 use serde::Serialize;
@@ -81,10 +81,10 @@ pub const DIR: &str = "dir";
 /// The kernel that a guest boots.
 pub const KERNEL: &str = "kernel";
 /// The prefix of factors that are settings of the workload: `set.journal`. An empty level keeps the workload's own value.
-pub const SETTING: &str = "set.";
+pub const SETTING_PREFIX: &str = "set.";
 
 /// The base of factor definitions: no default, and every level is accepted.
-const FACTOR: FactorDef = FactorDef { id: "", default: "", example: "", help: "", check: |_| Ok(()) };
+const BASE: FactorDef = FactorDef { id: "", default: "", example: "", help: "", check: |_| Ok(()) };
 
 /// The factors that name the filesystem and its options. The runner adds the axes of the machine: `fsarena_run::axes`.
 pub const BUILT_IN: &[FactorDef] = &[
@@ -93,53 +93,53 @@ pub const BUILT_IN: &[FactorDef] = &[
         default: "ext4",
         example: "ext4, xfs",
         help: "filesystem that is made and mounted (see `fsarena list filesystems`); `raw` is the bare device, for workloads that need no filesystem",
-        ..FACTOR
+        ..BASE
     },
     FactorDef {
         id: OPTIONS,
         default: "default",
         example: "default, durable, fast-unsafe, tuned-2011",
         help: "named option set of the filesystem (`fsarena list filesystems`)",
-        ..FACTOR
+        ..BASE
     },
     FactorDef {
         id: MKFS,
         example: "-b 1024, ^has_journal",
         help: "further mkfs arguments, split at blanks: `-b 1024`; a bare feature list as in `^has_journal` means `-O`. None may name a device or file",
-        ..FACTOR
+        ..BASE
     },
     FactorDef {
         id: MKFS_PROGRAM,
         example: "/opt/e2fsprogs/sbin/mkfs.ext4",
         help: "mkfs program instead of the installed one, by its absolute path; fsarena runs it as it runs mkfs, with write access to its devices only",
-        check: check_program,
-        ..FACTOR
+        check: check_mkfs_program,
+        ..BASE
     },
     FactorDef {
         id: MOUNT,
         example: "noatime, data=writeback",
         help: "further mount options, comma-separated: `data=writeback,noatime`. None may name a device or file",
-        ..FACTOR
+        ..BASE
     },
     FactorDef {
         id: DIR,
         example: "/srv, /home",
         help: "existing directory that is benchmarked as it is, without mkfs or mount",
-        ..FACTOR
+        ..BASE
     },
     FactorDef {
         id: KERNEL,
         example: "debian:6.1, ~/linux",
         help: "kernel of a guest: a bzImage, the tree where you built one, or `debian:6.1` for the newest Debian package of that version",
         check: check_kernel,
-        ..FACTOR
+        ..BASE
     },
 ];
 
 /// The factors that apply to existing directories, where fsarena makes no filesystem.
-pub const OF_DIRECTORIES: [&str; 6] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS, FURTHER_IDLE];
+pub const DIRECTORY_FACTORS: [&str; 6] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS, FURTHER_IDLE];
 
-fn check_program(level: &str) -> Result<(), String> {
+fn check_mkfs_program(level: &str) -> Result<(), String> {
     if level.is_empty() || level.starts_with('/') {
         Ok(())
     } else {
@@ -157,7 +157,7 @@ fn check_kernel(level: &str) -> Result<(), String> {
 }
 
 /// The order of the levels in the name of a variant. Factors that are not listed follow in alphabetical order.
-const ORDER: [&str; 22] = [
+const NAME_ORDER: [&str; 22] = [
     FS,
     OPTIONS,
     MKFS,
@@ -183,15 +183,15 @@ const ORDER: [&str; 22] = [
 ];
 
 /// Sorts factors into the order of the levels in the name of a variant.
-pub fn in_order<T>(mut factors: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
-    let place = |id: &str| ORDER.iter().position(|known| *known == id).unwrap_or(ORDER.len());
+pub fn sorted_for_names<T>(mut factors: Vec<T>, id: impl Fn(&T) -> &str) -> Vec<T> {
+    let place = |id: &str| NAME_ORDER.iter().position(|known| *known == id).unwrap_or(NAME_ORDER.len());
     factors.sort_by(|a, b| (place(id(a)), id(a)).cmp(&(place(id(b)), id(b))));
     factors
 }
 
 /// Whether a factor changes the machine, not the filesystem or the workload.
 pub fn is_axis(id: &str) -> bool {
-    !id.starts_with(SETTING) && BUILT_IN.iter().all(|factor| factor.id != id)
+    !id.starts_with(SETTING_PREFIX) && BUILT_IN.iter().all(|factor| factor.id != id)
 }
 
 /// The level of a factor that a plan does not name. Empty for all factors except some built-in ones.
@@ -204,16 +204,16 @@ pub fn default_level(id: &str) -> &'static str {
 ///
 /// # Errors
 /// No factor has this name.
-pub fn check_name(id: &str, factors: &[FactorDef]) -> Result<(), Unknown> {
-    let setting = id.strip_prefix(SETTING).is_some_and(|setting| !setting.is_empty());
-    if setting { Ok(()) } else { named(id, factors).map(drop) }
+pub fn check_name(id: &str, factors: &[FactorDef]) -> Result<(), UnknownName> {
+    let names_setting = id.strip_prefix(SETTING_PREFIX).is_some_and(|setting| !setting.is_empty());
+    if names_setting { Ok(()) } else { find(id, factors).map(drop) }
 }
 
 /// Finds a factor by its name.
 ///
 /// # Errors
 /// No factor has this name.
-pub fn named<'a>(id: &str, factors: &'a [FactorDef]) -> Result<&'a FactorDef, Unknown> {
+pub fn find<'a>(id: &str, factors: &'a [FactorDef]) -> Result<&'a FactorDef, UnknownName> {
     names::find("factor", id, factors, |factor| factor.id)
 }
 
@@ -221,7 +221,7 @@ pub fn named<'a>(id: &str, factors: &'a [FactorDef]) -> Result<&'a FactorDef, Un
 ///
 /// # Errors
 /// `parse` returned None. The message names the kind of level (`what`) and shows how to write it (`how`).
-fn parsed<T>(
+fn parse_level<T>(
     level: &str,
     what: &str,
     how: &str,
@@ -234,7 +234,7 @@ fn parsed<T>(
 }
 
 /// Parses a size in bytes: `256MiB`, `20MB`. None if it is not a size above 0.
-pub fn bytes(text: &str) -> Option<u64> {
+pub fn parse_bytes(text: &str) -> Option<u64> {
     text.parse::<bytesize::ByteSize>().ok().map(|size| size.as_u64()).filter(|bytes| *bytes > 0)
 }
 
@@ -247,7 +247,7 @@ pub(crate) const CLIENT_SETTINGS: [&str; 2] = [CLIENTS, "threads"];
 /// The level is not a number from 1 to 1024.
 pub fn parse_clients(level: &str) -> Result<Option<u32>, String> {
     let clients = |level: &str| level.parse().ok().filter(|clients| (1..=1024).contains(clients));
-    parsed(level, "number of clients", "a number from 1 to 1024", clients)
+    parse_level(level, "number of clients", "a number from 1 to 1024", clients)
 }
 
 /// Whether these settings of a workload include a number of clients.
@@ -259,8 +259,8 @@ pub fn has_clients(settings: &Settings) -> bool {
 pub fn set_clients(settings: &mut Settings, clients: u32) {
     for id in CLIENT_SETTINGS {
         if let Some(value) = settings.0.get_mut(id) {
-            let one = Value::Int(i64::from(clients));
-            *value = if matches!(value, Value::List(_)) { Value::List(vec![one]) } else { one };
+            let number = Value::Int(i64::from(clients));
+            *value = if matches!(value, Value::List(_)) { Value::List(vec![number]) } else { number };
         }
     }
 }
@@ -272,7 +272,10 @@ mod tests {
     #[test]
     fn variant_names_begin_with_the_filesystem_and_unlisted_factors_come_last_by_name() {
         let ids = vec!["read_ahead", "clients", "kernel", "aging", "fs", "journal"];
-        assert_eq!(in_order(ids, |id| id), ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]);
+        assert_eq!(
+            sorted_for_names(ids, |id| id),
+            ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]
+        );
         assert_eq!((default_level(FS), default_level(JOURNAL), default_level("aging")), ("ext4", "", ""));
         assert!(is_axis("aging") && is_axis(JOURNAL) && !is_axis(MKFS) && !is_axis("set.files"));
     }

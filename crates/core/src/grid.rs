@@ -1,7 +1,7 @@
 //! Scale grids: values of a workload setting, evenly spaced on a logarithmic scale, at each of which a run measures the work.
 
 use crate::cell::{TaskId, WorkloadPlan};
-use crate::setting::{SettingDef, Value, size};
+use crate::setting::{SettingDef, Value, parse_size};
 
 /// The values per decade of a grid that does not set their number: 1,000, 3,200, 10,000.
 pub const POINTS_PER_DECADE: u32 = 2;
@@ -9,8 +9,8 @@ pub const POINTS_PER_DECADE: u32 = 2;
 /// The most values of a grid.
 pub const MAX_POINTS: usize = 200;
 
-/// How to write a grid, for messages.
-pub const HOW: &str =
+/// How to write a grid, for error messages.
+pub const SYNTAX: &str =
     "write it FROM..TO such as 1e3..1e6, with /3 for three values per decade, or as a list of values";
 
 /// Parses a grid: `1e3..1e6` has [`POINTS_PER_DECADE`] values per decade, `1e3..1e6/3` three; `1000,5000` has these two. Values
@@ -26,73 +26,75 @@ pub const HOW: &str =
 /// assert_eq!(parse("4k,64k").unwrap(), [4096, 65_536]);
 /// ```
 pub fn parse(text: &str) -> Result<Vec<i64>, String> {
-    let fault = || format!("cannot read the grid `{text}`; {HOW}");
+    let syntax_error = || format!("cannot read the grid `{text}`; {SYNTAX}");
     let values = match text.split_once("..") {
-        None => text.split(',').map(number).collect::<Option<Vec<_>>>().ok_or_else(fault)?,
+        None => text.split(',').map(parse_number).collect::<Option<Vec<_>>>().ok_or_else(syntax_error)?,
         Some((from, rest)) => {
             let (to, per_decade) = match rest.split_once('/') {
                 Some((to, points)) => (to, points.parse().ok().filter(|points| *points > 0)),
                 None => (rest, Some(POINTS_PER_DECADE)),
             };
-            let ends = number(from).zip(number(to)).zip(per_decade);
-            let ((from, to), per_decade) = ends.ok_or_else(fault)?;
-            range(from, to, per_decade)
+            let ends = parse_number(from).zip(parse_number(to)).zip(per_decade);
+            let ((from, to), per_decade) = ends.ok_or_else(syntax_error)?;
+            values_between(from, to, per_decade)
         }
     };
     if !(2..=MAX_POINTS).contains(&values.len()) || !values.is_sorted_by(|a, b| a < b) {
-        return Err(format!("the grid `{text}` has to have 2 to {MAX_POINTS} ascending values; {HOW}"));
+        return Err(format!("the grid `{text}` has to have 2 to {MAX_POINTS} ascending values; {SYNTAX}"));
     }
     Ok(values)
 }
 
-/// A whole number above 0: `1000`, `1e3` or `1k`.
-fn number(text: &str) -> Option<i64> {
-    let whole = |value: f64| value.fract() == 0.0 && (1.0..1e15).contains(&value);
+/// Parses a whole number above 0: `1000`, `1e3` or `1k`.
+fn parse_number(text: &str) -> Option<i64> {
+    let is_count = |value: f64| value.fract() == 0.0 && (1.0..1e15).contains(&value);
     match text.trim().parse::<f64>() {
-        Ok(value) => whole(value).then_some(value as i64),
-        Err(_) => size(text.trim()).ok().map(|bytes| bytes as i64),
+        Ok(value) => is_count(value).then_some(value as i64),
+        Err(_) => parse_size(text.trim()).ok().map(|bytes| bytes as i64),
     }
 }
 
 /// The values from one number to another, evenly spaced by their logarithms, the ends as they are. Empty if there would be too
 /// many.
-fn range(from: i64, to: i64, per_decade: u32) -> Vec<i64> {
+fn values_between(from: i64, to: i64, per_decade: u32) -> Vec<i64> {
     let decades = (to as f64 / from as f64).log10();
     let steps = (decades * f64::from(per_decade)).round().max(1.0);
     if steps > MAX_POINTS as f64 {
         return vec![];
     }
-    let inner = |step: u32| two_digits(from as f64 * 10f64.powf(decades * f64::from(step) / steps));
+    let value_at =
+        |step: u32| round_to_two_digits(from as f64 * 10f64.powf(decades * f64::from(step) / steps));
     let mut values = vec![from];
-    values.extend((1..steps as u32).map(inner).filter(|value| (from + 1..to).contains(value)));
+    values.extend((1..steps as u32).map(value_at).filter(|value| (from + 1..to).contains(value)));
     values.push(to);
     values.dedup();
     values
 }
 
 /// A number rounded to two significant digits.
-fn two_digits(value: f64) -> i64 {
+fn round_to_two_digits(value: f64) -> i64 {
     let unit = 10f64.powf((value.log10() + 1e-9).floor() - 1.0).max(1.0);
     ((value / unit).round() * unit) as i64
 }
 
 impl WorkloadPlan {
-    /// The workload at every value of a grid over one of its settings. If the setting is a list, each item of which makes a
-    /// task, this is one workload with the values as its list; else one workload for each value, whose tasks carry it.
+    /// The workload at every value of a grid over one of its settings. If the setting is a list, each item of which makes a task,
+    /// the result is one workload with the values as its list; else one workload for each value, which the ids of its tasks have
+    /// as a parameter.
     pub fn over_grid(&self, setting: &SettingDef, values: &[i64]) -> Vec<WorkloadPlan> {
-        let with = |value: Value| {
+        let with_value = |value: Value| {
             let mut workload = self.clone();
             workload.settings.0.insert(setting.id.into(), value);
             workload
         };
         if matches!(Value::from(setting.default), Value::List(_)) {
-            return vec![with(Value::List(values.iter().map(|value| Value::Int(*value)).collect()))];
+            return vec![with_value(Value::List(values.iter().map(|value| Value::Int(*value)).collect()))];
         }
         let mut workloads = vec![];
         for value in values {
-            let mut workload = with(Value::Int(*value));
-            if !workload.grid.iter().any(|id| id == setting.id) {
-                workload.grid.push(setting.id.into());
+            let mut workload = with_value(Value::Int(*value));
+            if !workload.grid_settings.iter().any(|id| id == setting.id) {
+                workload.grid_settings.push(setting.id.into());
             }
             workloads.push(workload);
         }
@@ -100,8 +102,8 @@ impl WorkloadPlan {
     }
 
     /// Adds the settings of the grid to the parameters of a task, so that the tasks at each value of the grid are distinct.
-    pub fn add_grid_to(&self, task: &mut TaskId) {
-        for id in &self.grid {
+    pub fn add_grid_params(&self, task: &mut TaskId) {
+        for id in &self.grid_settings {
             if let Some(value) = self.settings.0.get(id) {
                 task.params.insert(id.clone(), value.to_string());
             }
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_grid_is_refused() {
+    fn a_text_that_is_not_a_grid_is_refused() {
         for wrong in
             ["", "1e3", "1e3..", "5..1", "0..10", "1..10/0", "1,1", "a..b", "1.5..3", "1..1e14/100", "7..7"]
         {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A machine since its last boot. Facts are text, because fsarena only prints them.
+/// A machine since its last boot. Facts are text, because fsarena prints most of them as they are.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Host {
     /// Its name.
@@ -18,16 +18,16 @@ pub struct Host {
 }
 
 /// The name of the fact that identifies the build of fsarena: the beginning of the BLAKE3 hash of its executable.
-pub const BUILD: &str = "fsarena_build";
+pub const BUILD_FACT: &str = "fsarena_build";
 
 /// The prefix of facts about the [`Storage`] of loop images and of guests' image files.
-pub const IMAGES: &str = "images";
+pub const IMAGES_PREFIX: &str = "images";
 
 /// The prefix of facts about the [`Storage`] of the device that the user named for erasing.
-pub const ERASED: &str = "erased device";
+pub const ERASED_PREFIX: &str = "erased device";
 
 /// The prefix of facts about the [`Storage`] of a directory under test.
-pub fn directory(path: &str) -> String {
+pub fn directory_prefix(path: &str) -> String {
     format!("directory {path}")
 }
 
@@ -50,7 +50,8 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The storage as facts of a host. `prefix` is [`IMAGES`], [`ERASED`] or a [`directory`].
+    /// The storage as facts of a host. `prefix` is [`IMAGES_PREFIX`], [`ERASED_PREFIX`] or that of a directory
+    /// ([`directory_prefix`]).
     pub fn facts(&self, prefix: &str) -> BTreeMap<String, String> {
         let parts = [
             ("directory", &self.directory),
@@ -65,34 +66,34 @@ impl Storage {
     }
 
     /// Reads the storage from the facts of a host; None if no fact has this prefix.
-    pub fn read(facts: &BTreeMap<String, String>, prefix: &str) -> Option<Storage> {
-        let part = |name: &str| facts.get(&format!("{prefix}: {name}")).cloned();
+    pub fn from_facts(facts: &BTreeMap<String, String>, prefix: &str) -> Option<Storage> {
+        let fact = |name: &str| facts.get(&format!("{prefix}: {name}")).cloned();
         let storage = Storage {
-            directory: part("directory"),
-            filesystem: part("filesystem"),
-            device: part("device"),
-            model: part("model"),
-            firmware: part("firmware"),
-            rotating: part("rotating").is_some(),
+            directory: fact("directory"),
+            filesystem: fact("filesystem"),
+            device: fact("device"),
+            model: fact("model"),
+            firmware: fact("firmware"),
+            rotating: fact("rotating").is_some(),
         };
         (storage != Storage::default()).then_some(storage)
     }
 
     /// The model and firmware of the disk: `Samsung SSD 980, firmware 3B4QFXO7`. None if neither is known.
-    pub fn disk(&self) -> Option<String> {
+    pub fn disk_label(&self) -> Option<String> {
         let firmware = self.firmware.as_ref().map(|version| format!("firmware {version}"));
-        let words: Vec<String> = self.model.iter().cloned().chain(firmware).collect();
-        (!words.is_empty()).then(|| words.join(", "))
+        let parts: Vec<String> = self.model.iter().cloned().chain(firmware).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 }
 
 /// Formats the storage as `/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)`.
 impl fmt::Display for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = [&self.directory, &self.device].into_iter().flatten();
-        f.write_str(&place.map(String::as_str).collect::<Vec<_>>().join(" on "))?;
-        let about: Vec<String> = self.filesystem.iter().cloned().chain(self.disk()).collect();
-        if about.is_empty() { Ok(()) } else { write!(f, " ({})", about.join("; ")) }
+        let location = [&self.directory, &self.device].into_iter().flatten();
+        f.write_str(&location.map(String::as_str).collect::<Vec<_>>().join(" on "))?;
+        let details: Vec<String> = self.filesystem.iter().cloned().chain(self.disk_label()).collect();
+        if details.is_empty() { Ok(()) } else { write!(f, " ({})", details.join("; ")) }
     }
 }
 
@@ -112,12 +113,12 @@ mod tests {
             rotating: false,
         };
         assert_eq!(known.to_string(), "/data on nvme0n1p2 (ext4; Samsung SSD 980, firmware 3B4QFXO7)");
-        let facts = known.facts(IMAGES);
+        let facts = known.facts(IMAGES_PREFIX);
         assert_eq!(facts["images: model"], "Samsung SSD 980");
-        assert_eq!(Storage::read(&facts, IMAGES), Some(known));
-        assert_eq!(Storage::read(&facts, ERASED), None);
+        assert_eq!(Storage::from_facts(&facts, IMAGES_PREFIX), Some(known));
+        assert_eq!(Storage::from_facts(&facts, ERASED_PREFIX), None);
         let disk = Storage { model: part("ST4000DM004"), rotating: true, ..Storage::default() };
-        assert_eq!(Storage::read(&disk.facts(ERASED), ERASED), Some(disk));
+        assert_eq!(Storage::from_facts(&disk.facts(ERASED_PREFIX), ERASED_PREFIX), Some(disk));
         let memory = Storage { directory: part("/tmp"), filesystem: part("tmpfs"), ..Storage::default() };
         assert_eq!(memory.to_string(), "/tmp (tmpfs)");
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// Significant bits of a stored latency. Rounding up to them adds at most 1/128.
-const BITS: u32 = 8;
+const SIGNIFICANT_BITS: u32 = 8;
 
 /// A histogram: pairs of a latency in nanoseconds and a count, ascending. Similar latencies (under 1% apart) share an entry,
 /// which has the largest latency of its range, as in HdrHistogram.
@@ -14,19 +14,19 @@ pub struct Latencies(Vec<(u64, u64)>);
 impl Latencies {
     /// Makes a histogram from latencies in nanoseconds with their counts, in any order.
     pub fn new(counted: impl IntoIterator<Item = (u64, u64)>) -> Latencies {
-        let mut all: Vec<(u64, u64)> =
+        let mut entries: Vec<(u64, u64)> =
             counted.into_iter().map(|(ns, count)| (end_of_entry(ns), count)).collect();
         // The stable sort is faster for lists that are sorted in parts.
-        all.sort_by_key(|(ns, _)| *ns);
-        all.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1 = kept.1.saturating_add(next.1);
+        entries.sort_by_key(|(ns, _)| *ns);
+        entries.dedup_by(|next, previous| {
+            let is_same = next.0 == previous.0;
+            if is_same {
+                previous.1 = previous.1.saturating_add(next.1);
             }
-            same
+            is_same
         });
-        all.retain(|(_, count)| *count > 0);
-        Latencies(all)
+        entries.retain(|(_, count)| *count > 0);
+        Latencies(entries)
     }
 
     /// Adds the counts of another histogram.
@@ -44,10 +44,10 @@ impl Latencies {
         self.0.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
-    /// The quantile in nanoseconds: the smallest entry with at least `share` (0–1) of all operations at or below it. None if no
-    /// operation was counted.
-    pub fn quantile(&self, share: f64) -> Option<u64> {
-        let rank = (share * self.count() as f64).ceil().max(1.0) as u64;
+    /// The quantile for a fraction (0–1), in nanoseconds: the smallest entry that has at least this fraction of all operations at
+    /// or below it. None if no operation was counted.
+    pub fn quantile(&self, fraction: f64) -> Option<u64> {
+        let rank = (fraction * self.count() as f64).ceil().max(1.0) as u64;
         let mut at_or_below = 0u64;
         for (ns, count) in &self.0 {
             at_or_below = at_or_below.saturating_add(*count);
@@ -66,8 +66,8 @@ impl Latencies {
 
 /// The largest latency of the entry that counts this latency.
 fn end_of_entry(ns: u64) -> u64 {
-    let drop = (u64::BITS - ns.leading_zeros()).saturating_sub(BITS);
-    ns | ((1 << drop) - 1)
+    let dropped_bits = (u64::BITS - ns.leading_zeros()).saturating_sub(SIGNIFICANT_BITS);
+    ns | ((1 << dropped_bits) - 1)
 }
 
 #[cfg(test)]
@@ -85,8 +85,11 @@ mod tests {
     #[test]
     fn quantiles_match_values_computed_by_hand() {
         let counted = Latencies::new((1..=100).map(|ns| (ns, 1)));
-        let of = |share| counted.quantile(share).unwrap();
-        assert_eq!([of(0.0), of(0.5), of(0.99), of(0.999), of(1.0)], [1, 50, 99, 100, 100]);
+        let quantile = |fraction| counted.quantile(fraction).unwrap();
+        assert_eq!(
+            [quantile(0.0), quantile(0.5), quantile(0.99), quantile(0.999), quantile(1.0)],
+            [1, 50, 99, 100, 100]
+        );
         assert_eq!(Latencies::default().quantile(0.5), None);
     }
 
@@ -96,7 +99,7 @@ mod tests {
         let mut sum = a.clone();
         sum.add(&b);
         assert_eq!(sum, Latencies::new([(1_000_000, 4), (40, 2), (u64::MAX, 1)]));
-        let error = |ns: u64| end_of_entry(ns).checked_sub(ns).unwrap();
-        assert!((0..64).map(|bit| 1u64 << bit).all(|ns| error(ns) <= ns / 128));
+        let added = |ns: u64| end_of_entry(ns).checked_sub(ns).unwrap();
+        assert!((0..64).map(|bit| 1u64 << bit).all(|ns| added(ns) <= ns / 128));
     }
 }

@@ -1,13 +1,13 @@
 //! The vocabulary of fsarena, without any I/O.
 //!
-//! Data takes one line through the program:
+//! Data goes through the program in this order:
 //!
 //! ```text
 //! PlanFile::parse → plan::resolve → matrix::expand → schedule::order_of_round → Executor::run(cell)
 //!            → Event::Sample → Store → stats::analyse → verdicts → Exporter::export
 //! ```
 //!
-//! Everything that travels along it is defined here.
+//! This crate defines the types of all these data.
 
 pub mod app;
 pub mod average;

@@ -1,9 +1,9 @@
 //! Expands a plan into its variants, and each round into its cells.
 
 use crate::cell::{Cell, Variant, WorkloadPlan};
-use crate::factor::{SETTING, in_order, parse_clients, set_clients};
+use crate::factor::{SETTING_PREFIX, parse_clients, set_clients, sorted_for_names};
 use crate::plan::limits::MAX_VARIANTS;
-use crate::{number::combinations, plan::Plan, schedule::mix, setting::Value};
+use crate::{number::count_combinations, plan::Plan, schedule::mix, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a variant's name for an empty level of a factor.
@@ -18,17 +18,22 @@ pub fn size_error(plan: &Plan) -> Option<String> {
 }
 
 fn too_many_variants(plan: &Plan) -> Option<String> {
-    let (variants, of) = match plan.variants.len() {
+    let (variants, factors) = match plan.variants.len() {
         0 => {
-            let (product, of) = combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
-            let alone = plan.vary.values().map(Vec::len).sum::<usize>() as u128;
-            let with = if alone > 0 { format!(", each with {alone} further levels") } else { String::new() };
-            (product.saturating_mul(1 + alone), of + &with)
+            let (product, factors) =
+                count_combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
+            let further_levels = plan.vary.values().map(Vec::len).sum::<usize>() as u128;
+            let with = if further_levels > 0 {
+                format!(", each with {further_levels} further levels")
+            } else {
+                String::new()
+            };
+            (product.saturating_mul(1 + further_levels), factors + &with)
         }
-        named => (named as u128, "each named in the plan".into()),
+        count => (count as u128, "each named in the plan".into()),
     };
     (variants > MAX_VARIANTS as u128)
-        .then(|| format!("the plan has {variants} variants ({of}), and the limit is {MAX_VARIANTS}"))
+        .then(|| format!("the plan has {variants} variants ({factors}), and the limit is {MAX_VARIANTS}"))
 }
 
 /// A workload has one task for each combination of the items of its list settings.
@@ -42,10 +47,10 @@ fn too_many_tasks(plan: &Plan) -> Option<String> {
             Value::List(values) if values.len() > 1 => Some((id, values.len())),
             _ => None,
         });
-        let (tasks, of) = combinations(lists);
+        let (tasks, factors) = count_combinations(lists);
         let name = &workload.name;
         (tasks > MAX_TASKS)
-            .then(|| format!("workload {name} has {tasks} tasks ({of}), and the limit is {MAX_TASKS}"))
+            .then(|| format!("workload {name} has {tasks} tasks ({factors}), and the limit is {MAX_TASKS}"))
     })
 }
 
@@ -56,8 +61,8 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
         return plan.variants.clone();
     }
     let mut variants = vec![Variant { name: String::new(), levels: Default::default() }];
-    for (factor, levels) in in_order(plan.factors.iter().collect(), |(id, _)| id) {
-        variants = vary(variants, factor, levels);
+    for (factor, levels) in sorted_for_names(plan.factors.iter().collect(), |(id, _)| id) {
+        variants = cross_with_levels(variants, factor, levels);
     }
     for variant in &mut variants {
         if variant.name.is_empty() {
@@ -71,7 +76,7 @@ pub fn expand(plan: &Plan) -> Vec<Variant> {
 
 /// Combines each variant with every level of a factor, and adds the level to its name if there are several. Stops one variant
 /// beyond the limit of a plan, which suffices to report that there are too many.
-pub fn vary(variants: Vec<Variant>, factor: &str, levels: &[String]) -> Vec<Variant> {
+pub fn cross_with_levels(variants: Vec<Variant>, factor: &str, levels: &[String]) -> Vec<Variant> {
     let mut combinations = vec![];
     for variant in &variants {
         for level in levels {
@@ -81,8 +86,8 @@ pub fn vary(variants: Vec<Variant>, factor: &str, levels: &[String]) -> Vec<Vari
             let mut variant = with_level(variant, factor, level);
             if levels.len() > 1 {
                 let shown = if level.is_empty() { PLAIN } else { level };
-                let before = if variant.name.is_empty() { String::new() } else { variant.name + "/" };
-                variant.name = before + shown;
+                let prefix = if variant.name.is_empty() { String::new() } else { variant.name + "/" };
+                variant.name = prefix + shown;
             }
             combinations.push(variant);
         }
@@ -123,7 +128,7 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
 /// random one, so that a drift of the machine is not a difference between values of the grid.
 fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadPlan> {
     let mut order: Vec<usize> = (0..plan.workloads.len()).collect();
-    if plan.workloads.iter().any(|workload| !workload.grid.is_empty()) {
+    if plan.workloads.iter().any(|workload| !workload.grid_settings.is_empty()) {
         order = crate::schedule::order_of_round(mix(plan.seed, 1 + variant as u64), round, order.len());
     }
     order.into_iter().map(|at| &plan.workloads[at]).collect()
@@ -133,9 +138,10 @@ fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadP
 pub fn workload_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
     for (id, level) in &variant.levels {
-        let setting = id.strip_prefix(SETTING).and_then(|setting| workload.settings.0.get_mut(setting));
+        let setting =
+            id.strip_prefix(SETTING_PREFIX).and_then(|setting| workload.settings.0.get_mut(setting));
         if let Some(value) = setting.filter(|_| !level.is_empty()) {
-            *value = value.with_text(level);
+            *value = value.parse_same_kind(level);
         }
     }
     if let Ok(Some(clients)) = parse_clients(variant.level(crate::factor::CLIENTS)) {
@@ -158,7 +164,7 @@ pub struct MatrixCell {
 }
 
 /// The number that [`mix`] combines with the seed of a run to get the seed of a plan that repeats some of its cells.
-const FRESH: u64 = 0xF2E5;
+const REPEAT: u64 = 0xF2E5;
 
 /// A plan that measures only these cells of another plan's matrix again, in new rounds. It has one workload for each mode and
 /// block size, because the cells are rarely all combinations of a few settings.
@@ -172,20 +178,20 @@ pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
     for cell in cells {
         threads_of.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
     }
-    let mut fresh = plan.clone();
-    fresh.title = format!("{}: the worst cells again", plan.title);
-    fresh.variants = expand(plan).into_iter().filter(is_measured).collect();
-    fresh.workloads.clear();
+    let mut repeat = plan.clone();
+    repeat.title = format!("{}: the worst cells again", plan.title);
+    repeat.variants = expand(plan).into_iter().filter(is_measured).collect();
+    repeat.workloads.clear();
     for workload in &plan.workloads {
         for ((mode, size), threads) in &threads_of {
-            fresh.workloads.push(with_mode(workload, mode, *size, threads));
+            repeat.workloads.push(with_mode(workload, mode, *size, threads));
         }
     }
-    fresh.stop.rounds = rounds;
-    fresh.stop.budget_s = None;
+    repeat.stop.rounds = rounds;
+    repeat.stop.budget_s = None;
     // TOML's whole numbers end at 2^63 - 1.
-    fresh.seed = mix(plan.seed, FRESH) & (u64::MAX >> 1);
-    fresh
+    repeat.seed = mix(plan.seed, REPEAT) & (u64::MAX >> 1);
+    repeat
 }
 
 /// The workload with one mode, one block size, and these numbers of threads.
@@ -207,31 +213,31 @@ pub fn with_mode(
 }
 
 /// Levels of factors by the names of the factors.
-type Levels = BTreeMap<String, Vec<String>>;
+pub(crate) type Levels = BTreeMap<String, Vec<String>>;
 
 /// Adds the levels that are compared one at a time: returns each plain variant, followed by one copy for each level of `vary`
 /// that it does not have itself. A copy differs from its plain variant in that level only. Stops one variant beyond the limit of
 /// a plan.
-pub fn add_one_at_a_time(plain: Vec<Variant>, vary: &Levels) -> Vec<Variant> {
-    let mut variants = vec![];
-    for plain in plain {
+pub fn add_one_at_a_time(variants: Vec<Variant>, vary: &Levels) -> Vec<Variant> {
+    let mut extended = vec![];
+    for plain in variants {
         let mut copies = vec![];
-        for (factor, levels) in in_order(vary.iter().collect(), |(id, _)| id) {
+        for (factor, levels) in sorted_for_names(vary.iter().collect(), |(id, _)| id) {
             for level in levels.iter().filter(|level| *level != plain.level(factor)) {
                 copies.push(with_one_level(&plain, factor, level, vary));
             }
         }
-        variants.push(plain);
-        variants.extend(copies);
-        variants.truncate(MAX_VARIANTS + 1);
+        extended.push(plain);
+        extended.extend(copies);
+        extended.truncate(MAX_VARIANTS + 1);
     }
-    variants
+    extended
 }
 
 /// The plain variant with another level of one factor, which its name contains.
 fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &Levels) -> Variant {
     let mut variant = with_level(plain, factor, level);
-    let factors_with_level = vary.values().filter(|levels| levels.iter().any(|other| other == level)).count();
+    let factors_with_level = vary.values().filter(|levels| levels.iter().any(|known| known == level)).count();
     let shown = match level {
         "" => format!("{factor}=default"),
         level if factors_with_level > 1 => format!("{factor}={level}"),
@@ -246,20 +252,20 @@ fn with_one_level(plain: &Variant, factor: &str, level: &str, vary: &Levels) -> 
 /// The plain variant of each variant, by its index: the first one that differs from it in one of the factors that are varied
 /// one at a time, and in no other. None for the plain variants themselves.
 pub fn plain_variants(plan: &Plan, variants: &[Variant]) -> Vec<Option<usize>> {
-    let plain = |at: usize| {
+    let plain_of = |at: usize| {
         let variant = &variants[at];
-        variants[..at].iter().position(|plain| match &differing(plain, variant)[..] {
+        variants[..at].iter().position(|plain| match &differing_factors(plain, variant)[..] {
             [factor] => {
                 plan.vary.get(*factor).is_some_and(|levels| levels.contains(&variant.levels[*factor]))
             }
             _ => false,
         })
     };
-    (0..variants.len()).map(plain).collect()
+    (0..variants.len()).map(plain_of).collect()
 }
 
 /// The factors in which two variants differ.
-fn differing<'a>(one: &'a Variant, other: &'a Variant) -> Vec<&'a str> {
+fn differing_factors<'a>(one: &'a Variant, other: &'a Variant) -> Vec<&'a str> {
     let ids: BTreeSet<&String> = one.levels.keys().chain(other.levels.keys()).collect();
     ids.into_iter().map(String::as_str).filter(|id| one.level(id) != other.level(id)).collect()
 }
@@ -268,12 +274,13 @@ fn differing<'a>(one: &'a Variant, other: &'a Variant) -> Vec<&'a str> {
 /// None if they can.
 pub fn one_at_a_time_error(variants: &[Variant], vary: &Levels) -> Option<String> {
     for (factor, levels) in vary {
-        let has = |level: &&String| variants.iter().any(|variant| variant.levels.get(factor) == Some(level));
+        let exists =
+            |level: &&String| variants.iter().any(|variant| variant.levels.get(factor) == Some(level));
         let differs = |level: &String| variants.iter().any(|variant| variant.level(factor) != level);
-        if !levels.iter().any(|level| has(&level) && differs(level)) {
-            let named =
+        if !levels.iter().any(|level| exists(&level) && differs(level)) {
+            let shown =
                 |level: &String| if level.is_empty() { "its default".into() } else { format!("`{level}`") };
-            let levels = levels.iter().map(named).collect::<Vec<_>>().join(", ");
+            let levels = levels.iter().map(shown).collect::<Vec<_>>().join(", ");
             return Some(format!(
                 "the plain variant has {factor} at {levels} already; name another level to compare with that"
             ));
@@ -350,9 +357,9 @@ mod tests {
     fn each_level_is_alone_beside_the_plain_variant_of_each_filesystem() {
         let vary: &[(&str, &[&str])] = &[("memory", &["1GiB"]), ("scheduler", &["", "none", "bfq"])];
         let plan = plan(&[("fs", &["ext4", "xfs"]), ("options", &["default"])], vary);
-        let of = ["", "/none", "/bfq", "/1GiB"];
+        let endings = ["", "/none", "/bfq", "/1GiB"];
         let expected: Vec<String> =
-            ["ext4", "xfs"].iter().flat_map(|fs| of.map(|end| format!("{fs}{end}"))).collect();
+            ["ext4", "xfs"].iter().flat_map(|fs| endings.map(|end| format!("{fs}{end}"))).collect();
         assert_eq!(names(&plan), expected);
         let plain = plain_variants(&plan, &expand(&plan));
         assert_eq!(plain, [None, Some(0), Some(0), Some(0), None, Some(4), Some(4), Some(4)]);
@@ -370,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_that_compare_nothing_are_refused() {
+    fn levels_that_every_plain_variant_has_or_that_repeat_a_variant_are_errors() {
         let error = |factors: &[(&str, &[&str])], vary: &[(&str, &[&str])]| {
             let plan = plan(factors, vary);
             one_at_a_time_error(&expand(&plan), &plan.vary)

@@ -7,8 +7,10 @@ pub mod reading;
 pub(crate) mod spec;
 
 use crate::sample::{Fold, ReadingDef, Unit};
-pub use declared::{Contradiction, Declaration, Declared};
-pub use reading::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER};
+pub use declared::{Contradiction, Declaration, DeclaredMetrics};
+pub use reading::{
+    INSTRUCTION_READINGS, JOINT_READINGS, LIFECYCLE_READINGS, SERVICE_READINGS, TIMER_READINGS,
+};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -21,14 +23,14 @@ pub struct MetricDef {
     /// Its name in claims, reports and on the command line (`elapsed`), unit, direction and help.
     pub spec: ReadingDef,
     /// Computes it from the raw readings of one sample.
-    pub from: Formula,
+    pub formula: Formula,
 }
 
 /// Computes a metric; None if a reading that it needs is missing.
 type Formula = fn(Lookup) -> Option<f64>;
 
-const fn metric(spec: ReadingDef, from: Formula) -> MetricDef {
-    MetricDef { spec, from }
+const fn metric(spec: ReadingDef, formula: Formula) -> MetricDef {
+    MetricDef { spec, formula }
 }
 
 /// A reading in nanoseconds, converted to seconds.
@@ -49,7 +51,7 @@ fn sum(values: [Option<f64>; 2]) -> Option<f64> {
     values.into_iter().flatten().reduce(|a, b| a + b)
 }
 
-/// Seconds per request, from a total in nanoseconds.
+/// Seconds for each request, from a total in nanoseconds.
 fn per_request(get: Lookup, spent_ns: Option<f64>) -> Option<f64> {
     quotient(spent_ns.map(|ns| ns / 1e9), get(reading::REQUESTS))
 }
@@ -65,35 +67,38 @@ const P99: [&str; 2] = ["corrected_latency_p99_ns", "all_latency_p99_ns"];
 const P999: [&str; 2] = ["corrected_latency_p999_ns", "all_latency_p999_ns"];
 const LONGEST: [&str; 2] = ["corrected_latency_max_ns", "all_latency_max_ns"];
 
-const fn latency(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
-    metric(ReadingDef::lower(id, Unit::Seconds).help(help), from)
+const fn latency(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+    metric(ReadingDef::lower(id, Unit::Seconds).help(help), formula)
 }
 
 /// A time that is summed over tasks, but not over clients: they run at the same time.
-const fn time(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
-    metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).help(help), from)
+const fn time(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+    metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).help(help), formula)
 }
 
 /// CPU time, which is summed over tasks and over clients.
-const fn cpu_time(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
-    metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).clients(Fold::Sum).help(help), from)
+const fn cpu_time(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+    metric(ReadingDef::lower(id, Unit::Seconds).tasks(Fold::Sum).clients(Fold::Sum).help(help), formula)
 }
 
 /// The time that one operation costs; the mean over clients.
-const fn cost(id: &'static str, help: &'static str, from: Formula) -> MetricDef {
-    metric(ReadingDef::lower(id, Unit::Seconds).clients(Fold::Mean).help(help), from)
+const fn cost(id: &'static str, help: &'static str, formula: Formula) -> MetricDef {
+    metric(ReadingDef::lower(id, Unit::Seconds).clients(Fold::Mean).help(help), formula)
 }
 
 /// What one call of a task causes on the device.
 const fn per_call(
     id: &'static str,
     unit: Unit,
-    of: &'static str,
+    amount: &'static str,
     help: &'static str,
-    from: Formula,
+    formula: Formula,
 ) -> MetricDef {
-    let spec = ReadingDef::lower(id, unit).tasks(Fold::None).clients(Fold::Mean).of([of, reading::CALLS]);
-    metric(spec.help(help), from)
+    let spec = ReadingDef::lower(id, unit)
+        .tasks(Fold::None)
+        .clients(Fold::Mean)
+        .quotient_of([amount, reading::CALLS]);
+    metric(spec.help(help), formula)
 }
 
 /// All metrics. `elapsed` ends when the command returns; only the synced time includes the final syncfs.
@@ -138,7 +143,7 @@ pub const METRICS: &[MetricDef] = &[
         ReadingDef::lower("instructions_per_call", Unit::Count)
             .tasks(Fold::None)
             .clients(Fold::Mean)
-            .of([reading::KERNEL_INSTRUCTIONS, reading::SYSTEM_CALLS])
+            .quotient_of([reading::KERNEL_INSTRUCTIONS, reading::SYSTEM_CALLS])
             .help("instructions of the kernel per system call, until the data was synced: the operation as the kernel sees it"),
         |get| quotient(get(reading::KERNEL_INSTRUCTIONS), get(reading::SYSTEM_CALLS)),
     ),
@@ -186,19 +191,19 @@ pub const METRICS: &[MetricDef] = &[
     ),
     metric(
         ReadingDef::lower("write_amplification", Unit::Ratio)
-            .of([reading::DEVICE_WRITTEN, reading::WRITTEN])
+            .quotient_of([reading::DEVICE_WRITTEN, reading::WRITTEN])
             .help("bytes written to the device / bytes that the process tree asked to write"),
         |get| quotient(get(reading::DEVICE_WRITTEN), get(reading::WRITTEN)),
     ),
     metric(
         ReadingDef::lower("overhead_ratio", Unit::Ratio)
-            .of([reading::STORED, reading::WRITTEN])
+            .quotient_of([reading::SPACE_GROWTH, reading::WRITTEN])
             .help("growth of the used space of the filesystem / bytes that the process tree asked to write: under 1 it compressed, above 1 is metadata and rounding"),
-        |get| quotient(get(reading::STORED), get(reading::WRITTEN)),
+        |get| quotient(get(reading::SPACE_GROWTH), get(reading::WRITTEN)),
     ),
     metric(
         ReadingDef::neutral("device_read_share", Unit::Ratio)
-            .of([reading::DEVICE_READ, reading::READ])
+            .quotient_of([reading::DEVICE_READ, reading::READ])
             .help("bytes read from the device / bytes that the process tree asked to read: near 0 the cache answered, near 1 the device"),
         |get| quotient(get(reading::DEVICE_READ), get(reading::READ)),
     ),
@@ -213,7 +218,7 @@ pub const METRICS: &[MetricDef] = &[
     ),
     metric(
         ReadingDef::lower("user_per_request", Unit::Seconds)
-            .of([reading::SERVICE_USER, reading::REQUESTS])
+            .quotient_of([reading::SERVICE_USER, reading::REQUESTS])
             .help("user CPU time of the service for each request; its sum with system time is exact, the split is sampled at ticks"),
         |get| per_request(get, get(reading::SERVICE_USER)),
     ),
@@ -234,14 +239,14 @@ pub const METRICS: &[MetricDef] = &[
         },
     ),
     metric(
-        ReadingDef::lower("iowait_per_request", Unit::Seconds).of([reading::IOWAIT, reading::REQUESTS]).help(
+        ReadingDef::lower("iowait_per_request", Unit::Seconds).quotient_of([reading::IOWAIT, reading::REQUESTS]).help(
             "iowait of the whole machine for each request: sampled at timer ticks, and only of CPUs that were idle",
         ),
         |get| per_request(get, get(reading::IOWAIT)),
     ),
     metric(
         ReadingDef::higher("usable_space", Unit::Percent)
-            .of([reading::USABLE, reading::DEVICE_SIZE])
+            .quotient_of([reading::USABLE, reading::DEVICE_SIZE])
             .help("bytes a user without privileges can write after mkfs, as a share of the device"),
         |get| quotient(get(reading::USABLE).map(|b| 100.0 * b), get(reading::DEVICE_SIZE)),
     ),
@@ -279,13 +284,13 @@ pub fn find(id: &str) -> Option<&'static MetricDef> {
     METRICS.iter().find(|metric| metric.spec.id == id)
 }
 
-/// The readings that a metric is computed from, and `id` itself, which may be the name of a reading.
+/// The names of the readings that a metric is computed from, and `id` itself, which may be the name of a reading.
 pub fn readings_of(id: &str) -> BTreeSet<String> {
     let requested = RefCell::new(BTreeSet::from([id.to_string()]));
     let Some(metric) = find(id) else { return requested.into_inner() };
     // Evaluate the formula twice: some formulas stop at the first missing reading, others at the first one that exists.
     for value in [Some(1.0), None] {
-        (metric.from)(&|name| {
+        (metric.formula)(&|name| {
             requested.borrow_mut().insert(name.to_string());
             value
         });
@@ -295,7 +300,7 @@ pub fn readings_of(id: &str) -> BTreeSet<String> {
 
 /// The largest share of an operation's time that the load generator may take, 0–1. Above it fsarena labels the result
 /// client-bound: it measures the generator more than the filesystem.
-pub const CLIENT_BOUND: f64 = 0.10;
+pub const MAX_CLIENT_SHARE: f64 = 0.10;
 
 /// The data path of the I/O that a task requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -334,54 +339,59 @@ mod tests {
     use super::*;
     use crate::sample::MetricSpec;
 
-    fn with(pairs: &'static [(&str, f64)]) -> impl Fn(&str) -> Option<f64> {
+    fn lookup_in(pairs: &'static [(&str, f64)]) -> impl Fn(&str) -> Option<f64> {
         move |id| pairs.iter().find(|(name, _)| *name == id).map(|(_, value)| *value)
     }
 
     #[test]
     fn cpu_utilization_is_what_time_prints() {
-        let get = with(&[("user_ns", 1e9), ("system_ns", 0.5e9), ("elapsed_ns", 2e9)]);
-        assert_eq!((find("cpu_utilization").unwrap().from)(&get), Some(75.0));
+        let get = lookup_in(&[("user_ns", 1e9), ("system_ns", 0.5e9), ("elapsed_ns", 2e9)]);
+        assert_eq!((find("cpu_utilization").unwrap().formula)(&get), Some(75.0));
     }
 
     #[test]
     fn a_metric_without_its_readings_is_absent() {
-        let get = with(&[("user_ns", 1e9)]);
-        assert_eq!((find("cpu").unwrap().from)(&get), None);
+        let get = lookup_in(&[("user_ns", 1e9)]);
+        assert_eq!((find("cpu").unwrap().formula)(&get), None);
     }
 
     #[test]
-    fn every_reading_of_a_metric_is_known() {
-        let of = |id| readings_of(id).into_iter().collect::<Vec<_>>();
-        assert_eq!(of("iops"), ["iops", "read_iops_per_s", "write_iops_per_s"]);
-        assert_eq!(of("latency_p99"), ["all_latency_p99_ns", "corrected_latency_p99_ns", "latency_p99"]);
+    fn readings_of_a_metric_include_alternatives_and_its_own_name() {
+        let readings = |id| readings_of(id).into_iter().collect::<Vec<_>>();
+        assert_eq!(readings("iops"), ["iops", "read_iops_per_s", "write_iops_per_s"]);
+        assert_eq!(
+            readings("latency_p99"),
+            ["all_latency_p99_ns", "corrected_latency_p99_ns", "latency_p99"]
+        );
         let cpu = ["kernel_threads_ns", "requests_count", "service_system_ns", "system_per_request"];
-        assert_eq!(of("system_per_request"), cpu);
-        assert_eq!(of("a_printed_figure"), ["a_printed_figure"]);
+        assert_eq!(readings("system_per_request"), cpu);
+        assert_eq!(readings("a_printed_metric"), ["a_printed_metric"]);
     }
 
     #[test]
     fn requests_of_both_kinds_are_summed() {
-        let get = with(&[("read_iops_per_s", 30.0), ("write_iops_per_s", 20.0), ("all_iops_per_s", 99.0)]);
-        assert_eq!((find("iops").unwrap().from)(&get), Some(50.0));
-        assert_eq!((find("iops").unwrap().from)(&with(&[("write_iops_per_s", 20.0)])), Some(20.0));
-        assert_eq!((find("iops").unwrap().from)(&with(&[("all_iops_per_s", 99.0)])), None);
+        let get =
+            lookup_in(&[("read_iops_per_s", 30.0), ("write_iops_per_s", 20.0), ("all_iops_per_s", 99.0)]);
+        assert_eq!((find("iops").unwrap().formula)(&get), Some(50.0));
+        assert_eq!((find("iops").unwrap().formula)(&lookup_in(&[("write_iops_per_s", 20.0)])), Some(20.0));
+        assert_eq!((find("iops").unwrap().formula)(&lookup_in(&[("all_iops_per_s", 99.0)])), None);
     }
 
     #[test]
     fn paced_latency_counts_from_the_intended_start() {
         let paced = [("all_latency_p999_ns", 2e6), ("corrected_latency_p999_ns", 5e6)];
-        let of = |pairs: &[(&str, f64)]| {
-            let found = |id: &str| pairs.iter().find(|(name, _)| *name == id).map(|(_, value)| *value);
-            (find("latency_p999").unwrap().from)(&found)
+        let p999 = |pairs: &[(&str, f64)]| {
+            let get = |id: &str| pairs.iter().find(|(name, _)| *name == id).map(|(_, value)| *value);
+            (find("latency_p999").unwrap().formula)(&get)
         };
-        assert_eq!((of(&paced), of(&paced[..1])), (Some(0.005), Some(0.002)));
+        assert_eq!((p999(&paced), p999(&paced[..1])), (Some(0.005), Some(0.002)));
     }
 
     #[test]
     fn the_device_share_selects_the_data_path() {
-        let get = with(&[("device_read_bytes", 950.0), ("device_write_bytes", 10.0), ("read_bytes", 1000.0)]);
-        let share = (find("device_share").unwrap().from)(&get).unwrap();
+        let get =
+            lookup_in(&[("device_read_bytes", 950.0), ("device_write_bytes", 10.0), ("read_bytes", 1000.0)]);
+        let share = (find("device_share").unwrap().formula)(&get).unwrap();
         assert_eq!((share, DataPath::of(share)), (0.96, DataPath::Device));
         assert_eq!(
             [0.0, 0.09, 0.1, 0.89, 0.9, 3.0].map(|s| DataPath::of(s).label()),
@@ -391,7 +401,7 @@ mod tests {
 
     #[test]
     fn costs_per_request_divide_totals_by_the_number_of_requests() {
-        let get = with(&[
+        let get = lookup_in(&[
             ("requests_count", 500.0),
             ("load_elapsed_ns", 2e9),
             ("service_user_ns", 1e9),
@@ -399,7 +409,7 @@ mod tests {
             ("kernel_threads_ns", 0.25e9),
             ("iowait_ns", 0.1e9),
         ]);
-        let value = |id: &str| (find(id).unwrap().from)(&get).unwrap();
+        let value = |id: &str| (find(id).unwrap().formula)(&get).unwrap();
         assert_eq!(value("request_rate"), 250.0);
         assert_eq!((value("user_per_request"), value("system_per_request")), (0.002, 0.0015));
         assert_eq!((value("cpu_per_request"), value("iowait_per_request")), (0.0035, 0.0002));
@@ -407,43 +417,44 @@ mod tests {
 
     #[test]
     fn a_quotient_with_denominator_zero_is_absent() {
-        let get = with(&[("device_write_bytes", 4096.0), ("written_bytes", 0.0)]);
-        assert_eq!((find("write_amplification").unwrap().from)(&get), None);
+        let get = lookup_in(&[("device_write_bytes", 4096.0), ("written_bytes", 0.0)]);
+        assert_eq!((find("write_amplification").unwrap().formula)(&get), None);
     }
 
     #[test]
     fn amounts_have_a_total_and_costs_per_operation_do_not() {
-        let whole = |id: &str| find(id).unwrap().spec.whole();
+        let total_name = |id: &str| find(id).unwrap().spec.total_name();
         assert!(
             ["elapsed", "synced", "system", "total_cpu", "instructions"]
                 .iter()
-                .all(|id| whole(id) == Some("total"))
+                .all(|id| total_name(id) == Some("total"))
         );
-        assert!(["cpu_per_request", "throughput", "latency_p99"].iter().all(|id| whole(id).is_none()));
-        assert_eq!(whole("write_amplification"), Some("total"));
+        assert!(["cpu_per_request", "throughput", "latency_p99"].iter().all(|id| total_name(id).is_none()));
+        assert_eq!(total_name("write_amplification"), Some("total"));
     }
 
     #[test]
     fn quotients_agree_with_their_formulas() {
-        let quotients = METRICS.iter().filter_map(|metric| Some((metric, metric.spec.of?)));
+        let quotients = METRICS.iter().filter_map(|metric| Some((metric, metric.spec.quotient_of?)));
         for (metric, parts) in quotients {
-            let value = (metric.from)(&|id| Some(if id == parts[0] { 6e9 } else { 3.0 }));
+            let value = (metric.formula)(&|id| Some(if id == parts[0] { 6e9 } else { 3.0 }));
             let unit = |id: &str| match id.ends_with("_ns") {
                 true => Unit::Nanoseconds,
                 false => Unit::Count,
             };
             let spec = MetricSpec::from(&metric.spec);
-            let made = spec.quotient([(6e9, unit(parts[0])), (3.0, unit(parts[1]))]);
-            assert!((value.unwrap() / made.unwrap() - 1.0).abs() < 1e-12, "{}", spec.id);
+            let quotient = spec.quotient([(6e9, unit(parts[0])), (3.0, unit(parts[1]))]);
+            assert!((value.unwrap() / quotient.unwrap() - 1.0).abs() < 1e-12, "{}", spec.id);
         }
     }
 
     #[test]
     fn names_are_unique() {
-        let mut ids: Vec<_> = METRICS.iter().map(|m| m.spec.id).chain(TIMER.iter().map(|r| r.id)).collect();
+        let mut ids: Vec<_> =
+            METRICS.iter().map(|m| m.spec.id).chain(TIMER_READINGS.iter().map(|r| r.id)).collect();
         ids.sort_unstable();
-        let all = ids.len();
+        let count = ids.len();
         ids.dedup();
-        assert_eq!(ids.len(), all);
+        assert_eq!(ids.len(), count);
     }
 }

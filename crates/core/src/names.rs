@@ -6,7 +6,7 @@ use std::fmt;
 
 /// The most names that a message lists.
 const MAX_LISTED: usize = 24;
-/// The longest name that a message repeats in full, in characters.
+/// The longest name that a message repeats in full, in characters; of a longer one it leaves out the middle.
 const MAX_NAME_LENGTH: usize = 200;
 /// The similarity (Jaro-Winkler, 0 to 1) above which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.8;
@@ -17,14 +17,14 @@ const PART_SIMILARITY: f64 = 0.85;
 ///
 /// The message is boxed, to keep errors that contain it small.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}.{} {}", .0.unknown, .0.place, .0.proposal, .0.list_or_hint)]
-pub struct Unknown(Box<Message>);
+#[error("{}{}.{} {}", .0.unknown, .0.place, .0.suggestion, .0.list_or_hint)]
+pub struct UnknownName(Box<Message>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Message {
     unknown: String,
     place: String,
-    proposal: String,
+    suggestion: String,
     list_or_hint: String,
 }
 
@@ -39,24 +39,25 @@ pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// Makes the error for a `name` that is not one of the `available` names of a `what` (`workload`, `metric`).
-pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &'a str>) -> Unknown {
-    let all = distinct(available);
-    let shown = safe::shortened(name, MAX_NAME_LENGTH).replace(char::is_control, "\u{fffd}");
-    let proposal = nearest(name, all.iter().copied());
-    let more = if all.len() > MAX_LISTED { ", …" } else { "" };
-    Unknown(Box::new(Message {
+/// Makes the error for a `name` that is not one of the `available` ones. `what` is the kind of thing that has the name:
+/// `workload`, `metric`.
+pub fn unknown<'a>(what: &str, name: &str, available: impl IntoIterator<Item = &'a str>) -> UnknownName {
+    let names = distinct(available);
+    let shown = safe::shorten(name, MAX_NAME_LENGTH).replace(char::is_control, "\u{fffd}");
+    let suggestion = nearest(name, names.iter().copied());
+    let more = if names.len() > MAX_LISTED { ", …" } else { "" };
+    UnknownName(Box::new(Message {
         unknown: format!("Unknown {what} `{shown}`"),
         place: String::new(),
-        proposal: proposal.map_or(String::new(), |name| format!(" Did you mean `{name}`?")),
-        list_or_hint: match &all[..all.len().min(MAX_LISTED)] {
+        suggestion: suggestion.map_or(String::new(), |name| format!(" Did you mean `{name}`?")),
+        list_or_hint: match &names[..names.len().min(MAX_LISTED)] {
             [] => "There are none.".into(),
-            names => format!("Available: {}{more}", names.join(", ")),
+            listed => format!("Available: {}{more}", listed.join(", ")),
         },
     }))
 }
 
-/// Finds an item by its name.
+/// Finds the item whose id is `name`. `what` is the kind of thing that the items are, for the error.
 ///
 /// # Errors
 /// No item has this name.
@@ -65,7 +66,7 @@ pub fn find<'a, T>(
     name: &str,
     items: impl IntoIterator<Item = T, IntoIter: Clone>,
     id: impl Fn(&T) -> &'a str,
-) -> Result<T, Unknown> {
+) -> Result<T, UnknownName> {
     let items = items.into_iter();
     let ids = items.clone().map(|item| id(&item));
     items.clone().find(|item| id(item) == name).ok_or_else(|| unknown(what, name, ids))
@@ -87,36 +88,36 @@ fn similarity(wrong: &str, word: &str) -> f64 {
     strsim::jaro_winkler(wrong, word).max(if is_part { PART_SIMILARITY } else { 0.0 })
 }
 
-impl Unknown {
+impl UnknownName {
     /// Adds the place where the name was looked up: `of workload tree`, `in run 2026…`.
     #[must_use]
-    pub fn at(mut self, place: impl fmt::Display) -> Unknown {
+    pub fn at(mut self, place: impl fmt::Display) -> UnknownName {
         self.0.place = format!(" {place}");
         self
     }
 
     /// Replaces the list of names with the command that lists them.
     #[must_use]
-    pub fn with_list_command(self, command: &'static str) -> Unknown {
+    pub fn with_list_command(self, command: &'static str) -> UnknownName {
         self.with_hint(format!("List them: {command}"))
     }
 
     /// Replaces the list of names with this sentence.
     #[must_use]
-    pub fn with_hint(mut self, hint: String) -> Unknown {
+    pub fn with_hint(mut self, hint: String) -> UnknownName {
         self.0.list_or_hint = hint;
         self
     }
 }
 
-impl Exits for Unknown {
+impl Exits for UnknownName {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
 }
 
-impl From<Unknown> for String {
-    fn from(unknown: Unknown) -> String {
+impl From<UnknownName> for String {
+    fn from(unknown: UnknownName) -> String {
         unknown.to_string()
     }
 }

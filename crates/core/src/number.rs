@@ -6,7 +6,7 @@ use crate::sample::Unit;
 /// The minus sign, U+2212, which reports use instead of a hyphen.
 const MINUS: &str = "−";
 /// The threshold for ratios: 1 means no difference.
-const ONE: &[f64] = &[1.0];
+const NO_CHANGE: &[f64] = &[1.0];
 
 /// Replaces the hyphen of a negative number with a minus sign.
 fn with_minus(number: &str) -> String {
@@ -14,33 +14,33 @@ fn with_minus(number: &str) -> String {
 }
 
 /// Formats a number with three significant digits and without an exponent: `0.0123`, `1.23`, `123`, `12300`.
-pub fn three(value: f64) -> String {
-    beside(value, &[])
+pub fn three_digits(value: f64) -> String {
+    three_digits_beside(value, &[])
 }
 
 /// Formats a number with three significant digits, or with as many as are needed to stay on the value's own side of each edge:
 /// with the edge 1, 1.0004 becomes `1.0004`, not `1.00`.
-pub fn beside(value: f64, edges: &[f64]) -> String {
-    digits(value, 3, edges)
+pub fn three_digits_beside(value: f64, edges: &[f64]) -> String {
+    with_at_least_digits(value, 3, edges)
 }
 
 /// Formats a number with at least `digits` significant digits, and more if rounding would move it across an edge.
-fn digits(value: f64, mut digits: usize, edges: &[f64]) -> String {
+fn with_at_least_digits(value: f64, mut digits: usize, edges: &[f64]) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".into() } else { value.to_string() };
     }
     // Round before counting decimals, so that 9.996 becomes 10.0 and not 10.00.
-    let mut rounded = round(value, digits);
+    let mut rounded = round_to_digits(value, digits);
     while digits < 17 && edges.iter().any(|edge| rounded.total_cmp(edge) != value.total_cmp(edge)) {
         digits += 1;
-        rounded = round(value, digits);
+        rounded = round_to_digits(value, digits);
     }
     let exponent = rounded.abs().log10().floor() as i32;
     with_minus(&format!("{rounded:.*}", (digits as i32 - 1 - exponent).max(0) as usize))
 }
 
 /// Rounds to significant digits.
-fn round(value: f64, digits: usize) -> f64 {
+fn round_to_digits(value: f64, digits: usize) -> f64 {
     format!("{value:.*e}", digits - 1).parse().unwrap_or(value)
 }
 
@@ -59,83 +59,86 @@ pub fn percent_range(low: f64, high: f64) -> String {
 /// The same as [`percent`], but never rounds across 100% or across one of these edges, which are fractions.
 fn percent_beside(fraction: f64, edges: &[f64]) -> String {
     let value = 100.0 * fraction;
-    let edges: Vec<f64> = edges.iter().chain(ONE).map(|edge| 100.0 * edge).collect();
-    let exact_in_three = (round(value, 3) - value).abs() <= 1e-9 * value.abs();
+    let edges: Vec<f64> = edges.iter().chain(NO_CHANGE).map(|edge| 100.0 * edge).collect();
+    let exact_in_three = (round_to_digits(value, 3) - value).abs() <= 1e-9 * value.abs();
     let digits_before_point = if value.abs() >= 1.0 { value.abs().log10().floor() as usize + 1 } else { 1 };
     let least = if exact_in_three || value.abs() >= 100.0 { digits_before_point.max(3) } else { 2 };
-    let text = digits(value, least, &edges);
+    let text = with_at_least_digits(value, least, &edges);
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     format!("{text}%")
 }
 
 /// Formats a difference in per cent with its sign: `+12.3%`, `−4%`. Rounding never moves it across one of these edges.
-pub fn signed(fraction: f64, edges: &[f64]) -> String {
+pub fn signed_percent(fraction: f64, edges: &[f64]) -> String {
     let sign = if fraction < 0.0 { "" } else { "+" };
     format!("{sign}{}", percent_beside(fraction, edges))
 }
 
 /// Formats the difference of a ratio from one: 1.123 is `+12.3%`, 0.96 is `−4%`.
-pub fn change(ratio: f64) -> String {
-    signed(ratio - 1.0, &[])
+pub fn percent_change(ratio: f64) -> String {
+    signed_percent(ratio - 1.0, &[])
 }
 
 /// Formats the interval of a ratio: `1.10–1.14`. Rounding never moves an end across 1.
-pub fn interval(low: f64, high: f64) -> String {
-    format!("{}–{}", beside(low, ONE), beside(high, ONE))
+pub fn ratio_interval(low: f64, high: f64) -> String {
+    format!("{}–{}", three_digits_beside(low, NO_CHANGE), three_digits_beside(high, NO_CHANGE))
 }
 
 /// Formats a ratio with its interval: `1.12 [1.10–1.14]`. Rounding never moves a number across 1.
-pub fn ratio(value: f64, low: f64, high: f64) -> String {
-    format!("{} [{}]", beside(value, ONE), interval(low, high))
+pub fn ratio_with_interval(value: f64, low: f64, high: f64) -> String {
+    format!("{} [{}]", three_digits_beside(value, NO_CHANGE), ratio_interval(low, high))
 }
 
 /// Formats a value with a suitable multiple of its unit: `0.512 s`, `12.3 ms`, `4.00 MiB`, `95.2%`. Sizes use powers of 1024.
 /// Byte rates use powers of 1000, like dbench and the makers of disks.
 pub fn with_unit(value: f64, unit: Unit) -> String {
-    let scale = Scale::of(value, unit);
-    let value = value / scale.per;
+    let multiple = UnitMultiple::of(value, unit);
+    let value = value / multiple.units;
     // A whole count needs no decimals.
-    let whole = scale.per == 1.0
+    let whole = multiple.units == 1.0
         && value.fract() == 0.0
         && !matches!(unit, Unit::Seconds | Unit::Percent | Unit::Ratio);
-    scale.with_symbol(if whole { with_minus(&value.to_string()) } else { three(value) })
+    multiple.with_symbol(if whole { with_minus(&value.to_string()) } else { three_digits(value) })
 }
 
 /// Formats the ends of an interval in the same multiple of the unit: `738 MB/s` and `1160 MB/s`. If one is at least a thousand
 /// times the other, each has its own multiple.
-pub fn ends(low: f64, high: f64, unit: Unit) -> (String, String) {
-    let scale = Scale::of(if low == 0.0 { high } else { low }, unit);
+pub fn interval_ends(low: f64, high: f64, unit: Unit) -> (String, String) {
+    let multiple = UnitMultiple::of(if low == 0.0 { high } else { low }, unit);
     if low > 0.0 && high / low >= 1000.0 {
         return (with_unit(low, unit), with_unit(high, unit));
     }
-    (scale.with_symbol(three(low / scale.per)), scale.with_symbol(three(high / scale.per)))
+    (
+        multiple.with_symbol(three_digits(low / multiple.units)),
+        multiple.with_symbol(three_digits(high / multiple.units)),
+    )
 }
 
 /// A multiple of a unit.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Scale {
+pub struct UnitMultiple {
     /// How many units make one of this multiple: 0.001 for `ms` of seconds.
-    pub per: f64,
+    pub units: f64,
     /// Its symbol: `ms`, `MB/s`, `%`.
     pub symbol: String,
 }
 
-impl Scale {
+impl UnitMultiple {
     /// The multiple that is most readable for a value.
-    pub fn of(value: f64, unit: Unit) -> Scale {
+    pub fn of(value: f64, unit: Unit) -> UnitMultiple {
         match unit {
             Unit::Nanoseconds => {
-                let seconds = seconds(value / 1e9);
-                Scale { per: seconds.per * 1e9, ..seconds }
+                let multiple = multiple_of_seconds(value / 1e9);
+                UnitMultiple { units: multiple.units * 1e9, ..multiple }
             }
-            Unit::Seconds => seconds(value),
-            Unit::Bytes => scaled(value, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"], "B"),
+            Unit::Seconds => multiple_of_seconds(value),
+            Unit::Bytes => multiple_with_prefix(value, 1024.0, &["", "Ki", "Mi", "Gi", "Ti", "Pi"], "B"),
             // At most MB/s: dbench and published tables do not use GB/s.
-            Unit::BytesPerSecond => scaled(value, 1000.0, &["", "k", "M"], "B/s"),
-            Unit::Count => scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], ""),
-            Unit::PerSecond => scaled(value, 1000.0, &["", "k", "M", "G", "T", "P"], "/s"),
-            Unit::Percent => Scale { per: 1.0, symbol: "%".into() },
-            Unit::Ratio => Scale { per: 1.0, symbol: "×".into() },
+            Unit::BytesPerSecond => multiple_with_prefix(value, 1000.0, &["", "k", "M"], "B/s"),
+            Unit::Count => multiple_with_prefix(value, 1000.0, &["", "k", "M", "G", "T", "P"], ""),
+            Unit::PerSecond => multiple_with_prefix(value, 1000.0, &["", "k", "M", "G", "T", "P"], "/s"),
+            Unit::Percent => UnitMultiple { units: 1.0, symbol: "%".into() },
+            Unit::Ratio => UnitMultiple { units: 1.0, symbol: "×".into() },
         }
     }
 
@@ -149,25 +152,25 @@ impl Scale {
     }
 }
 
-fn seconds(value: f64) -> Scale {
-    let (per, symbol) = match value.abs() {
+fn multiple_of_seconds(value: f64) -> UnitMultiple {
+    let (units, symbol) = match value.abs() {
         0.0 => (1.0, "s"),
         v if v < 1e-4 => (1e-6, "µs"),
         v if v < 0.1 => (1e-3, "ms"),
         v if v < 1e4 => (1.0, "s"),
         _ => (3600.0, "h"),
     };
-    Scale { per, symbol: symbol.into() }
+    UnitMultiple { units, symbol: symbol.into() }
 }
 
-fn scaled(value: f64, step: f64, prefixes: &[&str], unit: &str) -> Scale {
-    let (mut per, mut prefix) = (1.0, 0);
+fn multiple_with_prefix(value: f64, step: f64, prefixes: &[&str], unit: &str) -> UnitMultiple {
+    let (mut units, mut prefix) = (1.0, 0);
     // Three digits print 999.5 as 1000, so it already takes the next prefix.
-    while value.abs() / per >= step - 0.5 && prefix + 1 < prefixes.len() {
-        per *= step;
+    while value.abs() / units >= step - 0.5 && prefix + 1 < prefixes.len() {
+        units *= step;
         prefix += 1;
     }
-    Scale { per, symbol: format!("{}{unit}", prefixes[prefix]) }
+    UnitMultiple { units, symbol: format!("{}{unit}", prefixes[prefix]) }
 }
 
 /// Formats an ordinal number: `1st`, `2nd`, `3rd`, `11th`.
@@ -183,22 +186,22 @@ pub fn ordinal(number: u64) -> String {
 }
 
 /// Formats a count with its noun: `1 round`, `2 rounds`.
-pub fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+pub fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// Returns the product of these numbers of choices, and a text of its factors: 6 and `3 fs × 2 options`.
-pub(crate) fn combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)>) -> (u128, String) {
-    let (mut product, mut of) = (1_u128, vec![]);
+pub(crate) fn count_combinations<'a>(choices: impl Iterator<Item = (&'a String, usize)>) -> (u128, String) {
+    let (mut product, mut factors) = (1_u128, vec![]);
     for (name, count) in choices {
         product = product.saturating_mul(count as u128);
-        of.push(format!("{count} {name}"));
+        factors.push(format!("{count} {name}"));
     }
-    (product, of.join(" × "))
+    (product, factors.join(" × "))
 }
 
 /// Parses a percentage such as `1%` as a fraction. None if the text is not a percentage.
-pub fn percentage(text: &str) -> Option<f64> {
+pub fn parse_percentage(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim_end().parse().ok()?;
     Some(percent / 100.0)
 }
@@ -206,14 +209,14 @@ pub fn percentage(text: &str) -> Option<f64> {
 /// Formats an effect and its interval: `−4.9%` and `−5.4% to −4.3%`. If the interval reaches a factor of two, as factors:
 /// `3.10×` and `3.02–3.19`. `effect` and the ends of the interval are ratios minus one. Rounding never moves a number across
 /// zero or one of `edges`, so that the text agrees with the verdict next to it.
-pub fn effect_lines(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, String) {
+pub fn effect_and_interval(effect: f64, (low, high): (f64, f64), edges: &[f64]) -> (String, String) {
     let edges: Vec<f64> = edges.iter().copied().chain([0.0]).collect();
     if high >= 1.0 {
         let edges: Vec<f64> = edges.iter().map(|edge| 1.0 + edge).collect();
-        let [value, low, high] = [effect, low, high].map(|effect| beside(1.0 + effect, &edges));
+        let [value, low, high] = [effect, low, high].map(|effect| three_digits_beside(1.0 + effect, &edges));
         return (format!("{value}×"), format!("{low}–{high}"));
     }
-    let [value, low, high] = [effect, low, high].map(|effect| signed(effect, &edges));
+    let [value, low, high] = [effect, low, high].map(|effect| signed_percent(effect, &edges));
     (value, format!("{low} to {high}"))
 }
 
@@ -223,16 +226,16 @@ mod tests {
 
     #[test]
     fn numbers_have_three_significant_digits() {
-        let shown = [0.0, 0.012_345, 0.999_6, 9.996, 1.0, 12.34, 999.5, 12_345.0, -3.001].map(three);
+        let shown = [0.0, 0.012_345, 0.999_6, 9.996, 1.0, 12.34, 999.5, 12_345.0, -3.001].map(three_digits);
         assert_eq!(shown, ["0", "0.0123", "1.00", "10.0", "1.00", "12.3", "1000", "12300", "−3.00"]);
-        assert_eq!(three(f64::NAN), "NaN");
+        assert_eq!(three_digits(f64::NAN), "NaN");
     }
 
     #[test]
     fn ends_near_one_are_not_rounded_to_one() {
-        assert_eq!(interval(1.002, 1.02), "1.002–1.02");
-        assert_eq!(interval(0.98, 1.000_1), "0.980–1.0001");
-        assert_eq!(ratio(1.000_4, 0.999_999, 1.001), "1.0004 [0.999999–1.001]");
+        assert_eq!(ratio_interval(1.002, 1.02), "1.002–1.02");
+        assert_eq!(ratio_interval(0.98, 1.000_1), "0.980–1.0001");
+        assert_eq!(ratio_with_interval(1.000_4, 0.999_999, 1.001), "1.0004 [0.999999–1.001]");
     }
 
     #[test]
@@ -258,7 +261,7 @@ mod tests {
     #[test]
     fn ends_of_an_interval_share_a_unit() {
         let both = |low, high, unit| {
-            let (low, high) = ends(low, high, unit);
+            let (low, high) = interval_ends(low, high, unit);
             format!("{low}–{high}")
         };
         assert_eq!(both(738e6, 1.16e9, Unit::BytesPerSecond), "738 MB/s–1160 MB/s");
@@ -269,7 +272,7 @@ mod tests {
 
     #[test]
     fn change_uses_the_minus_sign() {
-        assert_eq!([change(0.96), change(1.123)], ["−4%", "+12.3%"]);
+        assert_eq!([percent_change(0.96), percent_change(1.123)], ["−4%", "+12.3%"]);
     }
 
     #[test]
@@ -280,12 +283,12 @@ mod tests {
         );
         assert_eq!([0.125, 0.1453, 0.9961, 14.7].map(percent), ["12.5%", "15%", "99.6%", "1470%"]);
         assert_eq!(percent_beside(0.010_004, &[0.01]), "1.0004%");
-        assert_eq!([signed(0.0, &[]), signed(-0.2, &[0.0])], ["+0%", "−20%"]);
+        assert_eq!([signed_percent(0.0, &[]), signed_percent(-0.2, &[0.0])], ["+0%", "−20%"]);
         assert_eq!([percent_range(0.08, 0.15), percent_range(-0.01, 0.04)], ["8–15%", "−1% to 4%"]);
     }
 
     /// Parses a formatted number.
-    fn read(text: &str) -> f64 {
+    fn parse_formatted(text: &str) -> f64 {
         text.replace(MINUS, "-").trim_end_matches('%').parse().unwrap()
     }
 
@@ -298,12 +301,12 @@ mod tests {
             let edges = [1.0, 1.0 + margin, 1.0 / (1.0 + margin)];
             for centre in edges {
                 let end = centre + end / 10f64.powi(scale);
-                let printed = read(&beside(end, &edges));
+                let printed = parse_formatted(&three_digits_beside(end, &edges));
                 for edge in edges {
                     proptest::prop_assert_eq!(printed.total_cmp(&edge), end.total_cmp(&edge), "{} {}", end, printed);
                 }
                 let change = end - 1.0;
-                let printed = read(&signed(change, &[0.0, margin, -margin]));
+                let printed = parse_formatted(&signed_percent(change, &[0.0, margin, -margin]));
                 for edge in [0.0, 100.0 * margin, -100.0 * margin] {
                     proptest::prop_assert_eq!(printed.partial_cmp(&edge), (100.0 * change).partial_cmp(&edge));
                 }

@@ -11,9 +11,9 @@ mod values;
 
 pub use claims::{ClaimSeries, ComparedSeries, Rival, claim_series, claim_series_among};
 pub use grid::{Grid, MetricSeries, combine_tasks};
-pub use images::Images;
+pub use images::AgedImages;
 pub use validity::{InvalidReason, invalid_figures, invalid_reason, never_steady};
 pub use values::{
-    ReadingSeries, ReadingTotal, VariantValues, dropped, has_data, left_out, orders, reading_series,
-    reading_totals, references, rounds, values_by_task,
+    ReadingSeries, ReadingTotal, VariantValues, bare_devices, dropped_rounds, has_data, reading_series,
+    reading_totals, rounds, rounds_left_out, values_by_task, variant_orders,
 };

@@ -7,17 +7,17 @@ pub mod error;
 pub mod file;
 pub mod limits;
 mod overrides;
+mod parsed;
 pub mod resolve;
 mod resolved;
 pub mod shard;
-mod written;
 
-pub use claims::{GEOMEAN, TOTAL, WHOLES, compared_variants};
+pub use claims::{ALL_TASKS, GEOMEAN, TOTAL, compared_variants};
+pub use parsed::ParsedPlan;
 pub use resolved::{
-    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, MOST_ROUNDS,
-    OtherDevice, Plan, RecalledBaseline, Stage, StopPlan, StoredFigures,
+    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS,
+    OPEN_ENDED_ROUNDS, OtherDevice, Plan, RecalledBaseline, Stage, StopPlan, StoredFigures,
 };
-pub use written::Written;
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -67,8 +67,8 @@ pub(crate) mod tests {
             rounds: 400,
             warmup: 2,
             budget_s: Some(60.0),
-            default_budget: true,
-            gate: true,
+            has_default_budget: true,
+            has_gate: true,
             when_decided: true,
             margin: Some(0.01),
             best_within: Some(0.02),

@@ -3,12 +3,11 @@
 use crate::cell::TaskId;
 use crate::exit::{ExitCode, Exits};
 use crate::metric::find;
-use crate::names;
-use crate::names::distinct;
+use crate::names::{self, distinct};
 use crate::sample::{Direction, MetricSpec, Unit};
 use csv::StringRecord;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An error in a file of published figures.
 #[derive(Debug, thiserror::Error)]
@@ -29,12 +28,12 @@ impl Exits for Error {
     }
 }
 
-/// Parses the CSV file of a study's published figures: one [`Published`] for each set, in the order of the file. The header
+/// Parses the CSV file of a study's published figures: one [`PublishedSet`] for each set, in the order of the file. The header
 /// selects one of three forms:
 ///
 /// - tasks: `set,task,title,filesystem,metric,value,unit`, one figure per line. Any further column is a parameter of the
 ///   task. `tasks` maps the author's task numbers to fsarena's tasks. An optional column `kind` (also in samples) names the
-///   [`Kind`] of each figure; the default is measured.
+///   [`FigureKind`] of each figure; the default is measured.
 /// - a matrix: `filesystem,mode,block_size_bytes,threads,iops`. Each mode is a task.
 /// - samples of a running system: `sample,filesystem`, then one column per metric, named with its unit
 ///   (`iowait_percent`). A column that the author computed from two others has the formula as its name:
@@ -42,13 +41,13 @@ impl Exits for Error {
 ///
 /// # Errors
 /// A line does not fit the form, has an unknown unit or task, a negative or infinite value, or repeats a figure.
-pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result<Vec<Published>, Error> {
-    let mut sets: Vec<Published> = Vec::new();
+pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result<Vec<PublishedSet>, Error> {
+    let mut sets: Vec<PublishedSet> = Vec::new();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let fault = |line: u64, why: String| Error { study: study.to_string(), line, why };
     let headers = reader.headers().map_err(|e| fault(1, e.to_string()))?.clone();
-    let (form, derived) = Form::from_header(&headers).map_err(|why| fault(1, why))?;
-    let mut seen = std::collections::BTreeSet::new();
+    let (form, derived) = FileForm::from_header(&headers).map_err(|why| fault(1, why))?;
+    let mut seen = BTreeSet::new();
     for record in reader.records() {
         let record = record.map_err(|e| fault(e.position().map_or(0, csv::Position::line), e.to_string()))?;
         let line = record.position().map_or(0, csv::Position::line);
@@ -63,7 +62,7 @@ pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result
         }
         match sets.iter_mut().find(|published| published.set == set) {
             Some(published) => published.rows.extend(figures),
-            None => sets.push(Published {
+            None => sets.push(PublishedSet {
                 study: study.to_string(),
                 set,
                 rows: figures,
@@ -76,7 +75,7 @@ pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result
 
 fn check_value(figure: &Figure) -> Result<(), String> {
     // A summary can be the difference of two figures, so it may be negative.
-    let min = if figure.kind == Kind::Summary { f64::MIN } else { 0.0 };
+    let min = if figure.kind == FigureKind::Summary { f64::MIN } else { 0.0 };
     if figure.value.is_finite() && figure.value >= min {
         return Ok(());
     }
@@ -84,11 +83,11 @@ fn check_value(figure: &Figure) -> Result<(), String> {
 }
 
 /// Tasks that prepare or clean up a filesystem. Totals, and claims about all tasks, exclude them.
-pub const AROUND: [&str; 3] = ["mkfs", "mount", "unmount"];
+pub const LIFECYCLE_TASKS: [&str; 3] = ["mkfs", "mount", "unmount"];
 
 /// One published set of figures.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Published {
+pub struct PublishedSet {
     /// The study: `piszcz`.
     pub study: String,
     /// The name of the set: `II`. Empty if the author published only one.
@@ -97,12 +96,12 @@ pub struct Published {
     pub rows: Vec<Figure>,
     /// The metrics that the author computed from two others of the same sample.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub derived: Vec<Derived>,
+    pub derived: Vec<PublishedQuotient>,
 }
 
 /// A metric that is the quotient of two others: `above / below`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Derived {
+pub struct PublishedQuotient {
     /// The metric.
     pub metric: String,
     /// The dividend.
@@ -138,13 +137,13 @@ pub struct Figure {
     /// The unit.
     pub unit: Unit,
     /// How the author obtained it.
-    pub kind: Kind,
+    pub kind: FigureKind,
 }
 
 /// How the author obtained a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum FigureKind {
     /// A measured value, printed as a number.
     #[default]
     Measured,
@@ -158,25 +157,26 @@ pub enum Kind {
     Summary,
 }
 
-impl Kind {
+impl FigureKind {
     /// Every kind.
-    pub const ALL: [Kind; 5] = [Kind::Measured, Kind::Stated, Kind::Chart, Kind::Fit, Kind::Summary];
+    pub const ALL: [FigureKind; 5] =
+        [FigureKind::Measured, FigureKind::Stated, FigureKind::Chart, FigureKind::Fit, FigureKind::Summary];
 
     /// Its name in files and in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Measured => "measured",
-            Kind::Stated => "stated",
-            Kind::Chart => "chart",
-            Kind::Fit => "fit",
-            Kind::Summary => "summary",
+            FigureKind::Measured => "measured",
+            FigureKind::Stated => "stated",
+            FigureKind::Chart => "chart",
+            FigureKind::Fit => "fit",
+            FigureKind::Summary => "summary",
         }
     }
 
     /// Whether a figure of this kind may support a conclusion. A fit presupposes the author's conclusion, and a summary
     /// repeats other figures.
     pub fn is_evidence(self) -> bool {
-        !matches!(self, Kind::Fit | Kind::Summary)
+        !matches!(self, FigureKind::Fit | FigureKind::Summary)
     }
 }
 
@@ -187,7 +187,7 @@ impl Figure {
     }
 }
 
-impl Published {
+impl PublishedSet {
     /// The name on the command line, after `published:`; `piszcz-II`.
     pub fn name(&self) -> String {
         if self.set.is_empty() { self.study.clone() } else { format!("{}-{}", self.study, self.set) }
@@ -205,14 +205,14 @@ impl Published {
 
     /// The first figure of each task; it has the task's number, title and parameters.
     pub fn tasks(&self) -> Vec<&Figure> {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         self.rows.iter().filter(|row| seen.insert((&row.task, &row.params))).collect()
     }
 
-    /// The first figure of each task in the totals: all tasks but those of [`AROUND`].
-    pub fn work(&self) -> Vec<&Figure> {
+    /// The first figure of each task in the totals: all tasks but those of [`LIFECYCLE_TASKS`].
+    pub fn tasks_in_totals(&self) -> Vec<&Figure> {
         let tasks = self.tasks().into_iter();
-        tasks.filter(|row| !AROUND.contains(&row.task.as_str())).collect()
+        tasks.filter(|row| !LIFECYCLE_TASKS.contains(&row.task.as_str())).collect()
     }
 
     /// The names of the samples, in the author's order. Empty for most studies.
@@ -221,7 +221,7 @@ impl Published {
     }
 
     /// A figure of a sample, by variant and metric.
-    pub fn sampled(&self, sample: &str, variant: &str, metric: &str) -> Option<&Figure> {
+    pub fn figure_of_sample(&self, sample: &str, variant: &str, metric: &str) -> Option<&Figure> {
         self.rows.iter().find(|row| row.sample == sample && row.variant == variant && row.metric == metric)
     }
 
@@ -232,10 +232,10 @@ impl Published {
         self.rows.iter().find(|row| row.variant == variant && row.metric == metric && is_task(row))
     }
 
-    /// The total of a metric for one variant over the tasks of [`Published::work`]. None if the variant lacks a task, or the
-    /// metric has no total.
+    /// The total of a metric for one variant over the tasks of [`PublishedSet::tasks_in_totals`]. None if the variant lacks a
+    /// task, or the metric has no total.
     pub fn total(&self, variant: &str, metric: &str) -> Option<f64> {
-        self.spec(metric)?.over.tasks.combine(self.of_work(variant, metric)?)
+        self.spec(metric)?.over.tasks.combine(self.values_in_totals(variant, metric)?)
     }
 
     /// The definition of a metric: fsarena's own if the author uses the same unit, else the defaults of the author's unit.
@@ -247,20 +247,20 @@ impl Published {
         Some(known.unwrap_or_else(of_unit))
     }
 
-    /// The values of a metric for one variant, one for each task of [`Published::work`]. None if a value is missing.
-    pub fn of_work(&self, variant: &str, metric: &str) -> Option<Vec<f64>> {
+    /// The values of a metric for one variant, one for each task of [`PublishedSet::tasks_in_totals`]. None if a value is missing.
+    pub fn values_in_totals(&self, variant: &str, metric: &str) -> Option<Vec<f64>> {
         let value = |task: &Figure| self.figure(&task.task_id(), variant, metric).map(|row| row.value);
-        self.work().into_iter().map(value).collect()
+        self.tasks_in_totals().into_iter().map(value).collect()
     }
 }
 
 /// The columns with a fixed meaning in a file of tasks. Any other column is a parameter of the task.
-const TASK: [&str; 8] = ["set", "task", "title", "filesystem", "metric", "value", "unit", "kind"];
+const TASK_COLUMNS: [&str; 8] = ["set", "task", "title", "filesystem", "metric", "value", "unit", "kind"];
 /// The task name of all figures in a file of samples, which has no task column.
-const WINDOW: &str = "window";
+const TASK_OF_SAMPLES: &str = "window";
 
 /// The form of a file; see [`parse`].
-enum Form {
+enum FileForm {
     /// Each line has one figure.
     Tasks,
     /// Each line has the operations per second for one block size and number of threads.
@@ -276,14 +276,14 @@ struct Column {
     unit: Unit,
 }
 
-impl Form {
+impl FileForm {
     /// Returns the form of a file with this header, and its derived metrics.
-    fn from_header(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
+    fn from_header(headers: &StringRecord) -> Result<(FileForm, Vec<PublishedQuotient>), String> {
         let has = |column: &str| headers.iter().any(|name| name == column);
         if has("sample") {
             return sample_columns(headers);
         }
-        Ok((if has("mode") { Form::Matrix } else { Form::Tasks }, vec![]))
+        Ok((if has("mode") { FileForm::Matrix } else { FileForm::Tasks }, vec![]))
     }
 
     /// Reads one line: returns the name of its set, and its figures.
@@ -293,13 +293,13 @@ impl Form {
         headers: &StringRecord,
         tasks: &BTreeMap<String, String>,
     ) -> Result<(String, Vec<Figure>), String> {
-        let line = Line { record, headers };
+        let line = TableLine { record, headers };
         match self {
-            Form::Tasks => Ok((line.text("set")?.to_string(), vec![line.task(tasks)?])),
-            Form::Matrix => Ok((String::new(), vec![line.matrix()?])),
-            Form::Samples(columns) => Ok((
+            FileForm::Tasks => Ok((line.text("set")?.to_string(), vec![line.task_figure(tasks)?])),
+            FileForm::Matrix => Ok((String::new(), vec![line.matrix_figure()?])),
+            FileForm::Samples(columns) => Ok((
                 String::new(),
-                columns.iter().map(|column| line.sample(column)).collect::<Result<_, _>>()?,
+                columns.iter().map(|column| line.sample_figure(column)).collect::<Result<_, _>>()?,
             )),
         }
     }
@@ -307,14 +307,14 @@ impl Form {
 
 /// Parses the header of a file of samples. `iowait_percent` is a metric with its unit;
 /// `iowait_per_request = iowait_percent / requests_per_s` is a derived metric.
-fn sample_columns(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String> {
+fn sample_columns(headers: &StringRecord) -> Result<(FileForm, Vec<PublishedQuotient>), String> {
     let (mut columns, mut derived) = (Vec::new(), Vec::new());
     for name in headers.iter().filter(|name| !["sample", "filesystem", "kind"].contains(name)) {
         let (metric, unit) = match name.split_once('=') {
             None => split_unit(name)?,
             Some((result, formula)) => {
-                let broken = || format!("column `{name}`: expected `RESULT = COLUMN / COLUMN`");
-                let (above, below) = formula.split_once('/').ok_or_else(broken)?;
+                let syntax_error = || format!("column `{name}`: expected `RESULT = COLUMN / COLUMN`");
+                let (above, below) = formula.split_once('/').ok_or_else(syntax_error)?;
                 let result = result.trim().to_string();
                 for source in [above, below] {
                     if !headers.iter().any(|other| other == source.trim()) {
@@ -322,13 +322,13 @@ fn sample_columns(headers: &StringRecord) -> Result<(Form, Vec<Derived>), String
                     }
                 }
                 let (above, below) = (split_unit(above.trim())?.0, split_unit(below.trim())?.0);
-                derived.push(Derived { metric: result.clone(), above, below });
+                derived.push(PublishedQuotient { metric: result.clone(), above, below });
                 (result, Unit::Ratio)
             }
         };
         columns.push(Column { name: name.to_string(), metric, unit });
     }
-    Ok((Form::Samples(columns), derived))
+    Ok((FileForm::Samples(columns), derived))
 }
 
 /// Splits a column's name into its metric and its unit. The longest suffix that is a unit counts: `moved_bytes_per_s` is
@@ -343,12 +343,12 @@ fn split_unit(column: &str) -> Result<(String, Unit), String> {
 }
 
 /// A line of the file, with the header that names its columns.
-struct Line<'a> {
+struct TableLine<'a> {
     record: &'a StringRecord,
     headers: &'a StringRecord,
 }
 
-impl<'a> Line<'a> {
+impl<'a> TableLine<'a> {
     fn text(&self, column: &str) -> Result<&'a str, String> {
         let at = self.headers.iter().position(|name| name == column);
         at.and_then(|at| self.record.get(at)).ok_or_else(|| format!("missing column `{column}`"))
@@ -360,10 +360,10 @@ impl<'a> Line<'a> {
     }
 
     /// The kind in the column `kind`; measured if the file has no such column.
-    fn kind(&self) -> Result<Kind, String> {
+    fn kind(&self) -> Result<FigureKind, String> {
         match self.text("kind") {
-            Ok(name) => Ok(names::find("kind of figure", name, Kind::ALL, |kind| kind.name())?),
-            Err(_) => Ok(Kind::Measured),
+            Ok(name) => Ok(names::find("kind of figure", name, FigureKind::ALL, |kind| kind.name())?),
+            Err(_) => Ok(FigureKind::Measured),
         }
     }
 
@@ -378,25 +378,25 @@ impl<'a> Line<'a> {
             variant: self.text("filesystem")?.to_string(),
             metric: metric.to_string(),
             value: self.number(column)?,
-            decimals: decimals(self.text(column)?),
+            decimals: count_decimals(self.text(column)?),
             unit,
             kind: self.kind()?,
         })
     }
 
-    fn task(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
+    fn task_figure(&self, tasks: &BTreeMap<String, String>) -> Result<Figure, String> {
         let unit = self.text("unit")?;
         let unit = Unit::from_suffix(unit).ok_or_else(|| format!("unknown unit `{unit}`"))?;
         let number = self.text("task")?.to_string();
         let task = tasks.get(&number).ok_or_else(|| format!("no task does task `{number}`"))?;
         let params = self.headers.iter().zip(self.record);
-        let params = params.filter(|(name, value)| !TASK.contains(name) && !value.is_empty());
+        let params = params.filter(|(name, value)| !TASK_COLUMNS.contains(name) && !value.is_empty());
         let params = params.map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let title = self.text("title")?.to_string();
         Ok(Figure { number, params, title, ..self.figure(task, "value", self.text("metric")?, unit)? })
     }
 
-    fn matrix(&self) -> Result<Figure, String> {
+    fn matrix_figure(&self) -> Result<Figure, String> {
         let (size, threads): (u64, u32) = (self.number("block_size_bytes")?, self.number("threads")?);
         let params = [("bs", size.to_string()), ("threads", threads.to_string())];
         let params = params.map(|(name, value)| (name.to_string(), value)).into();
@@ -404,14 +404,14 @@ impl<'a> Line<'a> {
         Ok(Figure { params, title: mode.into(), ..self.figure(mode, "iops", "iops", Unit::PerSecond)? })
     }
 
-    fn sample(&self, column: &Column) -> Result<Figure, String> {
+    fn sample_figure(&self, column: &Column) -> Result<Figure, String> {
         let sample = self.text("sample")?.to_string();
-        Ok(Figure { sample, ..self.figure(WINDOW, &column.name, &column.metric, column.unit)? })
+        Ok(Figure { sample, ..self.figure(TASK_OF_SAMPLES, &column.name, &column.metric, column.unit)? })
     }
 }
 
 /// The number of digits after the decimal point.
-fn decimals(text: &str) -> u8 {
+fn count_decimals(text: &str) -> u8 {
     text.split_once('.').map_or(0, |(_, digits)| digits.len() as u8)
 }
 
@@ -438,14 +438,14 @@ mod tests {
             "{HEAD}II,001,\"Touch, twice\",xfs,elapsed,2.5,s\nI,001,Touch,xfs,cpu_utilization,1,percent\n"
         );
         let sets = parse("old", &csv, &task_numbers()).unwrap();
-        assert_eq!(sets.iter().map(Published::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
+        assert_eq!(sets.iter().map(PublishedSet::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
         assert_eq!(sets[0].rows[0].title, "Touch, twice");
         assert_eq!(sets[0].figure(&TaskId::new("task-1"), "xfs", "elapsed").unwrap().value, 2.5);
         assert_eq!(sets[1].rows[0].unit, Unit::Percent);
     }
 
     #[test]
-    fn a_total_needs_every_task() {
+    fn the_total_of_a_variant_that_lacks_a_task_is_none() {
         let csv =
             format!("{HEAD}I,001,A,xfs,elapsed,2.5,s\nI,002,B,xfs,elapsed,4,s\nI,001,A,jfs,elapsed,1,s\n");
         let set = &parse("old", &csv, &task_numbers()).unwrap()[0];
@@ -494,8 +494,8 @@ mod tests {
         let sets = parse("piszcz", csv, &task_numbers()).unwrap();
         for (name, variants) in [("piszcz-I", 5), ("piszcz-II", 6)] {
             let set = sets.iter().find(|set| set.name() == name).unwrap();
-            assert_eq!((set.variants().len(), set.work().len()), (variants, 21));
-            let measured = set.rows.iter().filter(|row| row.kind == Kind::Measured);
+            assert_eq!((set.variants().len(), set.tasks_in_totals().len()), (variants, 21));
+            let measured = set.rows.iter().filter(|row| row.kind == FigureKind::Measured);
             assert_eq!(measured.count(), variants * 21 * 2);
         }
         let vondra = crate::study::find("vondra").unwrap().published().unwrap();
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_counts_trailing_zeros() {
-        assert_eq!(["48", "48.0", "0.17"].map(decimals), [0, 1, 2]);
+    fn count_decimals_counts_trailing_zeros() {
+        assert_eq!(["48", "48.0", "0.17"].map(count_decimals), [0, 1, 2]);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::cell::{TaskId, TaskInfo, Variant};
 use crate::event::{Cause, CommandRecord, Note, NoteKind, Outcome, SpentOn};
-use crate::names::{Unknown, distinct, unknown};
+use crate::names::{UnknownName, distinct, unknown};
 pub use crate::sample::MetricSpec;
 use crate::{host::Host, latency::Latencies, metric::MetricDef, plan::Plan, series::SeriesTable};
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub struct CellRecord {
 impl CellRecord {
     /// The time that the cell spent on an activity, in nanoseconds; 0 if it did not have this activity.
     pub fn spent_on(&self, activity: SpentOn) -> u64 {
-        self.spent.iter().filter(|(other, _)| *other == activity).map(|(_, ns)| ns).sum()
+        self.spent.iter().filter(|(of_time, _)| *of_time == activity).map(|(_, ns)| ns).sum()
     }
 }
 
@@ -101,7 +101,7 @@ pub struct RunRecord {
     /// The latencies of loads, pooled over all rounds that are compared. Reports show them, but no verdict uses them, because
     /// rounds are the unit of replication.
     pub latencies: PooledLatencies,
-    /// The notes for the reader of the results, each with its round. The round is None before the first round.
+    /// The notes for the reader of the results, each with its round; None for a note from before the first round.
     pub notes: Vec<(Option<u32>, Note)>,
     /// The number of commands that were run; `command.log` lists them.
     pub commands: u64,
@@ -166,12 +166,12 @@ impl RunRecord {
 
     /// Selects the variants that give up no safety guarantee; returns all variants if every one gives up some.
     pub fn with_full_guarantees(&self, variants: &[usize]) -> Vec<usize> {
-        let safe: Vec<usize> = variants
+        let unweakened: Vec<usize> = variants
             .iter()
             .copied()
             .filter(|variant| self.weakened_guarantees(*variant).is_empty())
             .collect();
-        if safe.is_empty() { variants.to_vec() } else { safe }
+        if unweakened.is_empty() { variants.to_vec() } else { unweakened }
     }
 
     /// The column of a raw reading.
@@ -185,13 +185,13 @@ impl RunRecord {
     }
 
     /// The error that the run has no task of this name; it lists the tasks of the run.
-    pub fn no_task(&self, name: &str) -> Unknown {
+    pub fn unknown_task(&self, name: &str) -> UnknownName {
         let tasks = self.tasks.iter().filter(|task| task.in_totals);
         let known: Vec<String> = tasks.map(|task| task.id.to_string()).collect();
         unknown("task", name, known.iter().map(String::as_str)).at(format!("in run {}", self.id))
     }
 
-    /// The names of all readings and derived metrics.
+    /// The names of all readings of the run, and of all derived metrics.
     pub fn metric_ids(&self) -> impl Iterator<Item = &str> {
         let readings = self.readings.iter().map(|reading| reading.id.as_str());
         readings.chain(crate::metric::METRICS.iter().map(|metric| metric.spec.id))
@@ -203,19 +203,19 @@ impl RunRecord {
     /// The name of a reading may omit its unit (`tps` for `tps_per_s`) if only one reading has that name. A derived metric of
     /// the same name takes precedence, unless only the reading has values.
     pub fn metric(&self, id: &str) -> Option<(MetricSpec, Cow<'_, [f64]>)> {
-        let reading = |column: usize| {
+        let of_reading = |column: usize| {
             Some((self.readings[column].clone(), Cow::Borrowed(self.samples.values[column].as_slice())))
         };
         if let Some(column) = self.reading(id) {
-            return reading(column);
+            return of_reading(column);
         }
-        let derived = self.derived(id);
-        if let Some(column) = self.without_unit(id) {
+        let derived = self.derived_metric(id);
+        if let Some(column) = self.column_without_unit(id) {
             let has_values =
-                |metric: &Derived| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
+                |metric: &DerivedMetric| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
             let reading_has_values = self.samples.values[column].iter().any(|value| !value.is_nan());
             if derived.as_ref().is_none_or(|metric| reading_has_values && !has_values(metric)) {
-                return reading(column);
+                return of_reading(column);
             }
         }
         let metric = derived?;
@@ -224,27 +224,28 @@ impl RunRecord {
     }
 
     /// The column of the reading that has this name without its unit; None if there is not exactly one.
-    fn without_unit(&self, id: &str) -> Option<usize> {
-        let named = |reading: &MetricSpec| reading.id != id && reading.unit.bare(&reading.id) == id;
-        let mut columns = (0..self.readings.len()).filter(|column| named(&self.readings[*column]));
+    fn column_without_unit(&self, id: &str) -> Option<usize> {
+        let has_name =
+            |reading: &MetricSpec| reading.id != id && reading.unit.without_suffix(&reading.id) == id;
+        let mut columns = (0..self.readings.len()).filter(|column| has_name(&self.readings[*column]));
         columns.next().filter(|_| columns.next().is_none())
     }
 
     /// A derived metric, whose values are computed row by row. None if the name is unknown.
-    pub fn derived(&self, id: &str) -> Option<Derived<'_>> {
+    pub fn derived_metric(&self, id: &str) -> Option<DerivedMetric<'_>> {
         let def = crate::metric::find(id)?;
         let info = MetricSpec::from(&def.spec);
         let used = UsedColumns { record: self, columns: RefCell::default() };
-        let mut derived = Derived { info, def, used, constant: None };
-        let first = if self.samples.is_empty() { f64::NAN } else { derived.value(0) };
-        let has_reading = derived.used.columns.borrow().iter().any(|(_, column)| column.is_some());
-        derived.constant = (!has_reading).then_some(first);
+        let mut derived = DerivedMetric { info, def, used, constant: None };
+        let first_value = if self.samples.is_empty() { f64::NAN } else { derived.value(0) };
+        let has_readings = derived.used.columns.borrow().iter().any(|(_, column)| column.is_some());
+        derived.constant = (!has_readings).then_some(first_value);
         Some(derived)
     }
 }
 
 /// A metric that a formula computes from readings.
-pub struct Derived<'a> {
+pub struct DerivedMetric<'a> {
     /// Its definition.
     pub info: MetricSpec,
     def: &'static MetricDef,
@@ -253,13 +254,13 @@ pub struct Derived<'a> {
     constant: Option<f64>,
 }
 
-impl Derived<'_> {
+impl DerivedMetric<'_> {
     /// Its value in a row of [`RunRecord::samples`]; NaN if it has none.
     pub fn value(&self, row: usize) -> f64 {
         if let Some(value) = self.constant {
             return value;
         }
-        (self.def.from)(&|name| self.used.value(name, row)).unwrap_or(f64::NAN)
+        (self.def.formula)(&|name| self.used.value(name, row)).unwrap_or(f64::NAN)
     }
 }
 
@@ -267,27 +268,27 @@ impl Derived<'_> {
 /// than a lookup in a map of all columns.
 struct UsedColumns<'a> {
     record: &'a RunRecord,
-    columns: RefCell<Vec<Column<'a>>>,
+    columns: RefCell<Vec<UsedColumn<'a>>>,
 }
 
 /// The name of a reading, and its values if the run has it.
-type Column<'a> = (String, Option<&'a [f64]>);
+type UsedColumn<'a> = (String, Option<&'a [f64]>);
 
 impl UsedColumns<'_> {
     fn value(&self, name: &str, row: usize) -> Option<f64> {
         let mut columns = self.columns.borrow_mut();
-        let at = columns.iter().position(|(used, _)| used == name).unwrap_or_else(|| {
+        let index = columns.iter().position(|(used, _)| used == name).unwrap_or_else(|| {
             let column = self.record.reading(name).map(|at| self.record.samples.values[at].as_slice());
             columns.push((name.to_string(), column));
             columns.len() - 1
         });
-        columns[at].1.map(|values| values[row]).filter(|value| !value.is_nan())
+        columns[index].1.map(|values| values[row]).filter(|value| !value.is_nan())
     }
 }
 
 /// One line of a run's command log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogLine {
+pub struct CommandLogLine {
     /// When: RFC 3339.
     pub at: String,
     /// The id of the cell; None if the command ran outside any cell.

@@ -10,7 +10,7 @@ pub trait Row: Serialize {
     const COLUMNS: &'static [&'static str];
 
     /// The text of a field in the table; None if it is the same as in JSON.
-    fn for_people(&self, _field: &str) -> Option<String> {
+    fn table_text(&self, _field: &str) -> Option<String> {
         None
     }
 }

@@ -31,20 +31,20 @@ pub fn lines(text: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The longest line of a message, in characters.
-const MAX_LINE: usize = 2_000;
+const MAX_LINE_LENGTH: usize = 2_000;
 
 /// Escapes each line of a message, and shortens long lines.
 pub fn message(text: &str) -> String {
-    lines(text).map(|line| shortened(&line, MAX_LINE)).collect::<Vec<_>>().join("\n")
+    lines(text).map(|line| shorten(&line, MAX_LINE_LENGTH)).collect::<Vec<_>>().join("\n")
 }
 
-/// Shortens a text to about `longest` characters: replaces its middle with the number of characters left out.
-pub fn shortened(text: &str, longest: usize) -> String {
+/// Shortens a text to about `max_length` characters: replaces its middle with the number of characters left out.
+pub fn shorten(text: &str, max_length: usize) -> String {
     let length = text.chars().count();
-    if length <= longest {
+    if length <= max_length {
         return text.into();
     }
-    let half = longest / 2;
+    let half = max_length / 2;
     let (head, tail): (String, String) =
         (text.chars().take(half).collect(), text.chars().skip(length - half).collect());
     format!("{head} [… {} characters …] {tail}", length - 2 * half)
@@ -67,8 +67,8 @@ mod tests {
 
     #[test]
     fn long_lines_of_a_message_are_shortened_in_the_middle() {
-        assert_eq!(shortened("abcdefgh", 4), "ab [… 4 characters …] gh");
-        assert_eq!(shortened("abcd", 4), "abcd");
+        assert_eq!(shorten("abcdefgh", 4), "ab [… 4 characters …] gh");
+        assert_eq!(shorten("abcd", 4), "abcd");
         let long = message(&format!("\u{1b}[2J\n{}", "x".repeat(120_000)));
         assert!(long.starts_with("\\u{1b}[2J\nxx") && long.len() < 2_100, "{long}");
     }

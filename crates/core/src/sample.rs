@@ -1,8 +1,7 @@
 //! Samples and their readings: the raw numbers that fsarena measures for a task.
 
 use crate::latency::Latencies;
-pub use crate::metric::spec::{Direction, Unit};
-pub use crate::metric::spec::{Fold, MetricSpec, Over, ReadingDef, Scope};
+pub use crate::metric::spec::{Direction, Fold, MetricSpec, Over, ReadingDef, Scope, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,9 +21,9 @@ impl Readings {
         self.0.get(id).copied()
     }
 
-    /// Adds the readings of another set; these replace readings with the same name.
-    pub fn extend(&mut self, other: Readings) {
-        self.0.extend(other.0);
+    /// Adds readings; these replace readings with the same name.
+    pub fn extend(&mut self, added: Readings) {
+        self.0.extend(added.0);
     }
 }
 
@@ -34,19 +33,19 @@ pub struct TaskOutput {
     /// The readings of the workload.
     pub readings: Readings,
     /// The definitions of readings that its commands printed and that fsarena does not define.
-    pub printed: Vec<MetricSpec>,
+    pub printed_metrics: Vec<MetricSpec>,
     /// The time series of its load; empty if the load does not record one.
     pub series: Vec<crate::series::Point>,
     /// The latencies of its load, counted from the intended start if the load is paced. Empty if it does not record them.
     pub latencies: Latencies,
     /// Peak memory of its largest command, in bytes; 0 if it started none.
     pub peak_bytes: u64,
-    /// What parts of it measured that ran at the same time, such as two jobs of fio. Each becomes a sample after that of the
-    /// task, without time, CPU time and device readings: these are of all parts together.
+    /// The output of its parts that ran at the same time, such as two jobs of fio. Each becomes a sample after that of the task,
+    /// without time, CPU time and device readings, which only the task as a whole has.
     pub parts: Vec<TaskPart>,
 }
 
-/// What one part of a task measured, while other parts ran at the same time.
+/// The output of one part of a task, which ran at the same time as other parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskPart {
     /// Its name and title, as those of a task.
@@ -59,7 +58,7 @@ pub struct TaskPart {
 
 impl TaskPart {
     /// The sample of this part, whose task began at `started_at`.
-    pub fn sample(self, started_at: f64) -> Sample {
+    pub fn into_sample(self, started_at: f64) -> Sample {
         let TaskPart { task, readings, latencies } = self;
         Sample { task, started_at, readings, series: vec![], latencies }
     }
@@ -81,7 +80,7 @@ impl TaskOutput {
     /// Adds the output of later work of the same task. A task has only one load, so a later series replaces this one.
     pub fn extend(&mut self, later: TaskOutput) {
         self.readings.extend(later.readings);
-        self.printed.extend(later.printed);
+        self.printed_metrics.extend(later.printed_metrics);
         self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
         if !later.series.is_empty() {
             self.series = later.series;
@@ -112,20 +111,5 @@ impl Sample {
     /// Whether it is of a part of a task ([`TaskPart`]), which has no time of its own.
     pub fn is_of_part(&self) -> bool {
         self.readings.get(crate::metric::reading::ELAPSED).is_none()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn named_does_not_repeat_a_unit_that_the_name_has() {
-        assert_eq!(Unit::Seconds.named("elapsed"), "elapsed_s");
-        assert_eq!(Unit::Seconds.named("lat_ns"), "lat_ns_s");
-        assert_eq!(Unit::Seconds.named("ios"), "ios_s");
-        assert_eq!(Unit::Bytes.named("device_write_bytes"), "device_write_bytes");
-        assert_eq!(Unit::Bytes.named("bytes"), "bytes_bytes");
-        assert_eq!(Unit::Percent.named("cpu_utilization"), "cpu_utilization_percent");
     }
 }

@@ -23,7 +23,7 @@ impl Scale {
     /// Every scale, largest first.
     pub const ALL: [Scale; 3] = [Scale::Paper, Scale::Quick, Scale::Tiny];
 
-    /// The divisor of the published counts.
+    /// The number by which this scale divides the published counts.
     pub const fn divisor(self) -> u64 {
         match self {
             Scale::Paper => 1,

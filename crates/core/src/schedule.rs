@@ -13,7 +13,7 @@ pub fn order_of_round(seed: u64, round: u32, variants: usize) -> Vec<usize> {
     order
 }
 
-/// Mixes the run's seed and a number into a seed for one purpose. It uses the finaliser of splitmix64 (Steele, Lea, Flood
+/// Mixes the run's seed and a number into a seed for one purpose. Uses the finaliser of splitmix64 (Steele, Lea, Flood
 /// 2014), so neighbouring numbers give unrelated streams.
 pub fn mix(seed: u64, number: u64) -> u64 {
     let mut z = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -21,12 +21,12 @@ pub struct Point {
     pub bytes: u64,
     /// Their latencies; None if no operation ended, or the load does not record latencies over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Latency>,
+    pub latency: Option<LatencyPercentiles>,
 }
 
 /// Percentiles of latency, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Latency {
+pub struct LatencyPercentiles {
     /// The median.
     pub p50_ns: u64,
     /// The 99th percentile.
@@ -60,8 +60,8 @@ impl Point {
 /// The points of all samples of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SeriesTable {
-    /// For each point, its sample: an index into the rows of [`crate::record::SampleTable`], ascending.
-    pub row: Vec<u32>,
+    /// For each point, the row of its sample in [`crate::record::SampleTable`], ascending.
+    pub sample_row: Vec<u32>,
     /// The points of all samples; the points of each sample are in the order of time.
     pub points: Vec<Point>,
     /// The number of stored points that this table leaves out, because there are too many. It leaves out whole rounds.
@@ -69,10 +69,10 @@ pub struct SeriesTable {
 }
 
 impl SeriesTable {
-    /// The points of one sample; empty if its load recorded none.
-    pub fn of(&self, row: u32) -> &[Point] {
-        let from = self.row.partition_point(|one| *one < row);
-        let until = self.row.partition_point(|one| *one <= row);
+    /// The points of the sample in this row; empty if its load recorded none.
+    pub fn points_of(&self, row: u32) -> &[Point] {
+        let from = self.sample_row.partition_point(|of_point| *of_point < row);
+        let until = self.sample_row.partition_point(|of_point| *of_point <= row);
         &self.points[from..until]
     }
 
@@ -99,8 +99,10 @@ mod tests {
     #[test]
     fn each_sample_has_its_own_points() {
         let points = [0.0, 0.5, 0.0].map(point).to_vec();
-        let table = SeriesTable { row: vec![2, 2, 5], points: points.clone(), left_out: 0 };
-        assert_eq!((table.of(2), table.of(5)), (&points[..2], &points[2..]));
-        assert!(table.of(0).is_empty() && table.of(3).is_empty() && table.of(9).is_empty());
+        let table = SeriesTable { sample_row: vec![2, 2, 5], points: points.clone(), left_out: 0 };
+        assert_eq!((table.points_of(2), table.points_of(5)), (&points[..2], &points[2..]));
+        assert!(
+            table.points_of(0).is_empty() && table.points_of(3).is_empty() && table.points_of(9).is_empty()
+        );
     }
 }

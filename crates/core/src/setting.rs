@@ -31,11 +31,11 @@ impl Value {
 
     /// Parses `text` as a value of the same kind as `self`; returns [`Value::Text`] if that fails. For a list, the parsed
     /// value becomes its only item.
-    pub fn with_text(&self, text: &str) -> Value {
+    pub fn parse_same_kind(&self, text: &str) -> Value {
         let parsed = match self {
             Value::Bool(_) => text.parse().ok().map(Value::Bool),
             Value::Int(_) => {
-                let number = text.parse().ok().or_else(|| Some(size(text).ok()? as i64));
+                let number = text.parse().ok().or_else(|| Some(parse_size(text).ok()? as i64));
                 number.map(Value::Int)
             }
             Value::Float(_) => text.parse().ok().map(Value::Float),
@@ -44,7 +44,7 @@ impl Value {
                     items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
                 let text = if has_modes { sysbench_mode(text) } else { text };
                 let item = match items.first() {
-                    Some(first) => first.with_text(text),
+                    Some(first) => first.parse_same_kind(text),
                     None => Value::Text(text.into()),
                 };
                 Some(Value::List(vec![item]))
@@ -79,7 +79,7 @@ pub type Words = &'static [&'static str];
 
 /// What a setting accepts.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Kind {
+pub enum SettingKind {
     /// `true` or `false`.
     Bool,
     /// A whole number in a range, both ends included.
@@ -149,30 +149,30 @@ fn sysbench_mode(word: &str) -> &str {
 ///
 /// # Errors
 /// The text is not a size above 0; the message shows how to write one.
-pub fn size(text: &str) -> Result<u64, String> {
-    let binary = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
-    let whole = if binary { format!("{text}iB") } else { text.to_string() };
-    match whole.parse::<ByteSize>() {
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let has_bare_suffix = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T']);
+    let written_out = if has_bare_suffix { format!("{text}iB") } else { text.to_string() };
+    match written_out.parse::<ByteSize>() {
         Ok(size) if size.as_u64() > 0 => Ok(size.as_u64()),
         _ => Err(format!("cannot read the size `{text}`; write it like 4k, 64KiB or 1g")),
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Bool => f.write_str("true or false"),
-            Kind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
-            Kind::Ints { min, max } => write!(f, "whole numbers from {min} to {max}"),
-            Kind::Float { min, max } => write!(f, "a number from {min} to {max}"),
-            Kind::Choice(words) => write!(f, "one of {}", words.join(", ")),
-            Kind::Path => f.write_str("a path"),
-            Kind::Text => f.write_str("text"),
-            Kind::Size { min, max } | Kind::Sizes { min, max } => {
-                let what = if matches!(self, Kind::Size { .. }) { "a size" } else { "sizes" };
-                write!(f, "{what} from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
+            SettingKind::Bool => f.write_str("true or false"),
+            SettingKind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
+            SettingKind::Ints { min, max } => write!(f, "whole numbers from {min} to {max}"),
+            SettingKind::Float { min, max } => write!(f, "a number from {min} to {max}"),
+            SettingKind::Choice(words) => write!(f, "one of {}", words.join(", ")),
+            SettingKind::Path => f.write_str("a path"),
+            SettingKind::Text => f.write_str("text"),
+            SettingKind::Size { min, max } | SettingKind::Sizes { min, max } => {
+                let noun = if matches!(self, SettingKind::Size { .. }) { "a size" } else { "sizes" };
+                write!(f, "{noun} from {} to {}", ByteSize(*min as u64), ByteSize(*max as u64))
             }
-            Kind::Modes(words) => {
+            SettingKind::Modes(words) => {
                 let mut names = vec![];
                 for word in *words {
                     names.push(match MODES.iter().find(|(name, _)| name == word) {
@@ -182,8 +182,8 @@ impl fmt::Display for Kind {
                 }
                 write!(f, "some of {}", names.join(", "))
             }
-            Kind::Texts => f.write_str("a text or a list of texts"),
-            Kind::Tables(defs) => {
+            SettingKind::Texts => f.write_str("a text or a list of texts"),
+            SettingKind::Tables(defs) => {
                 let names: Vec<String> =
                     defs.iter().map(|def| format!("`{}` ({})", def.id, def.kind)).collect();
                 write!(f, "tables with {}", names.join(", "))
@@ -192,28 +192,28 @@ impl fmt::Display for Kind {
     }
 }
 
-impl Kind {
+impl SettingKind {
     /// Converts a value to the form that settings store: sizes in bytes, modes by the names of sysbench. None if this kind
     /// does not accept the value.
-    pub fn read(&self, value: Value) -> Option<Value> {
-        Some(self.canonical(value)).filter(|value| self.accepts(value))
+    pub fn convert(&self, value: Value) -> Option<Value> {
+        Some(self.canonicalize(value)).filter(|value| self.accepts(value))
     }
 
-    fn canonical(&self, value: Value) -> Value {
+    fn canonicalize(&self, value: Value) -> Value {
         match (self, value) {
             (_, Value::List(values)) => {
-                Value::List(values.into_iter().map(|value| self.canonical(value)).collect())
+                Value::List(values.into_iter().map(|value| self.canonicalize(value)).collect())
             }
-            (Kind::Size { .. } | Kind::Sizes { .. }, Value::Text(text)) => {
-                let bytes = text.parse().or_else(|_| size(&text).map(|bytes| bytes as i64));
+            (SettingKind::Size { .. } | SettingKind::Sizes { .. }, Value::Text(text)) => {
+                let bytes = text.parse().or_else(|_| parse_size(&text).map(|bytes| bytes as i64));
                 bytes.map_or(Value::Text(text), Value::Int)
             }
-            (Kind::Modes(_), Value::Text(text)) => Value::Text(sysbench_mode(&text).to_string()),
-            (Kind::Tables(defs), Value::Table(written)) => {
+            (SettingKind::Modes(_), Value::Text(text)) => Value::Text(sysbench_mode(&text).to_string()),
+            (SettingKind::Tables(defs), Value::Table(written)) => {
                 let mut all = Settings::defaults(defs).0;
                 all.extend(written.into_iter().map(|(id, value)| {
                     let def = defs.iter().find(|def| def.id == id);
-                    let value = def.map_or(value.clone(), |def| def.kind.canonical(value));
+                    let value = def.map_or(value.clone(), |def| def.kind.canonicalize(value));
                     (id, value)
                 }));
                 Value::Table(all)
@@ -224,24 +224,34 @@ impl Kind {
 
     fn accepts(&self, value: &Value) -> bool {
         match (self, value) {
-            (Kind::Bool, Value::Bool(_)) => true,
-            (Kind::Int { min, max } | Kind::Size { min, max }, Value::Int(v)) => (min..=max).contains(&v),
-            (Kind::Float { min, max }, Value::Float(v)) => (min..=max).contains(&v),
-            (Kind::Float { min, max }, Value::Int(v)) => (*min..=*max).contains(&(*v as f64)),
-            (Kind::Choice(words), Value::Text(v)) => words.contains(&v.as_str()),
-            (Kind::Path | Kind::Text | Kind::Texts, Value::Text(_)) => true,
-            (Kind::Ints { .. } | Kind::Sizes { .. } | Kind::Modes(_), Value::List(values)) => {
+            (SettingKind::Bool, Value::Bool(_)) => true,
+            (SettingKind::Int { min, max } | SettingKind::Size { min, max }, Value::Int(v)) => {
+                (min..=max).contains(&v)
+            }
+            (SettingKind::Float { min, max }, Value::Float(v)) => (min..=max).contains(&v),
+            (SettingKind::Float { min, max }, Value::Int(v)) => (*min..=*max).contains(&(*v as f64)),
+            (SettingKind::Choice(words), Value::Text(v)) => words.contains(&v.as_str()),
+            (SettingKind::Path | SettingKind::Text | SettingKind::Texts, Value::Text(_)) => true,
+            (
+                SettingKind::Ints { .. } | SettingKind::Sizes { .. } | SettingKind::Modes(_),
+                Value::List(values),
+            ) => {
                 !values.is_empty()
                     && values.iter().all(|value| !matches!(value, Value::List(_)) && self.accepts(value))
             }
-            (Kind::Ints { min, max } | Kind::Sizes { min, max }, Value::Int(v)) => (min..=max).contains(&v),
-            (Kind::Modes(words), value) => Kind::Choice(words).accepts(value),
-            (Kind::Texts, Value::List(values)) => values.iter().all(|value| Kind::Text.accepts(value)),
-            (Kind::Tables(_), Value::List(values)) => values.iter().all(|value| self.accepts(value)),
-            (Kind::Tables(defs), Value::Table(values)) => {
-                let accepts =
+            (SettingKind::Ints { min, max } | SettingKind::Sizes { min, max }, Value::Int(v)) => {
+                (min..=max).contains(&v)
+            }
+            (SettingKind::Modes(words), value) => SettingKind::Choice(words).accepts(value),
+            (SettingKind::Texts, Value::List(values)) => {
+                values.iter().all(|value| SettingKind::Text.accepts(value))
+            }
+            (SettingKind::Tables(_), Value::List(values)) => values.iter().all(|value| self.accepts(value)),
+            (SettingKind::Tables(defs), Value::Table(values)) => {
+                let accepts_setting =
                     |def: &SettingDef| values.get(def.id).is_some_and(|value| def.kind.accepts(value));
-                values.keys().all(|id| defs.iter().any(|def| def.id == id)) && defs.iter().all(accepts)
+                values.keys().all(|id| defs.iter().any(|def| def.id == id))
+                    && defs.iter().all(accepts_setting)
             }
             _ => false,
         }
@@ -250,27 +260,29 @@ impl Kind {
     /// Parses a value from the command line (`--set driver=native`). None if this kind does not accept it.
     pub fn parse(&self, text: &str) -> Option<Value> {
         let value = match self {
-            Kind::Bool => Value::Bool(text.parse().ok()?),
-            Kind::Int { .. } => Value::Int(text.parse().ok()?),
-            Kind::Float { .. } => Value::Float(text.parse().ok()?),
-            Kind::Choice(_) | Kind::Path | Kind::Text | Kind::Size { .. } => Value::Text(text.to_string()),
-            Kind::Ints { .. } => Value::List(
+            SettingKind::Bool => Value::Bool(text.parse().ok()?),
+            SettingKind::Int { .. } => Value::Int(text.parse().ok()?),
+            SettingKind::Float { .. } => Value::Float(text.parse().ok()?),
+            SettingKind::Choice(_) | SettingKind::Path | SettingKind::Text | SettingKind::Size { .. } => {
+                Value::Text(text.to_string())
+            }
+            SettingKind::Ints { .. } => Value::List(
                 text.split(',').map(|t| t.trim().parse().ok().map(Value::Int)).collect::<Option<_>>()?,
             ),
-            Kind::Sizes { .. } | Kind::Modes(_) => {
+            SettingKind::Sizes { .. } | SettingKind::Modes(_) => {
                 Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect())
             }
             // Texts may contain commas.
-            Kind::Texts => Value::List(vec![Value::Text(text.to_string())]),
-            Kind::Tables(_) => return None,
+            SettingKind::Texts => Value::List(vec![Value::Text(text.to_string())]),
+            SettingKind::Tables(_) => return None,
         };
-        self.read(value)
+        self.convert(value)
     }
 }
 
 /// The default value of a setting.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Default {
+pub enum SettingDefault {
     /// `true` or `false`.
     Bool(bool),
     /// A whole number.
@@ -285,15 +297,15 @@ pub enum Default {
     Words(Words),
 }
 
-impl From<Default> for Value {
-    fn from(default: Default) -> Value {
+impl From<SettingDefault> for Value {
+    fn from(default: SettingDefault) -> Value {
         match default {
-            Default::Bool(value) => Value::Bool(value),
-            Default::Int(value) => Value::Int(value),
-            Default::Float(value) => Value::Float(value),
-            Default::Text(value) => Value::Text(value.to_string()),
-            Default::Ints(values) => Value::List(values.iter().copied().map(Value::Int).collect()),
-            Default::Words(words) => {
+            SettingDefault::Bool(value) => Value::Bool(value),
+            SettingDefault::Int(value) => Value::Int(value),
+            SettingDefault::Float(value) => Value::Float(value),
+            SettingDefault::Text(value) => Value::Text(value.to_string()),
+            SettingDefault::Ints(values) => Value::List(values.iter().copied().map(Value::Int).collect()),
+            SettingDefault::Words(words) => {
                 Value::List(words.iter().map(|word| Value::Text(word.to_string())).collect())
             }
         }
@@ -306,9 +318,9 @@ pub struct SettingDef {
     /// The name in plans and in `--set NAME=VALUE`.
     pub id: &'static str,
     /// The values that it accepts.
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// Its default value.
-    pub default: Default,
+    pub default: SettingDefault,
     /// One line of help.
     pub help: &'static str,
 }
@@ -316,22 +328,22 @@ pub struct SettingDef {
 impl SettingDef {
     /// The error message for a value that the setting does not accept.
     pub(crate) fn rejection(&self, value: &str) -> String {
-        let near = match self.kind {
-            Kind::Choice(words) | Kind::Modes(words) => nearest(value, words.iter().copied()),
+        let suggestion = match self.kind {
+            SettingKind::Choice(words) | SettingKind::Modes(words) => nearest(value, words.iter().copied()),
             _ => None,
         };
-        let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
-        let value = safe::shortened(value, LONGEST_SHOWN);
-        format!("`{}` accepts {}, not `{value}`.{near}", self.id, self.kind)
+        let suggestion = suggestion.map_or(String::new(), |word| format!(" Did you mean `{word}`?"));
+        let value = safe::shorten(value, MAX_VALUE_LENGTH);
+        format!("`{}` accepts {}, not `{value}`.{suggestion}", self.id, self.kind)
     }
 }
 
 /// The longest value that a message repeats, in characters.
-const LONGEST_SHOWN: usize = 200;
+const MAX_VALUE_LENGTH: usize = 200;
 
-/// One constructor for each [`Kind`]; [`SettingDef::help`] then adds the help text.
+/// One constructor for each [`SettingKind`]; [`SettingDef::help`] then adds the help text.
 impl SettingDef {
-    const fn new(id: &'static str, kind: Kind, default: Default) -> SettingDef {
+    const fn new(id: &'static str, kind: SettingKind, default: SettingDefault) -> SettingDef {
         SettingDef { id, kind, default, help: "" }
     }
 
@@ -342,62 +354,82 @@ impl SettingDef {
 
     /// `true` or `false`.
     pub const fn flag(id: &'static str, default: bool) -> SettingDef {
-        Self::new(id, Kind::Bool, Default::Bool(default))
+        Self::new(id, SettingKind::Bool, SettingDefault::Bool(default))
     }
 
     /// A whole number.
     pub const fn int(id: &'static str, range: RangeInclusive<i64>, default: i64) -> SettingDef {
-        Self::new(id, Kind::Int { min: *range.start(), max: *range.end() }, Default::Int(default))
+        Self::new(
+            id,
+            SettingKind::Int { min: *range.start(), max: *range.end() },
+            SettingDefault::Int(default),
+        )
     }
 
     /// A number with a fraction.
     pub const fn float(id: &'static str, range: RangeInclusive<f64>, default: f64) -> SettingDef {
-        Self::new(id, Kind::Float { min: *range.start(), max: *range.end() }, Default::Float(default))
+        Self::new(
+            id,
+            SettingKind::Float { min: *range.start(), max: *range.end() },
+            SettingDefault::Float(default),
+        )
     }
 
     /// A size in bytes.
     pub const fn size(id: &'static str, range: RangeInclusive<i64>, default: i64) -> SettingDef {
-        Self::new(id, Kind::Size { min: *range.start(), max: *range.end() }, Default::Int(default))
+        Self::new(
+            id,
+            SettingKind::Size { min: *range.start(), max: *range.end() },
+            SettingDefault::Int(default),
+        )
     }
 
     /// A list of whole numbers.
     pub const fn ints(id: &'static str, range: RangeInclusive<i64>, default: &'static [i64]) -> SettingDef {
-        Self::new(id, Kind::Ints { min: *range.start(), max: *range.end() }, Default::Ints(default))
+        Self::new(
+            id,
+            SettingKind::Ints { min: *range.start(), max: *range.end() },
+            SettingDefault::Ints(default),
+        )
     }
 
     /// A list of sizes in bytes.
     pub const fn sizes(id: &'static str, range: RangeInclusive<i64>, default: &'static [i64]) -> SettingDef {
-        Self::new(id, Kind::Sizes { min: *range.start(), max: *range.end() }, Default::Ints(default))
+        Self::new(
+            id,
+            SettingKind::Sizes { min: *range.start(), max: *range.end() },
+            SettingDefault::Ints(default),
+        )
     }
 
     /// One of these words.
     pub const fn choice(id: &'static str, words: Words, default: &'static str) -> SettingDef {
-        Self::new(id, Kind::Choice(words), Default::Text(default))
+        Self::new(id, SettingKind::Choice(words), SettingDefault::Text(default))
     }
 
     /// Some of these words.
     pub const fn modes(id: &'static str, words: Words, default: Words) -> SettingDef {
-        Self::new(id, Kind::Modes(words), Default::Words(default))
+        Self::new(id, SettingKind::Modes(words), SettingDefault::Words(default))
     }
 
     /// A path, by default empty.
     pub const fn path(id: &'static str) -> SettingDef {
-        Self::new(id, Kind::Path, Default::Text(""))
+        Self::new(id, SettingKind::Path, SettingDefault::Text(""))
     }
 
     /// Free text, by default empty.
     pub const fn text(id: &'static str) -> SettingDef {
-        Self::new(id, Kind::Text, Default::Text(""))
+        Self::new(id, SettingKind::Text, SettingDefault::Text(""))
     }
 
     /// A list of texts, by default empty.
     pub const fn texts(id: &'static str) -> SettingDef {
-        Self::new(id, Kind::Texts, Default::Words(&[]))
+        Self::new(id, SettingKind::Texts, SettingDefault::Words(&[]))
     }
 
     /// A list of tables with these settings, by default empty.
     pub const fn tables(id: &'static str, settings: &'static [SettingDef]) -> SettingDef {
-        Self::new(id, Kind::Tables(settings), Default::Words(&[]))
+        Self::new(id, SettingKind::Tables(settings), SettingDefault::Words(&[]))
     }
 }
 
@@ -405,7 +437,7 @@ impl SettingDef {
 pub const DRIVER_SETTINGS: [&str; 2] = ["driver", "engine"];
 
 /// The complete, checked settings of a workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, std::default::Default)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 #[serde(transparent)]
 pub struct Settings(pub BTreeMap<String, Value>);
 
@@ -416,21 +448,26 @@ impl Settings {
     }
 
     /// Sets these settings, each one of [`DRIVER_SETTINGS`], to `native`, so that no external program is needed.
-    pub fn do_without_programs(&mut self, settings: &[&str]) {
+    pub fn set_native(&mut self, settings: &[&str]) {
         for (_, value) in self.0.iter_mut().filter(|(id, _)| settings.contains(&id.as_str())) {
             *value = Value::Text("native".into());
         }
     }
 
     /// Converts one setting. Panics if it is missing or `convert` returns None.
-    fn read<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> T {
+    fn convert<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> T {
         let value = self.0.get(id);
         value.and_then(convert).unwrap_or_else(|| panic!("setting {id} is not {what}: {value:?}"))
     }
 
     /// Converts every item of a setting that is a list, or the setting itself if it is a single value.
-    fn read_all<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> Vec<T> {
-        self.read(id, what, |value| match value {
+    fn convert_all<'s, T>(
+        &'s self,
+        id: &str,
+        what: &str,
+        convert: impl Fn(&'s Value) -> Option<T>,
+    ) -> Vec<T> {
+        self.convert(id, what, |value| match value {
             Value::List(values) => values.iter().map(&convert).collect(),
             value => convert(value).map(|one| vec![one]),
         })
@@ -441,7 +478,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as text. A resolved plan has all settings of its workloads, and all are checked.
     pub fn text(&self, id: &str) -> &str {
-        self.read(id, "text", Value::as_text)
+        self.convert(id, "text", Value::as_text)
     }
 
     /// The whole number of a setting.
@@ -449,7 +486,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as a whole number.
     pub fn int(&self, id: &str) -> i64 {
-        self.read(id, "a whole number", Value::as_int)
+        self.convert(id, "a whole number", Value::as_int)
     }
 
     /// The number of a setting.
@@ -457,7 +494,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as a number.
     pub fn float(&self, id: &str) -> f64 {
-        self.read(id, "a number", |value| match value {
+        self.convert(id, "a number", |value| match value {
             Value::Float(value) => Some(*value),
             Value::Int(value) => Some(*value as f64),
             _ => None,
@@ -470,7 +507,7 @@ impl Settings {
     /// If the setting is not defined as `true` or `false`.
     pub fn flag(&self, id: &str) -> bool {
         let flag = |value: &Value| if let Value::Bool(value) = value { Some(*value) } else { None };
-        self.read(id, "true or false", flag)
+        self.convert(id, "true or false", flag)
     }
 
     /// The whole numbers of a setting: one or several.
@@ -478,7 +515,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as whole numbers.
     pub fn ints(&self, id: &str) -> Vec<i64> {
-        self.read_all(id, "whole numbers", Value::as_int)
+        self.convert_all(id, "whole numbers", Value::as_int)
     }
 
     /// The words of a setting: one or several.
@@ -486,7 +523,7 @@ impl Settings {
     /// # Panics
     /// If the setting is not defined as words.
     pub fn words(&self, id: &str) -> Vec<&str> {
-        self.read_all(id, "words", Value::as_text)
+        self.convert_all(id, "words", Value::as_text)
     }
 }
 
@@ -510,17 +547,17 @@ impl WorkloadDef {
     /// A setting is missing, is unknown, or has a value that its definition does not accept. Only the first such setting is
     /// reported.
     pub fn check(&self, settings: &Settings) -> Result<(), String> {
-        let fault = |what: String| Err(format!("workload {}: {what}", self.id));
+        let fail = |what: String| Err(format!("workload {}: {what}", self.id));
         for def in self.settings {
             match settings.0.get(def.id) {
-                None => return fault(format!("the setting `{}` is missing", def.id)),
-                Some(value) if !def.kind.accepts(value) => return fault(def.rejection(&value.to_string())),
+                None => return fail(format!("the setting `{}` is missing", def.id)),
+                Some(value) if !def.kind.accepts(value) => return fail(def.rejection(&value.to_string())),
                 Some(_) => {}
             }
         }
         let known = || self.settings.iter().map(|def| def.id);
         match settings.0.keys().find(|id| !known().any(|known| known == *id)) {
-            Some(id) => fault(unknown("setting", id, known()).to_string()),
+            Some(id) => fail(unknown("setting", id, known()).to_string()),
             None => Ok(()),
         }
     }
@@ -534,24 +571,24 @@ mod tests {
     fn a_text_is_parsed_as_the_kind_of_the_value_it_replaces() {
         let list =
             |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
-        assert_eq!(Value::Bool(true).with_text("false"), Value::Bool(false));
-        assert_eq!(Value::Int(0).with_text("4k"), Value::Int(4096));
-        assert_eq!(Value::Float(0.5).with_text("2"), Value::Float(2.0));
+        assert_eq!(Value::Bool(true).parse_same_kind("false"), Value::Bool(false));
+        assert_eq!(Value::Int(0).parse_same_kind("4k"), Value::Int(4096));
+        assert_eq!(Value::Float(0.5).parse_same_kind("2"), Value::Float(2.0));
         assert_eq!(
-            Value::List(vec![Value::Int(1), Value::Int(4)]).with_text("8"),
+            Value::List(vec![Value::Int(1), Value::Int(4)]).parse_same_kind("8"),
             Value::List(vec![Value::Int(8)])
         );
-        assert_eq!(list(&["seqrd", "seqwr"]).with_text("randread"), list(&["rndrd"]));
-        assert_eq!(list(&["wal", "delete"]).with_text("delete"), list(&["delete"]));
-        assert_eq!(Value::Int(0).with_text("many"), Value::Text("many".into()));
+        assert_eq!(list(&["seqrd", "seqwr"]).parse_same_kind("randread"), list(&["rndrd"]));
+        assert_eq!(list(&["wal", "delete"]).parse_same_kind("delete"), list(&["delete"]));
+        assert_eq!(Value::Int(0).parse_same_kind("many"), Value::Text("many".into()));
     }
 
     #[test]
     fn sizes_are_binary_as_in_fio() {
-        let sizes = ["512", "4k", "4K", "4KiB", "4kB", "1g"].map(|text| size(text).unwrap());
+        let sizes = ["512", "4k", "4K", "4KiB", "4kB", "1g"].map(|text| parse_size(text).unwrap());
         assert_eq!(sizes, [512, 4096, 4096, 4096, 4000, 1 << 30]);
         for wrong in ["", "0", "k", "-4k", "4x", "4 potatoes"] {
-            assert!(size(wrong).is_err(), "{wrong}");
+            assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -587,14 +624,14 @@ mod tests {
 
     #[test]
     fn settings_accept_sizes_with_suffixes_and_the_modes_of_fio_and_sysbench() {
-        let sizes = Kind::Sizes { min: 512, max: 16 << 20 };
+        let sizes = SettingKind::Sizes { min: 512, max: 16 << 20 };
         let ints = |values: &[i64]| Some(Value::List(values.iter().copied().map(Value::Int).collect()));
         assert_eq!(sizes.parse("512,4k,1MiB"), ints(&[512, 4096, 1 << 20]));
         assert_eq!(sizes.parse("4x"), None);
-        assert_eq!(Kind::Size { min: 0, max: 9000 }.parse("0"), Some(Value::Int(0)));
-        assert_eq!(sizes.read(Value::Text("4k".into())), Some(Value::Int(4096)));
-        assert_eq!(sizes.read(Value::Int(256)), None);
-        let modes = Kind::Modes(&["seqrd", "rndrd"]);
+        assert_eq!(SettingKind::Size { min: 0, max: 9000 }.parse("0"), Some(Value::Int(0)));
+        assert_eq!(sizes.convert(Value::Text("4k".into())), Some(Value::Int(4096)));
+        assert_eq!(sizes.convert(Value::Int(256)), None);
+        let modes = SettingKind::Modes(&["seqrd", "rndrd"]);
         assert_eq!(modes.parse("randread,seqrd"), modes.parse("rndrd,read"));
         assert_eq!(modes.parse("randwrite"), None);
     }

@@ -16,12 +16,12 @@ pub fn format_settings_by(format: SettingFormat) {
     let _ = FORMAT.set(format);
 }
 
-/// A setting with a value, or alone if the value is empty, as the users of this program write it.
+/// Formats a setting with a value, or alone if the value is empty, as the users of this program write it.
 pub fn setting(name: &str, value: &str) -> String {
-    FORMAT.get().map_or_else(|| plain(name, value), |format| format(name, value))
+    FORMAT.get().map_or_else(|| default_format(name, value), |format| format(name, value))
 }
 
-fn plain(name: &str, value: &str) -> String {
+fn default_format(name: &str, value: &str) -> String {
     if value.is_empty() { name.into() } else { format!("{name}={value}") }
 }
 

@@ -1,7 +1,9 @@
 //! The state of a run, computed from its events. The runner, the terminal, the live page and the self-test use it.
 
 use crate::cell::{Cell, CellId, Variant};
-use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantExit};
+use crate::event::{
+    Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantDeparture,
+};
 use crate::plan::Plan;
 use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus};
 use crate::sample::{Direction, Sample, Unit};
@@ -17,7 +19,7 @@ pub struct RunState {
     /// The finished cells, their samples, and all notes: the part of the stored run that claims are judged on.
     pub record: RunRecord,
     /// The largest number of rounds, warm-up included.
-    pub rounds: u32,
+    pub max_rounds: u32,
     /// Timed tasks of a cell.
     pub tasks_per_cell: u32,
     /// Time budget in seconds, if any.
@@ -31,7 +33,7 @@ pub struct RunState {
     /// The variants of that round in their order.
     pub order: Vec<String>,
     /// The number of tasks measured in that round.
-    pub tasks: u32,
+    pub tasks_done: u32,
     /// The number of finished rounds, earlier sessions included.
     pub rounds_done: u32,
     /// The number of rounds finished since [`RunState::begun_at`].
@@ -61,7 +63,7 @@ pub struct CellState {
     pub samples: Vec<Sample>,
     /// Its notes so far.
     pub notes: Vec<Note>,
-    /// Time by what it was spent on, in nanoseconds.
+    /// The time spent on each activity so far, in nanoseconds.
     pub spent: Vec<(SpentOn, u64)>,
 }
 
@@ -78,8 +80,8 @@ impl RunState {
     /// The state of a stored run that is about to resume. For a new run, pass [`RunRecord::new`].
     pub fn new(record: RunRecord) -> RunState {
         let (stop, budget_s) = (&record.plan.stop, record.plan.stop.budget_s);
-        let rounds = stop.warmup_here() + stop.rounds_here();
-        let mut state = RunState { rounds, budget_s, record, ..RunState::default() };
+        let max_rounds = stop.warmup_here() + stop.rounds_here();
+        let mut state = RunState { max_rounds, budget_s, record, ..RunState::default() };
         state.rounds_done = state.last_round().saturating_add(u32::from(state.has_finished_last_round()));
         state
     }
@@ -90,7 +92,7 @@ impl RunState {
         self.last_event_at = at;
         match event {
             Event::RunStarted { rounds, tasks_per_cell, budget_s, .. } => {
-                self.rounds = *rounds;
+                self.max_rounds = *rounds;
                 self.tasks_per_cell = *tasks_per_cell;
                 self.budget_s = *budget_s;
                 self.begun_at = Some(at);
@@ -100,28 +102,31 @@ impl RunState {
             Event::RoundStarted { round, order } if *round < ROUND_LIMIT => {
                 self.round = Some(*round);
                 self.order.clone_from(order);
-                self.tasks = 0;
+                self.tasks_done = 0;
             }
             Event::CellStarted { cell } => {
                 // If the cell begins again, do not count the tasks of its first attempt.
-                let again = self.cell.take().filter(|open| open.cell.id() == cell.id());
-                self.tasks -= again.map_or(0, |open| open.samples.len() as u32).min(self.tasks);
+                let first_attempt = self.cell.take().filter(|current| current.cell.id() == cell.id());
+                self.tasks_done -=
+                    first_attempt.map_or(0, |current| current.samples.len() as u32).min(self.tasks_done);
                 self.cell = Some(CellState::new(at, cell.clone()));
             }
-            Event::Cell { what: CellEvent::Reading(info), .. } => drop(self.record.define(info.clone())),
+            Event::Cell { what: CellEvent::Reading(info), .. } => {
+                let _ = self.record.define_reading(info.clone());
+            }
             Event::Cell { cell, what } => {
-                self.tasks += u32::from(matches!(what, CellEvent::Sample(_)));
-                if let Some(open) = self.cell.as_mut().filter(|open| open.cell.id() == *cell) {
-                    open.apply(what);
+                self.tasks_done += u32::from(matches!(what, CellEvent::Sample(_)));
+                if let Some(current) = self.cell.as_mut().filter(|current| current.cell.id() == *cell) {
+                    current.apply(what);
                 }
             }
-            Event::CellFinished { cell, outcome } => self.cell_finished(at, cell, outcome),
+            Event::CellFinished { cell, outcome } => self.finish_cell(at, cell, outcome),
             Event::RoundFinished { round } if *round < ROUND_LIMIT => {
                 self.rounds_done = self.rounds_done.max(round + 1);
                 self.rounds_this_session += 1;
                 self.last_round_end = at;
             }
-            Event::Claims { standing } => self.update_claims(standing),
+            Event::Claims { statuses } => self.update_claims(statuses),
             Event::Forecast { text } => self.forecast = Some(text.clone()),
             Event::Note(note) => self.record.notes.push((self.round, note.clone())),
             Event::RunFinished { why, complete } => {
@@ -132,13 +137,13 @@ impl RunState {
     }
 
     /// Whether the number of rounds is unknown in advance.
-    pub fn open_ended(&self) -> bool {
-        self.record.plan.stop.open_ended() || self.rounds >= crate::plan::MOST_ROUNDS
+    pub fn is_open_ended(&self) -> bool {
+        self.record.plan.stop.is_open_ended() || self.max_rounds >= crate::plan::OPEN_ENDED_ROUNDS
     }
 
     /// The time since the current session of the run began.
     pub fn elapsed(&self) -> Duration {
-        between(self.begun_at.unwrap_or(self.last_event_at), self.last_event_at)
+        time_between(self.begun_at.unwrap_or(self.last_event_at), self.last_event_at)
     }
 
     /// The estimated time left: the remaining rounds at the mean pace of this session's rounds, but at most the rest of the
@@ -150,9 +155,9 @@ impl RunState {
         if self.rounds_this_session == 0 {
             return budget.filter(|rest| !rest.is_zero());
         }
-        let pace = between(begun_at, self.last_round_end) / self.rounds_this_session;
-        let to_come = pace.saturating_mul(self.rounds.saturating_sub(self.rounds_done));
-        let rest = to_come.saturating_sub(between(self.last_round_end, self.last_event_at));
+        let pace = time_between(begun_at, self.last_round_end) / self.rounds_this_session;
+        let remaining = pace.saturating_mul(self.max_rounds.saturating_sub(self.rounds_done));
+        let rest = remaining.saturating_sub(time_between(self.last_round_end, self.last_event_at));
         let rest = budget.map_or(rest, |budget| rest.min(budget));
         Some(rest).filter(|rest| !rest.is_zero())
     }
@@ -174,25 +179,25 @@ impl RunState {
     }
 
     /// The variants that left the run: those with a failed cell or a note of kind [`NoteKind::VariantFailed`].
-    pub fn departures(&self) -> BTreeMap<String, VariantExit> {
+    pub fn departures(&self) -> BTreeMap<String, VariantDeparture> {
         let mut departures = BTreeMap::new();
         for cell in &self.record.cells {
             if let Outcome::Failed { why, cause } = &cell.outcome {
-                let departure = VariantExit { round: cell.round, why: why.clone(), cause: *cause };
+                let departure = VariantDeparture { round: cell.round, why: why.clone(), cause: *cause };
                 departures.insert(self.record.name(cell.variant).to_string(), departure);
             }
         }
         for (round, note) in &self.record.notes {
             if let (NoteKind::VariantFailed, Some(variant)) = (note.kind, &note.variant) {
                 let (round, why, cause) = (round.unwrap_or(0), note.text.clone(), Cause::default());
-                departures.entry(variant.clone()).or_insert(VariantExit { round, why, cause });
+                departures.entry(variant.clone()).or_insert(VariantDeparture { round, why, cause });
             }
         }
         departures
     }
 
-    /// Whether every cell of the last round was measured, or its variant left the run. The last round is the last with a finished
-    /// cell. False if that round skipped variants on purpose: a resumed run begins with that round, so it is not behind it.
+    /// Whether each cell of the last round was measured, or its variant left the run. The last round is the last one with a
+    /// finished cell. False if that round skipped variants on purpose: a resumed run begins with it again.
     fn has_finished_last_round(&self) -> bool {
         let (record, departures) = (&self.record, self.departures());
         if record.cells.is_empty() {
@@ -204,12 +209,12 @@ impl RunState {
     }
 
     /// Moves a finished cell to the record, unless it was interrupted.
-    fn cell_finished(&mut self, at: f64, id: &CellId, outcome: &Outcome) {
-        let Some(ended) = self.cell.as_mut().filter(|open| open.cell.id() == *id) else { return };
+    fn finish_cell(&mut self, at: f64, id: &CellId, outcome: &Outcome) {
+        let Some(ended) = self.cell.as_mut().filter(|current| current.cell.id() == *id) else { return };
         let (samples, notes) = (std::mem::take(&mut ended.samples), std::mem::take(&mut ended.notes));
-        let known = self.record.variant(&ended.cell.variant.name);
-        let (Some(variant), false) = (known, *outcome == Outcome::Interrupted) else { return };
-        let number = self.record.cells.len() as u32;
+        let variant = self.record.variant(&ended.cell.variant.name);
+        let (Some(variant), false) = (variant, *outcome == Outcome::Interrupted) else { return };
+        let index = self.record.cells.len() as u32;
         self.record.cells.push(CellRecord {
             id: id.0.clone(),
             round: ended.cell.round,
@@ -223,14 +228,14 @@ impl RunState {
         });
         let round = Some(ended.cell.round);
         self.record.notes.extend(notes.into_iter().map(|note| (round, note)));
-        samples.iter().for_each(|sample| self.record.push(number, sample));
+        samples.iter().for_each(|sample| self.record.add_sample(index, sample));
     }
 
     /// Replaces the status of all claims, and appends the widths of their intervals.
     fn update_claims(&mut self, statuses: &[ClaimStatus]) {
-        let mut known = std::mem::take(&mut self.claims);
+        let mut earlier = std::mem::take(&mut self.claims);
         for status in statuses {
-            let before = known.iter_mut().find(|claim| claim.status.claim == status.claim);
+            let before = earlier.iter_mut().find(|claim| claim.status.claim == status.claim);
             let mut widths = before.map_or(vec![], |claim| std::mem::take(&mut claim.widths));
             widths.extend(status.effect.map(|(_, low, high)| ((1.0 + high) / (1.0 + low)).ln()));
             self.claims.push(ClaimState { status: status.clone(), widths });
@@ -239,7 +244,7 @@ impl RunState {
 }
 
 /// The time between two moments. Zero if `to` is before `from`, because the log is damaged or the clock was set back.
-fn between(from: f64, to: f64) -> Duration {
+fn time_between(from: f64, to: f64) -> Duration {
     Duration::try_from_secs_f64(to - from).unwrap_or_default()
 }
 
@@ -250,9 +255,9 @@ impl CellState {
         CellState { cell, begun_at: at, phase: String::new(), samples, notes, spent }
     }
 
-    /// The time by activity in nanoseconds, for a cell that ends at this time. The total comes first.
+    /// The time that the cell has spent on each activity until `ended_at`, in nanoseconds. The total comes first.
     pub fn spent_until(&self, ended_at: f64) -> Vec<(SpentOn, u64)> {
-        let total = between(self.begun_at, ended_at).as_nanos() as u64;
+        let total = time_between(self.begun_at, ended_at).as_nanos() as u64;
         [(SpentOn::Total, total)].into_iter().chain(self.spent.clone()).collect()
     }
 
@@ -281,7 +286,7 @@ impl RunRecord {
     }
 
     /// Adds the sample of a task. `cell` is an index into [`RunRecord::cells`].
-    fn push(&mut self, cell: u32, sample: &Sample) {
+    fn add_sample(&mut self, cell: u32, sample: &Sample) {
         let task = self.task(&sample.task.id).unwrap_or_else(|| {
             self.tasks.push(sample.task.clone());
             self.tasks.len() - 1
@@ -294,7 +299,7 @@ impl RunRecord {
             // The built-in readings are defined before the run begins, and an event defines each reading that a command prints.
             // Any other reading becomes a plain count.
             let definition = MetricSpec::new(id.clone(), Unit::Count, Direction::Neutral, String::new());
-            let column = self.define(definition);
+            let column = self.define_reading(definition);
             if let Some(last) = column.and_then(|column| self.samples.values[column].last_mut()) {
                 *last = *value;
             }
@@ -303,7 +308,7 @@ impl RunRecord {
 
     /// Returns the column of a reading; adds it, filled with NaN, if missing. None if the run already has the largest number
     /// of readings, which happens only with a damaged log.
-    pub fn define(&mut self, info: MetricSpec) -> Option<usize> {
+    pub fn define_reading(&mut self, info: MetricSpec) -> Option<usize> {
         let known = self.reading(&info.id);
         if known.is_some() || self.readings.len() >= MOST_READINGS {
             return known;

@@ -1,7 +1,7 @@
 //! The studies that ship with fsarena. To add one, create a folder under `studies/` and an entry here.
 
-use crate::plan::{Written, error::PlanError, file::PlanFile};
-use crate::published::{self, Published};
+use crate::plan::{ParsedPlan, error::PlanError, file::PlanFile};
+use crate::published::{self, PublishedSet};
 
 /// A plan that ships with fsarena, with the figures published for it.
 #[derive(Debug, Clone, Copy)]
@@ -9,11 +9,11 @@ pub struct Study {
     /// Its name: the folder under `studies/`.
     pub name: &'static str,
     /// The plan, TOML.
-    pub plan: &'static str,
+    pub plan_toml: &'static str,
     /// The published figures, CSV; see [`crate::published`].
-    pub figures: Option<&'static str>,
+    pub figures_csv: Option<&'static str>,
     /// fsarena's task for each of the author's task numbers: `001=touch 002=find-files`.
-    pub tasks: &'static str,
+    pub task_numbers: &'static str,
     /// The author and the place of publication.
     pub source: &'static str,
     /// The largest bandwidth of the author's device according to the author, in bytes per second.
@@ -21,110 +21,117 @@ pub struct Study {
 }
 
 /// An empty study, the base of the definitions.
-const NONE: Study =
-    Study { name: "", plan: "", figures: None, tasks: "", source: "", device_bytes_per_s: None };
+const EMPTY: Study = Study {
+    name: "",
+    plan_toml: "",
+    figures_csv: None,
+    task_numbers: "",
+    source: "",
+    device_bytes_per_s: None,
+};
 
 /// Every study.
 pub const STUDIES: &[Study] = &[
     Study {
         name: "piszcz",
-        plan: include_str!("../../../studies/piszcz/plan.toml"),
-        figures: Some(include_str!("../../../studies/piszcz/published.csv")),
-        tasks: "mkfs=mkfs 001=touch 002=find-files 003=rm-files 004=mkdir 005=find-dirs 006=rm-dirs \
+        plan_toml: include_str!("../../../studies/piszcz/plan.toml"),
+        figures_csv: Some(include_str!("../../../studies/piszcz/published.csv")),
+        task_numbers: "mkfs=mkfs 001=touch 002=find-files 003=rm-files 004=mkdir 005=find-dirs 006=rm-dirs \
                 007=copy-in 008=copy-out 009=untar 010=tar 011=rm-tree 012=copy-10 013=create \
                 014=copy-file 015=split-1000 016=split-1024 017=split-2048 018=split-4096 \
                 019=split-8192 020=copy-tree 021=cat",
         source: "Justin Piszcz, \"Benchmarking Filesystems\", Linux Gazette 102 (2004) and Part II, 122 (2006)",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "peiffer",
-        plan: include_str!("../../../studies/peiffer/plan.toml"),
-        figures: Some(include_str!("../../../studies/peiffer/published.csv")),
-        tasks: "cp=cp rm=rm",
+        plan_toml: include_str!("../../../studies/peiffer/plan.toml"),
+        figures_csv: Some(include_str!("../../../studies/peiffer/published.csv")),
+        task_numbers: "cp=cp rm=rm",
         source: "Pierre Peiffer, ext3 with and without three phases of a patch (2005)",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "engel",
-        plan: include_str!("../../../studies/engel/plan.toml"),
-        figures: Some(include_str!("../../../studies/engel/published.csv")),
+        plan_toml: include_str!("../../../studies/engel/plan.toml"),
+        figures_csv: Some(include_str!("../../../studies/engel/published.csv")),
         source: "Engel, sysbench fileio with direct I/O on ext4, XFS and btrfs (2011)",
         device_bytes_per_s: Some(650e6),
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "wilton",
-        plan: include_str!("../../../studies/wilton/plan.toml"),
-        figures: Some(include_str!("../../../studies/wilton/published.csv")),
+        plan_toml: include_str!("../../../studies/wilton/plan.toml"),
+        figures_csv: Some(include_str!("../../../studies/wilton/published.csv")),
         source: "Wilton, four Squid proxies with their caches on reiserfs, XFS, ext3 and JFS (2005)",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "gus3",
-        plan: include_str!("../../../studies/gus3/plan.toml"),
-        figures: Some(include_str!("../../../studies/gus3/published.csv")),
-        tasks: "clients=dbench-like",
+        plan_toml: include_str!("../../../studies/gus3/plan.toml"),
+        figures_csv: Some(include_str!("../../../studies/gus3/published.csv")),
+        task_numbers: "clients=dbench-like",
         source: "gus3, dbench on seven filesystems under three I/O schedulers (2011): charts, and shares stated in words",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "vondra",
-        plan: include_str!("../../../studies/vondra/plan.toml"),
-        figures: Some(include_str!("../../../studies/vondra/published.csv")),
-        tasks: "ro=read-only rw=simple-update",
+        plan_toml: include_str!("../../../studies/vondra/plan.toml"),
+        figures_csv: Some(include_str!("../../../studies/vondra/published.csv")),
+        task_numbers: "ro=read-only rw=simple-update",
         source: "Tomas Vondra, \"Postgres vs. File Systems: A Performance Comparison\", EDB blog, 10 October 2022: 306 runs of pgbench",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "shaikh",
-        plan: include_str!("../../../studies/shaikh/plan.toml"),
-        figures: Some(include_str!("../../../studies/shaikh/published.csv")),
-        tasks: "write=create read=read run=run",
+        plan_toml: include_str!("../../../studies/shaikh/plan.toml"),
+        figures_csv: Some(include_str!("../../../studies/shaikh/published.csv")),
+        task_numbers: "write=create read=read run=run",
         source: "Sohail Shaikh, \"Billion-files File Systems (BfFS): A Comparison\", arXiv 2408.01805 (2024)",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "conway",
-        plan: include_str!("../../../studies/conway/plan.toml"),
+        plan_toml: include_str!("../../../studies/conway/plan.toml"),
         source: "Conway et al., \"File Systems Fated for Senescence? Nonsense, Says Science!\", FAST 2017: grep after git pulls",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "shared",
-        plan: include_str!("../../../studies/shared/plan.toml"),
+        plan_toml: include_str!("../../../studies/shared/plan.toml"),
         source: "the phases of IOR and mdtest, which IO500 runs",
-        ..NONE
+        ..EMPTY
     },
     Study {
         name: "amplification",
-        plan: include_str!("../../../studies/amplification/plan.toml"),
+        plan_toml: include_str!("../../../studies/amplification/plan.toml"),
         source: "fsarena's own: counters of the device for each call",
-        ..NONE
+        ..EMPTY
     },
 ];
 
 impl Study {
     /// The author's task numbers, each with fsarena's task.
-    pub fn numbered(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        self.tasks.split(' ').filter_map(|pair| pair.split_once('='))
+    pub fn numbered_tasks(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        self.task_numbers.split(' ').filter_map(|pair| pair.split_once('='))
     }
 
     /// Parses its plan.
     ///
     /// # Errors
     /// The plan that ships with fsarena is invalid.
-    pub fn written(&self) -> Result<Written, PlanError> {
-        PlanFile::parse(self.name, self.plan.as_bytes())
+    pub fn parse_plan(&self) -> Result<ParsedPlan, PlanError> {
+        PlanFile::parse(self.name, self.plan_toml.as_bytes())
     }
 
-    /// Parses the published figures, one [`Published`] for each set. Empty if the study has none.
+    /// Parses the published figures, one [`PublishedSet`] for each set. Empty if the study has none.
     ///
     /// # Errors
     /// The file that ships with fsarena is invalid.
-    pub fn published(&self) -> Result<Vec<Published>, published::Error> {
-        let tasks = self.numbered().map(|(number, task)| (number.to_string(), task.to_string())).collect();
-        self.figures.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &tasks))
+    pub fn published(&self) -> Result<Vec<PublishedSet>, published::Error> {
+        let tasks =
+            self.numbered_tasks().map(|(number, task)| (number.to_string(), task.to_string())).collect();
+        self.figures_csv.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &tasks))
     }
 }
 
@@ -158,7 +165,7 @@ mod tests {
     #[test]
     fn every_study_parses_and_has_the_name_of_its_folder() {
         for study in STUDIES {
-            let plan = study.written().unwrap().file;
+            let plan = study.parse_plan().unwrap().file;
             assert_eq!(plan.name.get_ref(), study.name);
         }
     }

@@ -4,7 +4,7 @@ use fsarena_core::average::Average;
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan, Plan};
-use fsarena_core::setting::{Default as SettingDefault, Kind, SettingDef, WorkloadDef};
+use fsarena_core::setting::{SettingDef, SettingDefault, SettingKind, WorkloadDef};
 use fsarena_core::{factor::BUILT_IN, matrix, plan::file::PlanFile};
 
 static TASKS: WorkloadDef = WorkloadDef {
@@ -14,13 +14,13 @@ static TASKS: WorkloadDef = WorkloadDef {
     settings: &[
         SettingDef {
             id: "driver",
-            kind: Kind::Choice(&["commands", "native"]),
+            kind: SettingKind::Choice(&["commands", "native"]),
             default: SettingDefault::Text("commands"),
             help: "",
         },
         SettingDef {
             id: "copies",
-            kind: Kind::Int { min: 1, max: 100 },
+            kind: SettingKind::Int { min: 1, max: 100 },
             default: SettingDefault::Int(10),
             help: "",
         },
@@ -50,7 +50,7 @@ fn words() -> Vocabulary {
             };
             tasks.map(task).into()
         },
-        rounds: |plan| 6 + matrix::expand(plan).len() as u32,
+        default_rounds: |plan| 6 + matrix::expand(plan).len() as u32,
     }
 }
 
@@ -290,17 +290,20 @@ fn a_gate_is_made_of_the_claims_that_allow_one_direction() {
         "claims = [\"untar.elapsed: candidate <= baseline within 1%\", \"untar.elapsed: xfs < ext4\"]\n[stop]\ngate = true",
     );
     let plan = read(&text, &Overrides::default()).unwrap();
-    let gate: Vec<String> = plan.gate().iter().map(|claim| claim.to_string()).collect();
+    let gate: Vec<String> = plan.gate_claims().iter().map(|claim| claim.to_string()).collect();
     let variants = matrix::expand(&plan);
     assert_eq!(gate, [format!("untar.elapsed: {} <= {} within 1%", variants[1].name, variants[0].name)]);
-    assert_eq!(plan.claims.iter().map(|claim| plan.gate_of(claim)).collect::<Vec<_>>(), [Some(1), None]);
+    assert_eq!(
+        plan.claims.iter().map(|claim| plan.gate_error_split(claim)).collect::<Vec<_>>(),
+        [Some(1), None]
+    );
     // A stored plan says so again.
     let stored = PlanFile::parse("plan.toml", toml::to_string(&plan).unwrap().as_bytes()).unwrap();
     assert!(*stored.file.stop.gate.unwrap().get_ref());
     let none = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\ngate = true");
     assert!(read(&none, &Overrides::default()).unwrap_err().contains("a gate needs a claim such as"));
     let over =
-        Overrides { gate: true, claims: vec!["untar.elapsed: xfs < ext4".into()], ..Default::default() };
+        Overrides { has_gate: true, claims: vec!["untar.elapsed: xfs < ext4".into()], ..Default::default() };
     assert!(read(GOOD, &over).unwrap_err().starts_with("max_slowdown: a gate needs a claim"));
 }
 

@@ -1,7 +1,7 @@
 //! I/O buffers and their contents.
 
 use crate::job::Content;
-use crate::verify::{Identity, seal_block};
+use crate::verify::{BlockIdentity, seal_block};
 use fsarena_core::schedule::mix;
 use fsarena_sys::cancel;
 use memmap2::MmapMut;
@@ -9,18 +9,18 @@ use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 /// The smallest unit in which any filesystem or device deduplicates. Each write puts a new number into every piece of this
 /// size.
-const DEDUP_UNIT: usize = 512;
+const DEDUP_UNIT_BYTES: usize = 512;
 /// Bytes that are filled between two checks for a signal.
 const FILL_CHUNK: usize = 1 << 20;
 
 /// Bytes of a page.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 /// Distance from the start of a page to a buffer for buffered I/O.
 ///
 /// The kernel copies blocks of the page cache, which begin at the start of a page, with `rep movsb`. On AMD's Zen 3 and 4 this
 /// instruction is slow if source and destination have about the same offset within their pages (bug 30994 of glibc). An offset
 /// of half a page avoids that for reads and for writes. Buffers of other programs rarely start at a page either.
-const HALF_PAGE: usize = PAGE / 2;
+const HALF_PAGE: usize = PAGE_BYTES / 2;
 
 /// The I/O buffers of one worker, aligned for direct or buffered I/O. Each is a separate mapping, so that a Rust reference to
 /// one never covers another one that the kernel may be writing to.
@@ -32,18 +32,18 @@ pub struct IoBuffers {
 }
 
 impl IoBuffers {
-    /// Allocates `count` zeroed buffers of `block` bytes, for direct or buffered I/O. Returns None without enough
-    /// memory, or if `count` or `block` is 0.
-    pub fn new(count: u32, block: u32, direct: bool) -> Option<IoBuffers> {
+    /// Allocates `count` zeroed buffers of `block_bytes` bytes, for direct or buffered I/O. Returns None without enough
+    /// memory, or if `count` or `block_bytes` is 0.
+    pub fn new(count: u32, block_bytes: u32, direct: bool) -> Option<IoBuffers> {
         let start = buffer_start(direct);
-        let map = |_| MmapMut::map_anon(start + block as usize);
+        let map = |_| MmapMut::map_anon(start + block_bytes as usize);
         let mappings = (0..count).map(map).collect::<Result<Vec<_>, _>>().ok()?;
-        (!mappings.is_empty() && block > 0).then_some(IoBuffers { mappings, start })
+        (!mappings.is_empty() && block_bytes > 0).then_some(IoBuffers { mappings, start })
     }
 
-    /// Bytes of memory that a buffer of `block` bytes takes: whole pages.
-    pub fn memory(block: u32, direct: bool) -> u64 {
-        (buffer_start(direct) + block as usize).next_multiple_of(PAGE) as u64
+    /// Bytes of memory that a buffer of `block_bytes` bytes takes: whole pages.
+    pub fn bytes_per_buffer(block_bytes: u32, direct: bool) -> u64 {
+        (buffer_start(direct) + block_bytes as usize).next_multiple_of(PAGE_BYTES) as u64
     }
 
     /// Leaks the buffers, because the kernel may still write to them.
@@ -72,35 +72,35 @@ fn buffer_start(direct: bool) -> usize {
 /// Fills buffers with random data or zeros.
 #[derive(Debug, Clone)]
 pub struct Filler {
-    zeros: bool,
-    next: u64,
+    writes_zeros: bool,
+    last_number: u64,
 }
 
 impl Filler {
     /// Makes a filler. Fillers with different seeds write different data.
     pub fn new(content: Content, seed: u64) -> Filler {
-        Filler { zeros: content == Content::Zeros, next: mix(seed, 0xF111) }
+        Filler { writes_zeros: content == Content::Zeros, last_number: mix(seed, 0xF111) }
     }
 
     /// Fills a whole buffer, for its first use. Stops early after a signal.
     pub fn fill(&mut self, buffer: &mut [u8]) {
-        if self.zeros {
+        if self.writes_zeros {
             return buffer.fill(0);
         }
-        self.next = mix(self.next, 1);
-        let mut noise = Xoshiro256PlusPlus::seed_from_u64(self.next);
+        self.last_number = mix(self.last_number, 1);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.last_number);
         let pieces = buffer.chunks_mut(FILL_CHUNK).take_while(|_| cancel::requested().is_none());
-        pieces.for_each(|piece| noise.fill_bytes(piece));
+        pieces.for_each(|piece| rng.fill_bytes(piece));
     }
 
-    /// Changes a filled buffer so that every piece of it differs from all written before, with one store per 512 bytes. A rest of
-    /// fewer than 8 bytes cannot differ for ever.
+    /// Changes a filled buffer so that every piece of it differs from all that were written before, with one store per 512
+    /// bytes. Only a remainder of fewer than 8 bytes cannot always differ.
     #[inline(always)]
     pub fn refresh(&mut self, buffer: &mut [u8]) {
-        if self.zeros {
+        if self.writes_zeros {
             return;
         }
-        let mut pieces = buffer.chunks_exact_mut(DEDUP_UNIT);
+        let mut pieces = buffer.chunks_exact_mut(DEDUP_UNIT_BYTES);
         for piece in &mut pieces {
             piece[..8].copy_from_slice(&self.next_number());
         }
@@ -114,12 +114,12 @@ impl Filler {
     /// The next number of a Weyl sequence: the step is odd, so no number repeats within 2⁶⁴ steps.
     #[inline(always)]
     fn next_number(&mut self) -> [u8; 8] {
-        self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        self.next.to_le_bytes()
+        self.last_number = self.last_number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.last_number.to_le_bytes()
     }
 
     /// Refreshes a buffer and seals it as a verified block.
-    pub fn seal(&mut self, buffer: &mut [u8], identity: Identity) {
+    pub fn seal(&mut self, buffer: &mut [u8], identity: BlockIdentity) {
         self.refresh(buffer);
         seal_block(buffer, identity);
     }
@@ -134,20 +134,20 @@ mod tests {
         for (direct, block, offset) in
             [(true, 512, 0), (false, 512, 2048), (true, 8192, 0), (false, 8192, 2048)]
         {
-            let mut slots = IoBuffers::new(3, block, direct).unwrap();
+            let mut buffers = IoBuffers::new(3, block, direct).unwrap();
             for slot in 0..3 {
-                assert_eq!(slots.pointer(slot) as usize % 4096, offset);
-                slots.get(slot).fill(slot as u8 + 1);
+                assert_eq!(buffers.pointer(slot) as usize % 4096, offset);
+                buffers.get(slot).fill(slot as u8 + 1);
             }
-            assert!((0..3).all(|slot| slots.get(slot) == vec![slot as u8 + 1; block as usize]));
+            assert!((0..3).all(|slot| buffers.get(slot) == vec![slot as u8 + 1; block as usize]));
         }
     }
 
     #[test]
-    fn memory_is_whole_pages() {
-        let memory = |block, direct| IoBuffers::memory(block, direct);
-        assert_eq!([memory(512, true), memory(4096, true), memory(4097, true)], [4096, 4096, 8192]);
-        assert_eq!([memory(512, false), memory(4096, false), memory(8192, false)], [4096, 8192, 12288]);
+    fn buffers_take_whole_pages() {
+        let bytes = IoBuffers::bytes_per_buffer;
+        assert_eq!([bytes(512, true), bytes(4096, true), bytes(4097, true)], [4096, 4096, 8192]);
+        assert_eq!([bytes(512, false), bytes(4096, false), bytes(8192, false)], [4096, 8192, 12288]);
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
             let mut seen = std::collections::HashSet::new();
             for _ in 0..100 {
                 filler.refresh(&mut buffer);
-                assert!(buffer.chunks(DEDUP_UNIT).all(|piece| seen.insert(piece.to_vec())));
+                assert!(buffer.chunks(DEDUP_UNIT_BYTES).all(|piece| seen.insert(piece.to_vec())));
             }
         }
     }

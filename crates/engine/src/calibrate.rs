@@ -3,8 +3,10 @@
 use crate::clock::{self, Clock};
 use crate::error::{EngineError, Result};
 use crate::job::{Content, Engine, LoadJob};
-use crate::tally::{Budget, OpKind, Recorder, Times};
-use crate::{device::NullDevice, files::Layout, load::Load, ring::Ring, ring_loop, stream::Op, sync_loop};
+use crate::tally::{Budget, OpKind, Recorder, RunTimes};
+use crate::{
+    block_io::NullIo, files::BlockLayout, load::FileLoad, ring::Ring, ring_loop, stream::Op, sync_loop,
+};
 use serde::Serialize;
 
 /// The most operations of one round.
@@ -12,7 +14,7 @@ const MAX_OPERATIONS: u64 = 20_000;
 /// The number of rounds. The fastest counts, because disturbances only make a round slower.
 const ROUNDS: usize = 3;
 /// The most bytes that one round fills. Large blocks take long to fill, so a round has fewer of them.
-const ROUND_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 /// The fewest operations of one round.
 const MIN_OPERATIONS: u64 = 4;
 
@@ -47,22 +49,23 @@ impl Calibration {
 ///
 /// # Errors
 /// Buffers or a ring are unavailable, or a signal arrived.
-pub fn calibrate(job: &LoadJob, layout: Layout) -> Result<Calibration> {
+pub fn calibrate(job: &LoadJob, layout: BlockLayout) -> Result<Calibration> {
     // One thread; no open loop, because it would wait; no verification, because it needs files.
-    let alone = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
-    let mut found = Calibration::with_generator(best_round_ns(&alone, layout, false)?);
+    let single_thread = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
+    let mut calibration =
+        Calibration::with_generator(fastest_ns_per_operation(&single_thread, layout, false)?);
     if job.engine == Engine::IoUring {
-        found.ring_nop_ns = Some(best_round_ns(&alone, layout, true)?);
+        calibration.ring_nop_ns = Some(fastest_ns_per_operation(&single_thread, layout, true)?);
     }
-    Ok(found)
+    Ok(calibration)
 }
 
 /// Nanoseconds of an operation in the fastest round.
-fn best_round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
+fn fastest_ns_per_operation(job: &LoadJob, layout: BlockLayout, nop: bool) -> Result<f64> {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {
         check_cancelled()?;
-        best = best.min(round_ns(job, layout, nop)?);
+        best = best.min(ns_per_operation(job, layout, nop)?);
     }
     Ok(best)
 }
@@ -77,31 +80,32 @@ pub fn check_cancelled() -> Result {
 }
 
 /// Nanoseconds of an operation in one round. With `nop`, operations are NOPs through a ring.
-fn round_ns(job: &LoadJob, layout: Layout, nop: bool) -> Result<f64> {
+fn ns_per_operation(job: &LoadJob, layout: BlockLayout, nop: bool) -> Result<f64> {
     let clock = Clock::best();
-    let moved = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
-    let operations = (ROUND_BYTES / u64::from(moved)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
-    let load = Load::new(job, layout, &[], &[], None);
-    let mut worker = load.worker(0)?;
+    let filled_bytes =
+        if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
+    let operations = (MAX_BYTES / u64::from(filled_bytes)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
+    let load = FileLoad::new(job, layout, &[], &[], None);
+    let mut worker = load.create_worker(0)?;
     if nop {
-        worker.ring = Some(Ring::new(job, &[], &mut worker.slots)?);
+        worker.ring = Some(Ring::new(job, &[], &mut worker.buffers)?);
     }
     let budget = Budget::new(Some(operations));
     let start = clock.now();
-    let times = Times { start, interval: u64::MAX, deadline: u64::MAX, scale: clock.scale };
-    let kinds = kinds(job);
+    let times = RunTimes { start, interval_length: u64::MAX, deadline: u64::MAX, scale: clock.scale };
+    let kinds = op_kinds(job);
     let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
     let begun = clock::monotonic_ns();
     if nop {
         ring_loop::run(&load, &mut worker, &mut recorder, clock, true)?
     } else {
-        sync_loop::run(&load, &mut worker, &mut recorder, &NullDevice, clock)?
+        sync_loop::run(&load, &mut worker, &mut recorder, &NullIo, clock)?
     }
     Ok((clock::monotonic_ns() - begun) as f64 / operations as f64)
 }
 
-/// The kinds of operations of a job.
-pub fn kinds(job: &LoadJob) -> [OpKind; 3] {
+/// The kinds of operations, each with whether the job has it.
+pub fn op_kinds(job: &LoadJob) -> [OpKind; 3] {
     let bytes = u64::from(job.block_bytes);
     [
         OpKind { name: Op::Read.name(), bytes, used: job.reads() },
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_generator_has_a_cost() {
-        let layout = Layout { files: 2, per_file: 1000, block: 4096 };
+        let layout = BlockLayout { file_count: 2, blocks_per_file: 1000, block_bytes: 4096 };
         let found = calibrate(&LoadJob::default(), layout).unwrap();
         assert!(found.clock_ns > 0.0 && found.generator_ns > 0.0);
         assert_eq!(found.cost_ns(), found.generator_ns);

@@ -19,27 +19,27 @@ pub fn monotonic_ns() -> u64 {
 
 /// Converts ticks to nanoseconds: multiply, then shift right by 32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scale {
+pub struct TickScale {
     /// Nanoseconds of 2³² ticks.
-    mult: u64,
+    ns_per_2_pow_32_ticks: u64,
 }
 
-impl Scale {
-    pub(super) const NANOSECONDS: Scale = Scale { mult: 1 << 32 };
+impl TickScale {
+    pub(super) const NANOSECONDS: TickScale = TickScale { ns_per_2_pow_32_ticks: 1 << 32 };
 
-    fn from_ratio(ticks: u64, ns: u64) -> Scale {
-        Scale { mult: ((u128::from(ns) << 32) / u128::from(ticks.max(1))) as u64 }
+    fn from_ratio(ticks: u64, ns: u64) -> TickScale {
+        TickScale { ns_per_2_pow_32_ticks: ((u128::from(ns) << 32) / u128::from(ticks.max(1))) as u64 }
     }
 
     /// Converts ticks to nanoseconds.
     #[inline(always)]
     pub fn ns(self, ticks: u64) -> u64 {
-        ((u128::from(ticks) * u128::from(self.mult)) >> 32) as u64
+        ((u128::from(ticks) * u128::from(self.ns_per_2_pow_32_ticks)) >> 32) as u64
     }
 
     /// Converts nanoseconds to ticks.
     pub fn ticks(self, ns: u64) -> u64 {
-        ((u128::from(ns) << 32) / u128::from(self.mult)).min(u128::from(u64::MAX)) as u64
+        ((u128::from(ns) << 32) / u128::from(self.ns_per_2_pow_32_ticks)).min(u128::from(u64::MAX)) as u64
     }
 }
 
@@ -48,8 +48,8 @@ impl Scale {
 pub struct Clock {
     /// Whether it is the time-stamp counter; otherwise it is `CLOCK_MONOTONIC`, whose tick is a nanosecond.
     is_counter: bool,
-    /// The rate of the clock.
-    pub scale: Scale,
+    /// Converts its ticks to nanoseconds.
+    pub scale: TickScale,
     /// Nanoseconds to take one time stamp.
     pub cost_ns: f64,
 }
@@ -67,9 +67,9 @@ impl Clock {
     fn choose(clocksource: &str) -> Clock {
         let kernel = Clock::monotonic();
         if cfg!(target_arch = "x86_64") && clocksource.trim() == "tsc" {
-            let cost_ns = cost_ns(read_counter);
+            let cost_ns = measure_cost_ns(read_counter);
             if cost_ns < kernel.cost_ns
-                && let Some(scale) = calibrate(read_counter)
+                && let Some(scale) = measure_scale(read_counter)
             {
                 return Clock { is_counter: true, scale, cost_ns };
             }
@@ -79,7 +79,7 @@ impl Clock {
 
     /// The kernel's `CLOCK_MONOTONIC`.
     pub(crate) fn monotonic() -> Clock {
-        Clock { is_counter: false, scale: Scale::NANOSECONDS, cost_ns: cost_ns(monotonic_ns) }
+        Clock { is_counter: false, scale: TickScale::NANOSECONDS, cost_ns: measure_cost_ns(monotonic_ns) }
     }
 
     /// Now, in ticks of this clock.
@@ -120,26 +120,26 @@ fn read_both_clocks(counter: impl Fn() -> u64) -> Option<(u64, u64)> {
 }
 
 /// Measures the rate of a counter. Returns None if the counter is unusable, because it stepped back, stood still or jumped.
-fn calibrate(counter: impl Fn() -> u64) -> Option<Scale> {
+fn measure_scale(counter: impl Fn() -> u64) -> Option<TickScale> {
     let (ticks_from, ns_from) = read_both_clocks(&counter)?;
     while monotonic_ns() < ns_from + CALIBRATION_NS {
         std::hint::spin_loop();
     }
     let (ticks_to, ns_to) = read_both_clocks(&counter)?;
     let ticks = ticks_to.checked_sub(ticks_from).filter(|ticks| *ticks > 0)?;
-    Some(Scale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.mult > 0)
+    Some(TickScale::from_ratio(ticks, ns_to - ns_from)).filter(|scale| scale.ns_per_2_pow_32_ticks > 0)
 }
 
 /// Nanoseconds to take one time stamp.
-fn cost_ns(clock: fn() -> u64) -> f64 {
-    fastest_round_ns(5, 10_000, |_| {
+fn measure_cost_ns(clock: fn() -> u64) -> f64 {
+    fastest_ns_per_call(5, 10_000, |_| {
         std::hint::black_box(clock());
     })
 }
 
 /// Measures the nanoseconds of one call of `call`, which receives the number of the call. Returns the mean of the fastest of
 /// several rounds, because disturbances only make a round slower.
-pub(crate) fn fastest_round_ns(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
+pub(crate) fn fastest_ns_per_call(rounds: u32, calls: u32, mut call: impl FnMut(u32)) -> f64 {
     let mut round = || {
         let begun = monotonic_ns();
         (0..calls).for_each(&mut call);
@@ -156,13 +156,13 @@ mod tests {
     #[test]
     fn ticks_and_nanoseconds_convert_both_ways() {
         // 2.1 GHz: 2,100,000,000 ticks a second.
-        let scale = Scale::from_ratio(2_100_000_000, 1_000_000_000);
+        let scale = TickScale::from_ratio(2_100_000_000, 1_000_000_000);
         assert_eq!(scale.ns(2_100), 999);
         // The rate is rounded down by up to 2⁻³¹: 4 ns in 10 s here.
         assert_eq!(scale.ns(21_000_000_000), 9_999_999_995);
         assert!(scale.ticks(1_000_000).abs_diff(2_100_000) <= 1);
-        assert_eq!(Scale::NANOSECONDS.ns(12_345), 12_345);
-        assert_eq!(Scale::NANOSECONDS.ticks(u64::MAX), u64::MAX);
+        assert_eq!(TickScale::NANOSECONDS.ns(12_345), 12_345);
+        assert_eq!(TickScale::NANOSECONDS.ticks(u64::MAX), u64::MAX);
     }
 
     #[test]
@@ -176,13 +176,13 @@ mod tests {
     #[test]
     fn a_counter_that_steps_back_stands_still_or_jumps_is_rejected() {
         /// A counter that adds a number to its value with each reading.
-        fn counter(start: u64, step: u64) -> impl Fn() -> u64 {
+        fn stepping_counter(start: u64, step: u64) -> impl Fn() -> u64 {
             let value = AtomicU64::new(start);
             move || value.fetch_add(step, Ordering::Relaxed)
         }
-        assert_eq!(read_both_clocks(counter(1 << 40, u64::MAX)), None);
+        assert_eq!(read_both_clocks(stepping_counter(1 << 40, u64::MAX)), None);
         for (start, step) in [(1 << 40, u64::MAX), (1 << 40, 0), (0, 1 << 58)] {
-            assert_eq!(calibrate(counter(start, step)), None);
+            assert_eq!(measure_scale(stepping_counter(start, step)), None);
         }
     }
 

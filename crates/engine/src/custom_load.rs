@@ -58,7 +58,7 @@ pub struct CustomLoadConfig<'a> {
 pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOutcome> {
     let kinds: Vec<OpKind> = config.kinds.iter().map(|&name| OpKind { name, bytes: 0, used: true }).collect();
     let calibration = Calibration::with_generator(draw_ns(load)? + 2.0 * Clock::best().cost_ns);
-    let drive = DriveSettings {
+    let settings = DriveSettings {
         threads: config.threads,
         kinds: &kinds,
         interval_ms: config.interval_ms.max(1),
@@ -67,13 +67,15 @@ pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOut
         warmup: Warmup::None,
         rate: config.rate,
     };
-    LoadOutcome::measure(&drive, &CustomWork { load, config }, calibration, &mut |_| {})
+    LoadOutcome::measure(&settings, &CustomWork { load, config }, calibration, &mut |_| {})
 }
 
 /// Nanoseconds that drawing a request takes.
 fn draw_ns<L: CustomLoad>(load: &L) -> Result<f64> {
     let mut state = load.thread_state(u32::MAX)?;
-    Ok(clock::fastest_round_ns(3, CALIBRATION_DRAWS, |_| drop(std::hint::black_box(load.draw(&mut state)))))
+    Ok(clock::fastest_ns_per_call(3, CALIBRATION_DRAWS, |_| {
+        drop(std::hint::black_box(load.draw(&mut state)))
+    }))
 }
 
 struct CustomWork<'a, L> {

@@ -4,11 +4,11 @@ use crate::clock::Clock;
 use crate::error::{EngineError, Result};
 use crate::job::{Bound, Rate, Warmup};
 use crate::tally::{
-    Budget, Collector, CollectorLink, FinishedInterval, IntervalTally, OnInterval, OpKind, Recorder, Times,
-    lanes,
+    Budget, Collector, CollectorLink, FinishedInterval, IntervalTally, OnInterval, OpKind, Recorder,
+    RunTimes, lane_kinds,
 };
-use crate::{histogram::LatencyTally, schedule::exact_timers, steady::Assessment};
-use fsarena_sys::{cancel, cpu::Cpu};
+use crate::{histogram::LatencyTally, schedule::minimize_timer_slack, steady::Assessment};
+use fsarena_sys::{cancel, cpu::CpuTime};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -36,7 +36,7 @@ pub struct DriveSettings<'a> {
 
 impl<'a> DriveSettings<'a> {
     /// A closed loop without a warm-up that ends after this number of operations.
-    pub fn counted(
+    pub fn bounded_by_operations(
         threads: u32,
         kinds: &'a [OpKind],
         interval_ms: u32,
@@ -52,7 +52,7 @@ impl<'a> DriveSettings<'a> {
     }
 
     /// The longest that the load may take, in nanoseconds.
-    fn at_most_ns(&self) -> Option<u64> {
+    fn max_ns(&self) -> Option<u64> {
         match self.bound {
             Bound::Seconds(seconds) | Bound::Steady { at_most_s: seconds } => Some((seconds * 1e9) as u64),
             Bound::Operations(_) | Bound::Bytes(_) => None,
@@ -60,7 +60,7 @@ impl<'a> DriveSettings<'a> {
     }
 
     /// The number of operations that bounds the load. An operation that moves no bytes counts as one byte.
-    fn operations(&self) -> Option<u64> {
+    fn max_operations(&self) -> Option<u64> {
         match self.bound {
             Bound::Operations(operations) => Some(operations),
             Bound::Bytes(bytes) => Some(bytes.div_ceil(self.kinds[0].bytes.max(1))),
@@ -96,13 +96,13 @@ pub trait Work<'a>: Sync {
 }
 
 /// The counts of all workers.
-pub struct Collected {
+pub struct WorkerCounts {
     /// All intervals.
     pub finished: Vec<FinishedInterval>,
     /// Warm-up and steadiness of the series.
     pub assessment: Assessment,
     /// Operations of each worker.
-    pub by_thread: Vec<u64>,
+    pub operations_by_thread: Vec<u64>,
     /// Nanoseconds from the start to the end of the last operation.
     pub elapsed_ns: u64,
     /// Nanoseconds that the slowest worker's final syncs took.
@@ -111,7 +111,7 @@ pub struct Collected {
     pub final_syncs: u64,
     /// CPU time of the whole process from the start to the end. The kernel samples the split into user and system time at
     /// clock ticks, and a single thread has too few of them.
-    pub process_cpu: Cpu,
+    pub process_cpu: CpuTime,
 }
 
 /// The times of the end of a worker, in ticks of the clock.
@@ -127,9 +127,9 @@ struct WorkerEnd {
 /// The state that all workers of a run share.
 struct SharedRun<'a, 'd, W> {
     work: &'a W,
-    drive: &'d DriveSettings<'d>,
+    settings: &'d DriveSettings<'d>,
     /// The times of the run, set when all workers are ready. Set to None if a worker could not start.
-    start: OnceLock<Option<Times>>,
+    times: OnceLock<Option<RunTimes>>,
     stop: AtomicBool,
     budget: Budget,
 }
@@ -139,33 +139,34 @@ struct SharedRun<'a, 'd, W> {
 /// # Errors
 /// A worker cannot start, or an operation fails; the first error is returned.
 pub fn run_workers<'a, W: Work<'a>>(
-    drive: &DriveSettings,
+    settings: &DriveSettings,
     work: &'a W,
     on_interval: OnInterval,
-) -> Result<Collected> {
+) -> Result<WorkerCounts> {
     let clock = Clock::best();
     let scale = clock.scale;
     let shared = SharedRun {
         work,
-        drive,
-        start: OnceLock::new(),
+        settings,
+        times: OnceLock::new(),
         stop: AtomicBool::new(false),
-        budget: Budget::new(drive.operations()),
+        budget: Budget::new(settings.max_operations()),
     };
     std::thread::scope(|scope| {
         let started = start_workers(scope, &shared, clock);
-        let Workers { handles, messages, back } = started.inspect_err(|_| {
-            shared.start.get_or_init(|| None);
+        let StartedWorkers { handles, full_tallies, empty_tallies } = started.inspect_err(|_| {
+            shared.times.get_or_init(|| None);
         })?;
-        let process = Cpu::of_this_process();
+        let process = CpuTime::of_this_process();
         let start = clock.now();
-        let interval = scale.ticks(drive.interval_ns()).max(1);
-        let deadline = drive.at_most_ns().map_or(u64::MAX, |ns| start.saturating_add(scale.ticks(ns)));
-        shared.start.get_or_init(|| Some(Times { start, interval, deadline, scale }));
+        let interval_length = scale.ticks(settings.interval_ns()).max(1);
+        let deadline = settings.max_ns().map_or(u64::MAX, |ns| start.saturating_add(scale.ticks(ns)));
+        shared.times.get_or_init(|| Some(RunTimes { start, interval_length, deadline, scale }));
 
-        let interval_s = drive.interval_ns() as f64 / 1e9;
-        let mut collector = Collector::new(drive.kinds, interval_s, drive.rate.is_some(), back);
-        let reported = collect(&messages, &shared, &mut collector, on_interval);
+        let interval_s = settings.interval_ns() as f64 / 1e9;
+        let mut collector =
+            Collector::new(settings.kinds, interval_s, settings.rate.is_some(), empty_tallies);
+        let reported_count = collect_tallies(&full_tallies, &shared, &mut collector, on_interval);
         let mut ends = vec![];
         for handle in handles {
             let ended = handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -176,28 +177,28 @@ pub fn run_workers<'a, W: Work<'a>>(
         if let Some(last) = collector.finished.last_mut() {
             last.interval.set_length((elapsed_ns as f64 / 1e9 - last.interval.start_s).max(0.0));
         }
-        for finished in &collector.finished[reported..] {
+        for finished in &collector.finished[reported_count..] {
             on_interval(&finished.interval);
         }
-        Ok(Collected {
+        Ok(WorkerCounts {
             assessment: collector.assess(),
             finished: collector.finished,
-            by_thread: collector.by_thread,
+            operations_by_thread: collector.operations_by_thread,
             elapsed_ns,
             final_sync_ns: scale.ns(ends.iter().map(|ended| ended.final_sync).max().unwrap_or(0)),
             final_syncs: ends.iter().map(|ended| ended.final_syncs).sum(),
-            process_cpu: Cpu::of_this_process().since(process),
+            process_cpu: CpuTime::of_this_process().since(process),
         })
     })
 }
 
 /// The workers of a run, once all of them are ready.
-struct Workers<'scope> {
+struct StartedWorkers<'scope> {
     handles: Vec<ScopedJoinHandle<'scope, Result<Option<WorkerEnd>>>>,
     /// Full tallies of all workers.
-    messages: Receiver<IntervalTally>,
+    full_tallies: Receiver<IntervalTally>,
     /// Returns emptied tallies to each worker.
-    back: Vec<Sender<Vec<LatencyTally>>>,
+    empty_tallies: Vec<Sender<Vec<LatencyTally>>>,
 }
 
 /// Starts all workers and waits until each has prepared its state.
@@ -205,30 +206,35 @@ fn start_workers<'scope, 'a, W: Work<'a>>(
     scope: &'scope Scope<'scope, '_>,
     shared: &'scope SharedRun<'a, '_, W>,
     clock: Clock,
-) -> Result<Workers<'scope>> {
-    let (out, messages) = mpsc::channel();
+) -> Result<StartedWorkers<'scope>> {
+    let (full_sender, full_tallies) = mpsc::channel();
     let (ready, readiness) = mpsc::channel();
-    let (mut handles, mut back) = (vec![], vec![]);
-    for thread in 0..shared.drive.threads {
-        let (give, take) = mpsc::channel();
-        back.push(give);
-        let link = CollectorLink { thread, out: out.clone(), back: take, stop: &shared.stop };
+    let (mut handles, mut empty_tallies) = (vec![], vec![]);
+    for thread in 0..shared.settings.threads {
+        let (empty_sender, empty_receiver) = mpsc::channel();
+        empty_tallies.push(empty_sender);
+        let link = CollectorLink {
+            thread,
+            full_tallies: full_sender.clone(),
+            empty_tallies: empty_receiver,
+            stop: &shared.stop,
+        };
         let ready = ready.clone();
         let builder = std::thread::Builder::new().name(format!("load-{thread}")).stack_size(STACK_BYTES);
         match builder.spawn_scoped(scope, move || run_worker(shared, link, ready, clock)) {
             Ok(handle) => handles.push(handle),
             Err(source) => {
-                let what = format!("no thread number {} of {}", thread + 1, shared.drive.threads);
+                let what = format!("no thread number {} of {}", thread + 1, shared.settings.threads);
                 let advice = "; use fewer threads, or raise `ulimit -u`";
                 return Err(EngineError::Resource { what, source, advice });
             }
         }
     }
-    drop((out, ready));
+    drop((full_sender, ready));
     for result in readiness.iter().take(handles.len()) {
         result?;
     }
-    Ok(Workers { handles, messages, back })
+    Ok(StartedWorkers { handles, full_tallies, empty_tallies })
 }
 
 /// Runs one worker from its preparation to its final syncs. Returns None if a worker could not start.
@@ -238,7 +244,7 @@ fn run_worker<'a, 's, W: Work<'a>>(
     ready: Sender<Result>,
     clock: Clock,
 ) -> Result<Option<WorkerEnd>> {
-    let drive = shared.drive;
+    let settings = shared.settings;
     let mut worker = match shared.work.prepare(link.thread) {
         Ok(worker) => worker,
         Err(error) => {
@@ -246,14 +252,14 @@ fn run_worker<'a, 's, W: Work<'a>>(
             return Ok(None);
         }
     };
-    if drive.rate.is_some() {
-        exact_timers();
+    if settings.rate.is_some() {
+        minimize_timer_slack();
     }
-    let lanes = lanes(drive.kinds, drive.rate.is_some());
+    let lanes = lane_kinds(settings.kinds, settings.rate.is_some());
     let _ = ready.send(Ok(()));
     drop(ready);
-    let Some(times) = *shared.start.wait() else { return Ok(None) };
-    let mut recorder = Recorder::new(&lanes, times, Some(link), &shared.budget, drive.threads);
+    let Some(times) = *shared.times.wait() else { return Ok(None) };
+    let mut recorder = Recorder::new(&lanes, times, Some(link), &shared.budget, settings.threads);
     let done = shared.work.work(&mut worker, &mut recorder, clock);
     let end = clock.now();
     if done.is_err() {
@@ -268,28 +274,28 @@ fn run_worker<'a, 's, W: Work<'a>>(
 
 /// Collects tallies until all workers have ended. Returns the number of intervals that it passed to `on_interval`; the last
 /// ones follow later, when the end of the run is known.
-fn collect<W>(
+fn collect_tallies<W>(
     from: &Receiver<IntervalTally>,
     shared: &SharedRun<W>,
     collector: &mut Collector,
     on_interval: OnInterval,
 ) -> usize {
-    let mut reported = 0;
+    let mut reported_count = 0;
     for message in from {
         // A signal ends the load early; the operations so far still count.
         if cancel::requested().is_some() {
             shared.stop.store(true, Ordering::Relaxed);
         }
-        if collector.take(message) == 0 || collector.ended() {
+        if collector.add_tally(message) == 0 || collector.all_workers_ended() {
             continue;
         }
-        for finished in &collector.finished[reported..] {
+        for finished in &collector.finished[reported_count..] {
             on_interval(&finished.interval);
         }
-        reported = collector.finished.len();
-        if matches!(shared.drive.bound, Bound::Steady { .. }) && collector.assess().steady == Some(true) {
+        reported_count = collector.finished.len();
+        if matches!(shared.settings.bound, Bound::Steady { .. }) && collector.assess().steady == Some(true) {
             shared.stop.store(true, Ordering::Relaxed);
         }
     }
-    reported
+    reported_count
 }

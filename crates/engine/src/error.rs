@@ -1,7 +1,7 @@
 //! The errors of the load engine.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_sys::limits::advice;
+use fsarena_sys::limits::remedy_suffix;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub enum EngineError {
     #[error(
         "{path:?} is {kind} from byte {start} to {end}: {consequence}; prepare the files anew, or allow `{kind}`"
     )]
-    Layout {
+    UnsuitableExtents {
         /// The file.
         path: PathBuf,
         /// `sparse`, `unwritten`, `shared`, `inline` or `encoded`.
@@ -39,7 +39,7 @@ pub enum EngineError {
         consequence: &'static str,
     },
     /// An operation failed, which ended the job.
-    #[error("{operation} of {bytes} bytes at byte {offset} of {path:?} failed: {source}{}", advice(.source))]
+    #[error("{operation} of {bytes} bytes at byte {offset} of {path:?} failed: {source}{}", remedy_suffix(.source))]
     Operation {
         /// `read`, `write`, `sync`.
         operation: &'static str,
@@ -65,7 +65,7 @@ pub enum EngineError {
         found: String,
     },
     /// A system call outside the measured operations failed.
-    #[error("{doing} {path:?}: {source}{}", advice(.source))]
+    #[error("{doing} {path:?}: {source}{}", remedy_suffix(.source))]
     Io {
         /// The failed action, such as `opening`.
         doing: &'static str,
@@ -90,7 +90,7 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Makes an error of a failed system call on a path.
+    /// Returns a function that makes the error of a failed system call on a path.
     pub fn io<E: Into<io::Error>>(
         doing: &'static str,
         path: impl AsRef<Path>,
@@ -103,7 +103,9 @@ impl EngineError {
 impl Exits for EngineError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            EngineError::Job(_) | EngineError::Files { .. } | EngineError::Layout { .. } => ExitCode::Usage,
+            EngineError::Job(_) | EngineError::Files { .. } | EngineError::UnsuitableExtents { .. } => {
+                ExitCode::Usage
+            }
             EngineError::Memory(_) | EngineError::Resource { .. } => ExitCode::Missing,
             EngineError::Io { source, .. } | EngineError::Operation { source, .. } => {
                 ExitCode::of_failed_call(source)

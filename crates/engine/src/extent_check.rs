@@ -5,7 +5,7 @@
 //! FIEMAP, SEEK_HOLE at least reports holes.
 
 use crate::error::{EngineError, Result};
-use crate::{files::Files, job::Allow};
+use crate::{files::Files, job::AllowedExtents};
 use fsarena_sys::extents::{ENCODED, ENCRYPTED, Extent, INLINE, SHARED, TAIL, UNWRITTEN, extents_of};
 use rustix::{fs::SeekFrom, io::Errno};
 use serde::Serialize;
@@ -37,33 +37,33 @@ pub struct ExtentCheck {
 /// Checks the extents of all files.
 ///
 /// # Errors
-/// [`EngineError::Layout`] with the first range that is not allowed.
-pub fn check_extents(files: &Files, allow: Allow) -> Result<ExtentCheck> {
-    let mut all = ExtentCheck { source: ExtentSource::Fiemap, extents: 0, bytes: 0 };
-    if files.device {
+/// [`EngineError::UnsuitableExtents`] with the first range that is not allowed.
+pub fn check_extents(files: &Files, allow: AllowedExtents) -> Result<ExtentCheck> {
+    let mut result = ExtentCheck { source: ExtentSource::Fiemap, extents: 0, bytes: 0 };
+    if files.is_device {
         return Ok(ExtentCheck { source: ExtentSource::Device, extents: 1, bytes: files.bytes });
     }
     for path in &files.paths {
         let file = File::open(path).map_err(EngineError::io("opening", path))?;
-        let found = match extents_of(&file) {
+        let extent_count = match extents_of(&file) {
             Ok(extents) => {
-                check_kinds(path, &extents, files.bytes, allow)?;
+                check_ranges(path, &extents, files.bytes, allow)?;
                 extents.len() as u64
             }
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
-                all.source = ExtentSource::SeekHole;
-                seek_holes(path, &file, files.bytes, allow)?
+                result.source = ExtentSource::SeekHole;
+                check_holes_by_seek(path, &file, files.bytes, allow)?
             }
             Err(error) => return Err(EngineError::io("reading the extents of", path)(error)),
         };
-        all.extents += found;
-        all.bytes += files.bytes;
+        result.extents += extent_count;
+        result.bytes += files.bytes;
     }
-    Ok(all)
+    Ok(result)
 }
 
-/// Fails at the first range of a kind that is not allowed.
-fn check_kinds(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Result {
+/// Fails at the first extent of a kind that is not allowed, and at the first hole unless holes are allowed.
+fn check_ranges(path: &Path, extents: &[Extent], size: u64, allow: AllowedExtents) -> Result {
     let rules = [
         (UNWRITTEN, allow.unwritten, "unwritten", "reads of it would give zeros without the device"),
         (SHARED, allow.shared, "shared", "a write to it would first copy it"),
@@ -77,7 +77,13 @@ fn check_kinds(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Resu
         for (flags, allowed, kind, consequence) in rules {
             if extent.flags & flags != 0 && !allowed && extent.logical < size {
                 let (start, end) = (extent.logical, end.min(size));
-                return Err(EngineError::Layout { path: path.into(), kind, start, end, consequence });
+                return Err(EngineError::UnsuitableExtents {
+                    path: path.into(),
+                    kind,
+                    start,
+                    end,
+                    consequence,
+                });
             }
         }
     }
@@ -85,29 +91,29 @@ fn check_kinds(path: &Path, extents: &[Extent], size: u64, allow: Allow) -> Resu
 }
 
 /// Fails if the range between two extents is not empty, unless holes are allowed.
-fn refuse_hole(path: &Path, start: u64, end: u64, allow: Allow) -> Result {
+fn refuse_hole(path: &Path, start: u64, end: u64, allow: AllowedExtents) -> Result {
     if start >= end || allow.sparse {
         return Ok(());
     }
     let consequence = "reads of it would give zeros without the device";
-    Err(EngineError::Layout { path: path.into(), kind: "sparse", start, end, consequence })
+    Err(EngineError::UnsuitableExtents { path: path.into(), kind: "sparse", start, end, consequence })
 }
 
-/// Finds ranges with data by SEEK_DATA and SEEK_HOLE, and returns their number. Fails at the first hole unless holes are
+/// Checks for holes by SEEK_DATA and SEEK_HOLE. Returns the number of ranges with data. Fails at the first hole unless holes are
 /// allowed.
-fn seek_holes(path: &Path, file: &File, size: u64, allow: Allow) -> Result<u64> {
+fn check_holes_by_seek(path: &Path, file: &File, size: u64, allow: AllowedExtents) -> Result<u64> {
     let data_from = |at| match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => Ok(size),
         found => found,
     };
     let hole_from = |data| rustix::fs::seek(file, SeekFrom::Hole(data));
-    count_ranges(path, size, allow, data_from, hole_from)
+    check_holes(path, size, allow, data_from, hole_from)
 }
 
-fn count_ranges(
+fn check_holes(
     path: &Path,
     size: u64,
-    allow: Allow,
+    allow: AllowedExtents,
     data_from: impl Fn(u64) -> Result<u64, Errno>,
     hole_from: impl Fn(u64) -> Result<u64, Errno>,
 ) -> Result<u64> {
@@ -143,17 +149,19 @@ mod tests {
 
     #[track_caller]
     fn assert_refused(extents: &[Extent], kind: &str, range: (u64, u64)) {
-        match check_kinds(Path::new("f"), extents, 100, Allow::default()) {
-            Err(EngineError::Layout { kind: found, start, end, .. }) => {
+        match check_ranges(Path::new("f"), extents, 100, AllowedExtents::default()) {
+            Err(EngineError::UnsuitableExtents { kind: found, start, end, .. }) => {
                 assert_eq!((found, start, end), (kind, range.0, range.1))
             }
-            other => panic!("{other:?}"),
+            result => panic!("{result:?}"),
         }
     }
 
     #[test]
     fn each_kind_of_extent_is_refused_by_name_and_range() {
-        assert!(check_kinds(Path::new("f"), &[extent(0, 128, LAST)], 100, Allow::default()).is_ok());
+        assert!(
+            check_ranges(Path::new("f"), &[extent(0, 128, LAST)], 100, AllowedExtents::default()).is_ok()
+        );
         assert_refused(&[extent(0, 50, 0), extent(50, 50, UNWRITTEN)], "unwritten", (50, 100));
         assert_refused(&[extent(0, 128, SHARED)], "shared", (0, 100));
         assert_refused(&[extent(0, 100, INLINE)], "inline", (0, 100));
@@ -163,38 +171,38 @@ mod tests {
         assert_refused(&[extent(0, 90, LAST)], "sparse", (90, 100));
         // Preallocation beyond the end does not matter.
         let beyond = [extent(0, 100, 0), extent(100, 100, UNWRITTEN | LAST)];
-        assert!(check_kinds(Path::new("f"), &beyond, 100, Allow::default()).is_ok());
+        assert!(check_ranges(Path::new("f"), &beyond, 100, AllowedExtents::default()).is_ok());
     }
 
     #[test]
     fn allowed_kinds_of_extents_pass() {
-        let allow = Allow { unwritten: true, sparse: true, ..Allow::default() };
-        assert!(check_kinds(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
+        let allow = AllowedExtents { unwritten: true, sparse: true, ..AllowedExtents::default() };
+        assert!(check_ranges(Path::new("f"), &[extent(10, 20, UNWRITTEN)], 100, allow).is_ok());
     }
 
     #[test]
     fn data_ranges_of_length_zero_are_an_error() {
-        let found = count_ranges(Path::new("f"), 100, Allow::default(), Ok, Ok);
+        let found = check_holes(Path::new("f"), 100, AllowedExtents::default(), Ok, Ok);
         assert!(found.unwrap_err().to_string().contains("no length"));
     }
 
     fn spec() -> FileSpec {
-        FileSpec { count: 2, bytes: 1 << 20, content: Content::Random, seed: 1, verify_block: None }
+        FileSpec { count: 2, bytes: 1 << 20, content: Content::Random, seed: 1, verified_block_bytes: None }
     }
 
     #[test]
     fn prepared_files_pass_and_a_sparse_file_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let files = Files::prepare(dir.path(), &spec()).unwrap();
-        let found = check_extents(&files, Allow::default()).unwrap();
+        let found = check_extents(&files, AllowedExtents::default()).unwrap();
         assert_eq!(found.bytes, 2 << 20);
         assert!(found.extents >= 2);
 
         let sparse = File::create(&files.paths[1]).unwrap();
         sparse.set_len(1 << 20).unwrap();
-        let error = check_extents(&files, Allow::default()).unwrap_err().to_string();
+        let error = check_extents(&files, AllowedExtents::default()).unwrap_err().to_string();
         assert!(error.contains("test_file.1") && error.contains("sparse from byte 0 to 1048576"), "{error}");
-        check_extents(&files, Allow { sparse: true, ..Allow::default() }).unwrap();
+        check_extents(&files, AllowedExtents { sparse: true, ..AllowedExtents::default() }).unwrap();
     }
 
     #[test]
@@ -212,7 +220,7 @@ mod tests {
         if extents_of(&file).is_err() {
             return fsarena_sys::testkit::skipped("no FIEMAP for temporary files");
         }
-        let error = check_extents(&files, Allow::default()).unwrap_err().to_string();
+        let error = check_extents(&files, AllowedExtents::default()).unwrap_err().to_string();
         assert!(error.contains("unwritten"), "{error}");
     }
 
@@ -224,9 +232,10 @@ mod tests {
         file.set_len(1 << 20).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &[1; 65536], 65536).unwrap();
         let file = File::open(&path).unwrap();
-        let error = seek_holes(&path, &file, 1 << 20, Allow::default()).unwrap_err().to_string();
+        let error =
+            check_holes_by_seek(&path, &file, 1 << 20, AllowedExtents::default()).unwrap_err().to_string();
         assert!(error.contains("from byte 0 to 65536"), "{error}");
-        let allow = Allow { sparse: true, ..Allow::default() };
-        assert_eq!(seek_holes(&path, &file, 1 << 20, allow).unwrap(), 1);
+        let allow = AllowedExtents { sparse: true, ..AllowedExtents::default() };
+        assert_eq!(check_holes_by_seek(&path, &file, 1 << 20, allow).unwrap(), 1);
     }
 }

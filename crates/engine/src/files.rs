@@ -2,7 +2,7 @@
 
 use crate::error::{EngineError, Result};
 use crate::job::{Content, Durability, LoadJob};
-use crate::{buffers::Filler, verify::Identity};
+use crate::{buffers::Filler, verify::BlockIdentity};
 use fsarena_sys::cancel;
 use rustix::fs::{Advice, AtFlags, CWD, Mode, OFlags, SeekFrom, StatxFlags, fadvise};
 use rustix::process::{Resource, getrlimit};
@@ -18,7 +18,7 @@ const CHUNK: usize = 1 << 20;
 pub struct Files {
     pub(super) paths: Vec<PathBuf>,
     pub(super) bytes: u64,
-    pub(super) device: bool,
+    pub(super) is_device: bool,
 }
 
 /// Files to create.
@@ -33,14 +33,14 @@ pub struct FileSpec {
     /// Seed of the contents.
     pub seed: u64,
     /// Fill them with verifiable blocks of this size, for jobs with [`LoadJob::verify`].
-    pub verify_block: Option<u32>,
+    pub verified_block_bytes: Option<u32>,
 }
 
 impl Files {
     /// Names files in a directory without creating them, for jobs that recreate them.
     pub fn planned(dir: &Path, count: u32, bytes: u64) -> Files {
         let paths = (0..count).map(|number| dir.join(format!("test_file.{number}"))).collect();
-        Files { paths, bytes, device: false }
+        Files { paths, bytes, is_device: false }
     }
 
     /// Creates files, fills them with data, and syncs them to the device.
@@ -49,7 +49,7 @@ impl Files {
     /// A file cannot be written or synced, or its size is not a multiple of the verified block.
     pub fn prepare(dir: &Path, spec: &FileSpec) -> Result<Files> {
         let files = Files::planned(dir, spec.count, spec.bytes);
-        if let Some(block) = spec.verify_block
+        if let Some(block) = spec.verified_block_bytes
             && (block < 64 || !spec.bytes.is_multiple_of(u64::from(block)))
         {
             return Err(EngineError::Job(format!(
@@ -58,7 +58,7 @@ impl Files {
             )));
         }
         let mut filler = Filler::new(spec.content, spec.seed);
-        let mut buffer = vec![0; CHUNK.max(spec.verify_block.unwrap_or(0) as usize)];
+        let mut buffer = vec![0; CHUNK.max(spec.verified_block_bytes.unwrap_or(0) as usize)];
         filler.fill(&mut buffer);
         for (number, path) in files.paths.iter().enumerate() {
             write_file(path, number as u32, spec, &mut filler, &mut buffer)?;
@@ -84,7 +84,7 @@ impl Files {
             return Err(EngineError::Files { path: path.clone(), why });
         }
         let bytes = bytes.ok_or_else(|| EngineError::Job("the list of files is empty".into()))?;
-        Ok(Files { paths, bytes, device: false })
+        Ok(Files { paths, bytes, is_device: false })
     }
 
     /// Uses a whole block device. The caller must make sure that the user allows writes, because they destroy its contents.
@@ -97,20 +97,20 @@ impl Files {
             rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::io("opening", path))?;
         let bytes = rustix::fs::seek(&device, SeekFrom::End(0))
             .map_err(EngineError::io("finding the size of", path))?;
-        Ok(Files { paths: vec![path.into()], bytes, device: true })
+        Ok(Files { paths: vec![path.into()], bytes, is_device: true })
     }
 
     /// Uses the first `bytes` bytes of a block device; see [`Files::device`].
     ///
     /// # Errors
     /// The device cannot be opened or is smaller.
-    pub fn device_start(path: &Path, bytes: u64) -> Result<Files> {
-        let whole = Files::device(path)?;
-        if whole.bytes < bytes {
-            let why = format!("it has {} bytes and {bytes} are needed", whole.bytes);
+    pub fn start_of_device(path: &Path, bytes: u64) -> Result<Files> {
+        let device = Files::device(path)?;
+        if device.bytes < bytes {
+            let why = format!("it has {} bytes and {bytes} are needed", device.bytes);
             return Err(EngineError::Files { path: path.into(), why });
         }
-        Ok(Files { bytes, ..whole })
+        Ok(Files { bytes, ..device })
     }
 
     /// The paths of all files.
@@ -142,22 +142,25 @@ impl Files {
     /// # Errors
     /// A file cannot be removed.
     pub fn remove(&self) -> Result {
-        let mut made = self.paths.iter().filter(|path| !self.device && path.exists());
-        made.try_for_each(|path| std::fs::remove_file(path).map_err(EngineError::io("removing", path)))
+        let mut existing = self.paths.iter().filter(|path| !self.is_device && path.exists());
+        existing.try_for_each(|path| std::fs::remove_file(path).map_err(EngineError::io("removing", path)))
     }
 
     /// The layout of a job's blocks in the files.
     ///
     /// # Errors
     /// If a file is smaller than one block.
-    pub(super) fn layout(&self, job: &LoadJob) -> Result<Layout> {
-        let block = u64::from(job.block_bytes);
-        match self.bytes / block {
+    pub(super) fn layout(&self, job: &LoadJob) -> Result<BlockLayout> {
+        let block_bytes = u64::from(job.block_bytes);
+        match self.bytes / block_bytes {
             0 => Err(EngineError::Files {
                 path: self.paths[0].clone(),
-                why: format!("it has {} bytes and a block {block}; use smaller blocks", self.bytes),
+                why: format!("it has {} bytes and a block {block_bytes}; use smaller blocks", self.bytes),
             }),
-            per_file => Ok(Layout { files: self.paths.len() as u32, per_file, block }),
+            blocks_per_file => {
+                let file_count = self.paths.len() as u32;
+                Ok(BlockLayout { file_count, blocks_per_file, block_bytes })
+            }
         }
     }
 }
@@ -165,21 +168,21 @@ impl Files {
 /// Creates one file and fills it; stops with an error after a signal.
 fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, buffer: &mut [u8]) -> Result {
     let mut file = File::create(path).map_err(EngineError::io("making", path))?;
-    let block = spec.verify_block.map(|block| block as usize);
-    let chunk = block.map_or(buffer.len(), |block| buffer.len() / block * block);
+    let block = spec.verified_block_bytes.map(|block| block as usize);
+    let chunk_bytes = block.map_or(buffer.len(), |block| buffer.len() / block * block);
     let mut offset = 0;
     while offset < spec.bytes {
         if cancel::requested().is_some() {
             let source = std::io::ErrorKind::Interrupted.into();
             return Err(EngineError::Io { doing: "making", path: path.into(), source });
         }
-        let piece = &mut buffer[..chunk.min((spec.bytes - offset) as usize)];
+        let piece = &mut buffer[..chunk_bytes.min((spec.bytes - offset) as usize)];
         match block {
             None => filler.refresh(piece),
             Some(block) => {
                 for (at, block) in piece.chunks_exact_mut(block).enumerate() {
                     let offset = offset + (at * block.len()) as u64;
-                    filler.seal(block, Identity { file: number, offset, generation: 0 });
+                    filler.seal(block, BlockIdentity { file: number, offset, generation: 0 });
                 }
             }
         }
@@ -191,33 +194,34 @@ fn write_file(path: &Path, number: u32, spec: &FileSpec, filler: &mut Filler, bu
 
 /// The layout of numbered blocks in files of equal size.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(super) struct BlockLayout {
     /// The number of files.
-    pub files: u32,
+    pub file_count: u32,
     /// Blocks per file.
-    pub per_file: u64,
+    pub blocks_per_file: u64,
     /// Bytes of a block.
-    pub block: u64,
+    pub block_bytes: u64,
 }
 
-impl Layout {
+impl BlockLayout {
     /// Number of blocks in all files.
     pub fn blocks(&self) -> u64 {
-        u64::from(self.files) * self.per_file
+        u64::from(self.file_count) * self.blocks_per_file
     }
 
     /// The file and byte offset of a block.
     #[inline(always)]
-    pub fn place(&self, block: u64) -> (u32, u64) {
-        if self.files == 1 {
-            return (0, block * self.block);
+    pub fn locate(&self, block: u64) -> (u32, u64) {
+        if self.file_count == 1 {
+            return (0, block * self.block_bytes);
         }
-        ((block / self.per_file) as u32, block % self.per_file * self.block)
+        let block_in_file = block % self.blocks_per_file;
+        ((block / self.blocks_per_file) as u32, block_in_file * self.block_bytes)
     }
 }
 
 /// The alignment to assume if the kernel does not report it (before Linux 6.1): a sector.
-const SECTOR: u32 = 512;
+const SECTOR_BYTES: u32 = 512;
 /// The file descriptors that fsarena needs besides the files of a load.
 const OTHER_DESCRIPTORS: u64 = 32;
 
@@ -232,10 +236,10 @@ pub fn open_all(job: &LoadJob, files: &Files) -> Result<Vec<OwnedFd>> {
         let advice = "; raise the hard limit (`ulimit -Hn`), or use fewer files";
         return Err(EngineError::Resource { what, source: Errno::MFILE.into(), advice });
     }
-    files.paths.iter().map(|path| open(job, path)).collect()
+    files.paths.iter().map(|path| open_for_job(job, path)).collect()
 }
 
-fn open(job: &LoadJob, path: &Path) -> Result<OwnedFd> {
+fn open_for_job(job: &LoadJob, path: &Path) -> Result<OwnedFd> {
     let mut flags = OFlags::CLOEXEC | if job.writes() { OFlags::RDWR } else { OFlags::RDONLY };
     flags |= match job.open.durability {
         Durability::Plain => OFlags::empty(),
@@ -283,7 +287,7 @@ pub fn dio_align(path: &Path) -> u32 {
         Ok(found) if StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::DIOALIGN) => {
             found.stx_dio_offset_align.max(1)
         }
-        _ => SECTOR,
+        _ => SECTOR_BYTES,
     }
 }
 
@@ -303,7 +307,7 @@ mod tests {
     use super::*;
 
     const SPEC: FileSpec =
-        FileSpec { count: 2, bytes: 10_000, content: Content::Random, seed: 1, verify_block: None };
+        FileSpec { count: 2, bytes: 10_000, content: Content::Random, seed: 1, verified_block_bytes: None };
 
     #[test]
     fn prepared_files_are_filled_with_random_data() {
@@ -323,7 +327,7 @@ mod tests {
     #[test]
     fn files_prepared_for_verification_pass_the_check() {
         let dir = tempfile::tempdir().unwrap();
-        let spec = FileSpec { bytes: 3 << 20, verify_block: Some(3072), ..SPEC };
+        let spec = FileSpec { bytes: 3 << 20, verified_block_bytes: Some(3072), ..SPEC };
         let files = Files::prepare(dir.path(), &spec).unwrap();
         for (number, path) in files.paths().iter().enumerate() {
             for (at, block) in std::fs::read(path).unwrap().chunks(3072).enumerate() {
@@ -344,11 +348,11 @@ mod tests {
 
     #[test]
     fn blocks_are_placed_over_files() {
-        let layout = Layout { files: 3, per_file: 4, block: 512 };
+        let layout = BlockLayout { file_count: 3, blocks_per_file: 4, block_bytes: 512 };
         assert_eq!(layout.blocks(), 12);
-        assert_eq!(layout.place(0), (0, 0));
-        assert_eq!(layout.place(5), (1, 512));
-        assert_eq!(layout.place(11), (2, 1536));
+        assert_eq!(layout.locate(0), (0, 0));
+        assert_eq!(layout.locate(5), (1, 512));
+        assert_eq!(layout.locate(11), (2, 1536));
     }
 
     #[test]

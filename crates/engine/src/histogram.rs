@@ -11,7 +11,7 @@ const LONGEST_NS: u64 = 1 << 38;
 pub type SparseHistogram = Vec<(u64, u64)>;
 
 /// An empty histogram with the engine's bounds.
-pub fn histogram() -> Histogram<u64> {
+pub fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are sound")
 }
 
@@ -22,17 +22,17 @@ pub fn quantiles<const N: usize>(histogram: &Histogram<u64>, shares: [f64; N]) -
 }
 
 /// The values of a histogram with their counts. They take a few kilobytes; a histogram takes 200.
-pub fn sparse(histogram: &Histogram<u64>) -> SparseHistogram {
+pub fn to_sparse(histogram: &Histogram<u64>) -> SparseHistogram {
     histogram.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
 }
 
 /// Converts a histogram to the counts that a run stores.
-pub fn latencies(histogram: &Histogram<u64>) -> fsarena_core::latency::Latencies {
-    fsarena_core::latency::Latencies::new(sparse(histogram))
+pub fn to_latencies(histogram: &Histogram<u64>) -> fsarena_core::latency::Latencies {
+    fsarena_core::latency::Latencies::new(to_sparse(histogram))
 }
 
-/// The length of the list at which its latencies are moved into the histogram.
-const SAMPLES: usize = 512;
+/// The number of latencies in a full list.
+const LIST_LENGTH: usize = 512;
 
 /// The latencies of one kind of operation.
 ///
@@ -48,9 +48,9 @@ pub struct LatencyTally {
 impl LatencyTally {
     pub(crate) fn new(used: bool) -> LatencyTally {
         // The kernel allocates zeroed pages at their first write, so unused histograms cost nothing.
-        let (longest, digits, room) = if used { (LONGEST_NS, DIGITS, SAMPLES) } else { (2, 0, 1) };
+        let (longest, digits, list_length) = if used { (LONGEST_NS, DIGITS, LIST_LENGTH) } else { (2, 0, 1) };
         let histogram = Histogram::new_with_bounds(1, longest, digits).expect("the bounds are sound");
-        LatencyTally { samples: Vec::with_capacity(room), histogram }
+        LatencyTally { samples: Vec::with_capacity(list_length), histogram }
     }
 
     /// Counts one operation.

@@ -23,7 +23,7 @@ pub enum Engine {
 
 /// How the files are opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
-pub struct Open {
+pub struct OpenMode {
     /// Bypass the page cache (`O_DIRECT`).
     pub direct: bool,
     /// When a write returns.
@@ -194,7 +194,7 @@ pub enum Content {
 
 /// Kinds of extents that a job accepts, although the results then do not measure plain I/O to the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Default)]
-pub struct Allow {
+pub struct AllowedExtents {
     /// Allocated but never written: reads return zeros without access to the device.
     pub unwritten: bool,
     /// Holes.
@@ -210,7 +210,7 @@ pub struct Allow {
 /// The io_uring features that the engine may use if the kernel has them; all by default. Without a feature the engine behaves
 /// as on a kernel that lacks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct UringUse {
+pub struct UringFeatures {
     /// `IORING_SETUP_DEFER_TASKRUN` (Linux 6.1). Needs `single_issuer`.
     pub defer_taskrun: bool,
     /// `IORING_SETUP_SINGLE_ISSUER` (Linux 6.0).
@@ -223,9 +223,9 @@ pub struct UringUse {
     pub fixed_buffers: bool,
 }
 
-impl Default for UringUse {
-    fn default() -> UringUse {
-        UringUse {
+impl Default for UringFeatures {
+    fn default() -> UringFeatures {
+        UringFeatures {
             defer_taskrun: true,
             single_issuer: true,
             coop_taskrun: true,
@@ -241,7 +241,7 @@ pub struct LoadJob {
     /// How operations reach the kernel.
     pub engine: Engine,
     /// How files are opened.
-    pub open: Open,
+    pub open: OpenMode,
     /// Bytes of one operation.
     pub block_bytes: u32,
     /// Threads, 1–1024.
@@ -273,20 +273,20 @@ pub struct LoadJob {
     /// Whether written blocks contain their offset, generation and checksum, and reads check these.
     pub verify: bool,
     /// The kinds of extents that the job accepts, although the results then do not measure plain I/O to the device.
-    pub allow: Allow,
+    pub allow: AllowedExtents,
     /// Milliseconds of one interval of the series.
     pub interval_ms: u32,
     /// The seed of everything random.
     pub seed: u64,
     /// io_uring features.
-    pub uring: UringUse,
+    pub uring: UringFeatures,
 }
 
 impl Default for LoadJob {
     fn default() -> LoadJob {
         LoadJob {
             engine: Engine::Sync,
-            open: Open::default(),
+            open: OpenMode::default(),
             block_bytes: 4096,
             threads: 1,
             depth: 1,
@@ -302,10 +302,10 @@ impl Default for LoadJob {
             rate: None,
             content: Content::Random,
             verify: false,
-            allow: Allow::default(),
+            allow: AllowedExtents::default(),
             interval_ms: 100,
             seed: 1,
-            uring: UringUse::default(),
+            uring: UringFeatures::default(),
         }
     }
 }
@@ -330,8 +330,8 @@ pub fn check_range(name: &str, value: u32, low: u32, high: u32) -> Result {
     ensure((low..=high).contains(&value), format!("{name} is {value}; it goes from {low} to {high}"))
 }
 
-fn ensure(fits: bool, fault: String) -> Result {
-    if fits { Ok(()) } else { Err(EngineError::Job(fault)) }
+fn ensure(is_valid: bool, fault: String) -> Result {
+    if is_valid { Ok(()) } else { Err(EngineError::Job(fault)) }
 }
 
 impl LoadJob {
@@ -365,8 +365,8 @@ impl LoadJob {
             let fits = rate.is_finite() && rate > 0.0;
             ensure(fits, format!("a rate must be above 0 operations a second, not {rate}"))?;
         }
-        let syncs = self.sync_every.is_none_or(|every| every.requests > 0);
-        ensure(syncs, "sync_every needs at least one request between syncs".into())
+        let has_requests = self.sync_every.is_none_or(|every| every.requests > 0);
+        ensure(has_requests, "sync_every needs at least one request between syncs".into())
     }
 
     fn check_bound(&self) -> Result {
@@ -420,7 +420,7 @@ impl LoadJob {
             "files that are made anew hold nothing to verify; verify prepared files"
         } else if self.sync_every.is_some() && !self.writes() {
             "sync_every without writes would sync nothing: add writes or leave it out"
-        } else if self.verify && self.block_bytes < verify::HEADER as u32 * 2 {
+        } else if self.verify && self.block_bytes < verify::HEADER_BYTES as u32 * 2 {
             "verified blocks need at least 64 bytes"
         } else if verified_writes && shared_cursor {
             "verified writes need a cursor for each thread: two threads may not write the same block"
@@ -482,7 +482,7 @@ mod tests {
         assert_refused(|job| job.pattern = Pattern::Zipf { theta: 0.0 }, "theta");
         assert_refused(|job| job.pattern = Pattern::Pareto { h: 0.5 }, "h between");
         assert_refused(|job| job.pattern = Pattern::Normal { deviation_percent: 0.0 }, "deviation");
-        assert_refused(|job| job.open = Open { recreate: true, ..Open::default() }, "made anew");
+        assert_refused(|job| job.open = OpenMode { recreate: true, ..OpenMode::default() }, "made anew");
         assert_refused(|job| job.rate = Some(Rate { per_s: 0.0, arrivals: Default::default() }), "rate");
         assert_refused(
             |job| job.sync_every = Some(SyncEvery { requests: 100, over_all_threads: true }),

@@ -7,11 +7,11 @@
 //! Nothing in a hot loop allocates, dispatches dynamically or shares memory. Every run also measures the cost of the
 //! load generator itself, and reports that cost as a separate figure.
 
+mod block_io;
 mod buffers;
 mod calibrate;
 pub mod clock;
 pub mod custom_load;
-mod device;
 mod drive;
 mod error;
 pub mod extent_check;
@@ -37,7 +37,8 @@ mod verify;
 mod work;
 
 use crate::{
-    buffers::IoBuffers, device::Mappings, drive::DriveSettings, error::Result, files::Layout, load::Load,
+    block_io::Mappings, buffers::IoBuffers, drive::DriveSettings, error::Result, files::BlockLayout,
+    load::FileLoad,
 };
 use bytesize::ByteSize;
 use fsarena_sys::kernel::SysRoot;
@@ -46,13 +47,13 @@ use rustix::fd::{AsFd, BorrowedFd};
 pub use calibrate::Calibration;
 pub use error::EngineError;
 pub use files::{FileSpec, Files, dio_align};
-pub use histogram::{histogram, latencies, quantiles};
+pub use histogram::{empty_histogram, quantiles, to_latencies};
 pub use job::{
-    Allow, Arrivals, Bound, Content, Durability, Engine, LoadJob, Mixing, Open, Pattern, Rate, SyncCall,
-    SyncEvery, UringUse, Warmup,
+    AllowedExtents, Arrivals, Bound, Content, Durability, Engine, LoadJob, Mixing, OpenMode, Pattern, Rate,
+    SyncCall, SyncEvery, UringFeatures, Warmup,
 };
-pub use outcome::{Fairness, LoadOutcome, OpStats, jain};
-pub use stream::Offsets;
+pub use outcome::{Fairness, LoadOutcome, OpStats, jain_index};
+pub use stream::BlockPicker;
 pub use tally::Interval;
 
 /// Runs a job on its files. Calls `on_interval` as soon as an interval of the series is over.
@@ -71,29 +72,29 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
     let calibration = calibrate::calibrate(job, layout)?;
     calibrate::check_cancelled()?;
     let owned = files::open_all(job, files)?;
-    let open: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
+    let open_files: Vec<BorrowedFd> = owned.iter().map(AsFd::as_fd).collect();
     let data_only = job.sync_call == SyncCall::Fdatasync;
-    let map = || Mappings::new(&open, &files.paths, files.bytes, job.writes(), data_only);
+    let map = || Mappings::new(&open_files, &files.paths, files.bytes, job.writes(), data_only);
     let mappings = (job.engine == Engine::Mmap).then(map).transpose()?;
-    let load = Load::new(job, layout, &files.paths, &open, mappings.as_ref());
-    let drive = DriveSettings {
+    let load = FileLoad::new(job, layout, &files.paths, &open_files, mappings.as_ref());
+    let settings = DriveSettings {
         threads: job.threads,
-        kinds: &calibrate::kinds(job),
+        kinds: &calibrate::op_kinds(job),
         interval_ms: job.interval_ms,
         bound: job.bound,
         warmup: job.warmup,
         rate: job.rate,
     };
-    let mut outcome = LoadOutcome::measure(&drive, &load, calibration, on_interval)?;
+    let mut outcome = LoadOutcome::measure(&settings, &load, calibration, on_interval)?;
     outcome.extent_check = extent_check;
-    outcome.verified_blocks = load.verified.into_inner();
+    outcome.verified_blocks = load.verified_blocks.into_inner();
     Ok(outcome)
 }
 
 /// Checks that there are enough blocks for verified writes. The blocks are divided among the
 /// threads, and a block has at most one write in flight: a thread draws blocks of its share until one is free. With two blocks
 /// for each operation in flight, at least half are free.
-fn check_block_count(job: &LoadJob, files: &Files, layout: Layout) -> Result {
+fn check_block_count(job: &LoadJob, files: &Files, layout: BlockLayout) -> Result {
     let needed = 2 * u64::from(job.threads) * u64::from(job.depth);
     if job.verify && job.writes() && layout.blocks() < needed {
         let why = format!(
@@ -108,7 +109,7 @@ fn check_block_count(job: &LoadJob, files: &Files, layout: Layout) -> Result {
 /// Checks that the buffers fit into available memory. Otherwise the kernel would kill a process, perhaps another one.
 fn check_memory(job: &LoadJob) -> Result {
     let buffers = u64::from(job.threads) * u64::from(job.depth);
-    let needed = buffers.saturating_mul(IoBuffers::memory(job.block_bytes, job.open.direct));
+    let needed = buffers.saturating_mul(IoBuffers::bytes_per_buffer(job.block_bytes, job.open.direct));
     match fsarena_sys::host::available_memory(&SysRoot::host()) {
         Some(available) if needed > available => {
             let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);

@@ -8,7 +8,7 @@ use crate::clock::{self, Clock};
 use crate::drive::{DriveSettings, Work};
 use crate::error::{EngineError, Result};
 use crate::tally::{Interval, OnInterval, OpKind, Recorder};
-use crate::{calibrate::Calibration, histogram::histogram, job::check_range, outcome::LoadOutcome};
+use crate::{calibrate::Calibration, histogram::empty_histogram, job::check_range, outcome::LoadOutcome};
 use fsarena_sys::cancel;
 use rustix::fs::{Dir, Mode, OFlags, XattrFlags};
 use rustix::{fd::OwnedFd, io::Errno};
@@ -30,7 +30,7 @@ pub fn run(
     on_interval: &mut dyn FnMut(Operation, &Interval),
 ) -> Result<Vec<(Operation, LoadOutcome)>> {
     job.check()?;
-    let tree = Tree::make(job, dir)?;
+    let tree = NameTree::make(job, dir)?;
     let mut outcomes = vec![];
     for &operation in &job.phases {
         let outcome = run_phase(job, &tree, operation, &mut |interval| on_interval(operation, interval))?;
@@ -47,7 +47,7 @@ pub fn run(
 /// One of several clients that work in one directory at the same time, with its names.
 pub struct Client {
     job: MetaJob,
-    tree: Tree,
+    tree: NameTree,
 }
 
 impl Client {
@@ -57,7 +57,7 @@ impl Client {
     /// If the job contradicts itself.
     pub fn new(job: MetaJob, dir: &Path, number: u32) -> Result<Client> {
         job.check()?;
-        Ok(Client { tree: Tree::of_client(&job, dir, number), job })
+        Ok(Client { tree: NameTree::of_client(&job, dir, number), job })
     }
 
     /// Creates the client's directories.
@@ -80,15 +80,15 @@ impl Client {
 /// Measures one phase.
 fn run_phase(
     job: &MetaJob,
-    tree: &Tree,
+    tree: &NameTree,
     operation: Operation,
     on_interval: OnInterval,
 ) -> Result<LoadOutcome> {
     let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
     let operations = u64::from(job.threads) * u64::from(job.names);
-    let drive = DriveSettings::counted(job.threads, &kinds, job.interval_ms, operations);
+    let settings = DriveSettings::bounded_by_operations(job.threads, &kinds, job.interval_ms, operations);
     let calibration = Calibration::with_generator(generator_ns(tree));
-    let outcome = LoadOutcome::measure(&drive, &Phase { tree, operation }, calibration, on_interval)?;
+    let outcome = LoadOutcome::measure(&settings, &Phase { tree, operation }, calibration, on_interval)?;
     tree.record_phase(operation);
     Ok(outcome)
 }
@@ -96,24 +96,24 @@ fn run_phase(
 /// One kind of operation on all names.
 struct Phase<'a> {
     /// The directories.
-    tree: &'a Tree,
+    tree: &'a NameTree,
     /// The operation.
     operation: Operation,
 }
 
 impl<'a> Work<'a> for Phase<'_> {
-    type Worker = NameWriter<'a>;
+    type Worker = ArgumentWriter<'a>;
 
-    fn prepare(&'a self, thread: u32) -> Result<NameWriter<'a>> {
+    fn prepare(&'a self, thread: u32) -> Result<ArgumentWriter<'a>> {
         Ok(self.tree.writer(thread, self.operation))
     }
 
-    fn work(&self, writer: &mut NameWriter, recorder: &mut Recorder, clock: Clock) -> Result {
+    fn work(&self, writer: &mut ArgumentWriter, recorder: &mut Recorder, clock: Clock) -> Result {
         let mut start = clock.now();
-        for number in 0..self.tree.names {
-            let names = writer.names(number);
-            if let Err(error) = self.operation.perform(&names) {
-                return Err(operation_error(self.operation, &names, error));
+        for number in 0..self.tree.names_per_thread {
+            let arguments = writer.arguments(number);
+            if let Err(error) = self.operation.perform(&arguments) {
+                return Err(operation_error(self.operation, &arguments, error));
             }
             let end = clock.now();
             if !recorder.count(0, start, None, end) {
@@ -127,12 +127,12 @@ impl<'a> Work<'a> for Phase<'_> {
 }
 
 /// Nanoseconds that the load generator takes for one operation: to write its names, take the time and count it.
-fn generator_ns(tree: &Tree) -> f64 {
+fn generator_ns(tree: &NameTree) -> f64 {
     let mut writer = tree.writer(0, Operation::Stat);
-    let mut latencies = histogram();
+    let mut latencies = empty_histogram();
     let begun = Instant::now();
-    clock::fastest_round_ns(3, 10_000, |number| {
-        std::hint::black_box(writer.names(number).name);
+    clock::fastest_ns_per_call(3, 10_000, |number| {
+        std::hint::black_box(writer.arguments(number).name);
         latencies.saturating_record(begun.elapsed().as_nanos() as u64);
     })
 }
@@ -205,14 +205,14 @@ impl MetaJob {
         if self.phases.is_empty() {
             return Err(EngineError::Job("the list of phases is empty".into()));
         }
-        check_order(&self.phases)
+        check_phase_order(&self.phases)
     }
 }
 
 /// The attribute that xattr operations set and get.
 const ATTRIBUTE: &CStr = c"user.fsarena";
 /// The value of that attribute. It is short enough to be stored in the inode.
-const VALUE: &[u8; 16] = b"0123456789abcdef";
+const ATTRIBUTE_VALUE: &[u8; 16] = b"0123456789abcdef";
 
 /// A metadata operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -250,8 +250,8 @@ pub enum Operation {
     Rmdir,
 }
 
-/// The names that one operation needs.
-pub struct Names<'a> {
+/// The names and the content that one operation needs.
+pub struct OperationArguments<'a> {
     /// The name, an absolute path.
     pub name: &'a CStr,
     /// A second name in the same directory.
@@ -288,29 +288,33 @@ impl Operation {
     /// # Errors
     /// The error of the system call.
     #[inline(always)]
-    pub fn perform(self, names: &Names) -> Result<(), Errno> {
+    pub fn perform(self, arguments: &OperationArguments) -> Result<(), Errno> {
         let file_mode = Mode::from_raw_mode(0o644);
         match self {
             Operation::Create => {
                 let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-                let file = rustix::fs::open(names.name, flags, file_mode)?;
-                if names.content.is_empty() { Ok(()) } else { write_content(&file, names.content) }
+                let file = rustix::fs::open(arguments.name, flags, file_mode)?;
+                if arguments.content.is_empty() { Ok(()) } else { write_content(&file, arguments.content) }
             }
             Operation::Open => {
-                rustix::fs::open(names.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
+                rustix::fs::open(arguments.name, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(drop)
             }
-            Operation::Read => read_content(names.name, names.content.len()),
-            Operation::Stat | Operation::StatDir => rustix::fs::stat(names.name).map(drop),
-            Operation::Readdir => list_directory(names.directory),
-            Operation::Rename => rustix::fs::rename(names.name, names.second),
-            Operation::Link => rustix::fs::link(names.name, names.second),
-            Operation::Symlink => rustix::fs::symlink(names.name, names.second),
-            Operation::Chmod => rustix::fs::chmod(names.name, Mode::from_raw_mode(0o600)),
-            Operation::Setxattr => rustix::fs::setxattr(names.name, ATTRIBUTE, VALUE, XattrFlags::empty()),
-            Operation::Getxattr => rustix::fs::getxattr(names.name, ATTRIBUTE, &mut [0; 64][..]).map(drop),
-            Operation::Unlink => rustix::fs::unlink(names.name),
-            Operation::Mkdir => rustix::fs::mkdir(names.name, Mode::from_raw_mode(0o755)),
-            Operation::Rmdir => rustix::fs::rmdir(names.name),
+            Operation::Read => read_content(arguments.name, arguments.content.len()),
+            Operation::Stat | Operation::StatDir => rustix::fs::stat(arguments.name).map(drop),
+            Operation::Readdir => list_directory(arguments.directory),
+            Operation::Rename => rustix::fs::rename(arguments.name, arguments.second),
+            Operation::Link => rustix::fs::link(arguments.name, arguments.second),
+            Operation::Symlink => rustix::fs::symlink(arguments.name, arguments.second),
+            Operation::Chmod => rustix::fs::chmod(arguments.name, Mode::from_raw_mode(0o600)),
+            Operation::Setxattr => {
+                rustix::fs::setxattr(arguments.name, ATTRIBUTE, ATTRIBUTE_VALUE, XattrFlags::empty())
+            }
+            Operation::Getxattr => {
+                rustix::fs::getxattr(arguments.name, ATTRIBUTE, &mut [0; 64][..]).map(drop)
+            }
+            Operation::Unlink => rustix::fs::unlink(arguments.name),
+            Operation::Mkdir => rustix::fs::mkdir(arguments.name, Mode::from_raw_mode(0o755)),
+            Operation::Rmdir => rustix::fs::rmdir(arguments.name),
         }
     }
 }
@@ -347,22 +351,24 @@ fn list_directory(directory: &CStr) -> Result<(), Errno> {
 ///
 /// # Errors
 /// [`EngineError::Job`] naming the phase that does not fit.
-fn check_order(phases: &[Operation]) -> Result {
+fn check_phase_order(phases: &[Operation]) -> Result {
     let (mut files, mut dirs, mut attributes) = (false, false, false);
-    let mut made = vec![];
+    let mut earlier_phases = vec![];
     for &phase in phases {
-        let missing = match phase {
+        let requirement = match phase {
             Operation::Create if files => Some("names that an `unlink` removed"),
             Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
             Operation::Rmdir | Operation::StatDir if !dirs => Some("a `mkdir` before it"),
             Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
-            Operation::Link | Operation::Symlink if made.contains(&phase) => Some("to be there once only"),
+            Operation::Link | Operation::Symlink if earlier_phases.contains(&phase) => {
+                Some("to occur only once")
+            }
             Operation::Create | Operation::Mkdir | Operation::Rmdir | Operation::StatDir => None,
             _ if !files => Some("a `create` before it"),
             _ => None,
         };
-        if let Some(missing) = missing {
-            return Err(EngineError::Job(format!("the phase `{}` needs {missing}", phase.name())));
+        if let Some(requirement) = requirement {
+            return Err(EngineError::Job(format!("the phase `{}` needs {requirement}", phase.name())));
         }
         match phase {
             Operation::Create => files = true,
@@ -372,71 +378,80 @@ fn check_order(phases: &[Operation]) -> Result {
             Operation::Setxattr => attributes = true,
             _ => {}
         }
-        made.push(phase);
+        earlier_phases.push(phase);
     }
     Ok(())
 }
 
 /// Makes the error of an operation that failed on a name.
 #[cold]
-fn operation_error(operation: Operation, names: &Names, source: Errno) -> EngineError {
-    let path = std::path::PathBuf::from(names.name.to_string_lossy().into_owned());
+fn operation_error(operation: Operation, arguments: &OperationArguments, source: Errno) -> EngineError {
+    let path = std::path::PathBuf::from(arguments.name.to_string_lossy().into_owned());
     EngineError::Io { doing: operation.name(), path, source: source.into() }
 }
 
 /// The directory below the given one in which a job creates and removes everything.
-const TOP: &str = "fsarena-meta";
+const TOP_DIR: &str = "fsarena-meta";
 
 /// The directories of a job and the names in them.
-pub struct Tree {
+pub struct NameTree {
     top: PathBuf,
     /// The directories that hold names, thread by thread if they are private; each path ends in a zero byte.
     leaves: Vec<Vec<u8>>,
     /// The number of these directories that each thread uses.
-    per_thread: usize,
+    leaves_per_thread: usize,
     /// Whether each thread uses its own directories.
-    private: bool,
+    is_private: bool,
     /// Names for each thread.
-    pub names: u32,
+    pub names_per_thread: u32,
     /// The number that the first thread has in its names.
-    first: u32,
+    first_thread: u32,
     /// The content of each file.
     pub content: Vec<u8>,
     /// Whether a phase has renamed the files.
-    renamed: AtomicBool,
+    files_are_renamed: AtomicBool,
 }
 
-impl Tree {
+impl NameTree {
     /// Creates the directories of a job in an empty directory.
     ///
     /// # Errors
     /// If the given directory is not empty, or a directory cannot be created.
-    pub fn make(job: &MetaJob, dir: &Path) -> Result<Tree> {
+    pub fn make(job: &MetaJob, dir: &Path) -> Result<NameTree> {
         let mut found = std::fs::read_dir(dir).map_err(EngineError::io("listing", dir))?;
         if found.next().is_some() {
             let why = "it is not empty; metadata jobs need a directory of their own".into();
             return Err(EngineError::Files { path: dir.into(), why });
         }
-        let tree = Tree::of_client(job, dir, 0);
+        let tree = NameTree::of_client(job, dir, 0);
         tree.make_leaves()?;
         Ok(tree)
     }
 
     /// The tree of one of several clients. Does not create its directories.
-    pub fn of_client(job: &MetaJob, dir: &Path, client: u32) -> Tree {
-        let top = dir.join(TOP);
-        let private = job.sharing == Sharing::Private;
-        let roots = if private { job.threads } else { 1 };
-        let first = client * job.threads;
+    pub fn of_client(job: &MetaJob, dir: &Path, client: u32) -> NameTree {
+        let top = dir.join(TOP_DIR);
+        let is_private = job.sharing == Sharing::Private;
+        let roots = if is_private { job.threads } else { 1 };
+        let first_thread = client * job.threads;
         let mut leaves = vec![];
         for root in 0..roots {
-            let root = if private { first + root } else { root };
+            let root = if is_private { first_thread + root } else { root };
             list_leaves(&top.join(format!("t{root}")), job.depth, job.fan_out, &mut leaves);
         }
-        let per_thread = leaves.len() / roots as usize;
+        let leaves_per_thread = leaves.len() / roots as usize;
         let content = vec![b'x'; job.bytes as usize];
-        let renamed = AtomicBool::new(false);
-        Tree { top, leaves, per_thread, private, names: job.names, first, content, renamed }
+        let files_are_renamed = AtomicBool::new(false);
+        NameTree {
+            top,
+            leaves,
+            leaves_per_thread,
+            is_private,
+            names_per_thread: job.names,
+            first_thread,
+            content,
+            files_are_renamed,
+        }
     }
 
     /// Creates the directories; other clients may have created some of them.
@@ -461,26 +476,27 @@ impl Tree {
     /// Records that a phase has finished, because a rename changes the names of later phases.
     pub fn record_phase(&self, operation: Operation) {
         match operation {
-            Operation::Rename => drop(self.renamed.fetch_xor(true, Ordering::Relaxed)),
-            Operation::Create => self.renamed.store(false, Ordering::Relaxed),
+            Operation::Rename => drop(self.files_are_renamed.fetch_xor(true, Ordering::Relaxed)),
+            Operation::Create => self.files_are_renamed.store(false, Ordering::Relaxed),
             _ => {}
         }
     }
 
     /// Makes the writer of a thread's names for an operation.
-    pub fn writer(&self, thread: u32, operation: Operation) -> NameWriter<'_> {
-        let first = if self.private { thread as usize * self.per_thread } else { 0 };
-        let (now, other) = if self.renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
+    pub fn writer(&self, thread: u32, operation: Operation) -> ArgumentWriter<'_> {
+        let first_leaf = if self.is_private { thread as usize * self.leaves_per_thread } else { 0 };
+        let (current, renamed) =
+            if self.files_are_renamed.load(Ordering::Relaxed) { (b'r', b'f') } else { (b'f', b'r') };
         let letters = match operation {
             Operation::Mkdir | Operation::StatDir | Operation::Rmdir => [b'd', b'd'],
-            Operation::Link => [now, b'l'],
-            Operation::Symlink => [now, b's'],
-            _ => [now, other],
+            Operation::Link => [current, b'l'],
+            Operation::Symlink => [current, b's'],
+            _ => [current, renamed],
         };
-        let leaves = &self.leaves[first..first + self.per_thread];
-        let (thread, content) = (self.first + thread, self.content.as_slice());
+        let leaves = &self.leaves[first_leaf..first_leaf + self.leaves_per_thread];
+        let (thread, content) = (self.first_thread + thread, self.content.as_slice());
         let needs_second = matches!(operation, Operation::Rename | Operation::Link | Operation::Symlink);
-        NameWriter { leaves, thread, letters, needs_second, content, buffers: [vec![0], vec![0]] }
+        ArgumentWriter { leaves, thread, letters, needs_second, content, buffers: [vec![0], vec![0]] }
     }
 }
 
@@ -493,7 +509,7 @@ fn list_leaves(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) 
 }
 
 /// Writes the names of operations into reused buffers, so that nothing is allocated while operations are timed.
-pub struct NameWriter<'a> {
+pub struct ArgumentWriter<'a> {
     leaves: &'a [Vec<u8>],
     thread: u32,
     letters: [u8; 2],
@@ -503,18 +519,23 @@ pub struct NameWriter<'a> {
     buffers: [Vec<u8>; 2],
 }
 
-impl NameWriter<'_> {
+impl ArgumentWriter<'_> {
     /// Writes the thread's name of this number, its second name if the operation takes one, and their directory.
     /// Consecutive names lie in different directories.
     #[inline(always)]
-    pub fn names(&mut self, number: u32) -> Names<'_> {
+    pub fn arguments(&mut self, number: u32) -> OperationArguments<'_> {
         let leaf = &self.leaves[number as usize % self.leaves.len()];
         let [name, second] = &mut self.buffers;
         write_name(name, leaf, self.letters[0], self.thread, number);
         if self.needs_second {
             write_name(second, leaf, self.letters[1], self.thread, number);
         }
-        Names { name: c_str(name), second: c_str(second), directory: c_str(leaf), content: self.content }
+        OperationArguments {
+            name: c_str(name),
+            second: c_str(second),
+            directory: c_str(leaf),
+            content: self.content,
+        }
     }
 }
 
@@ -530,7 +551,7 @@ fn write_name(buffer: &mut Vec<u8>, leaf: &[u8], letter: u8, thread: u32, number
 }
 
 fn c_str(buffer: &[u8]) -> &CStr {
-    CStr::from_bytes_with_nul(buffer).expect("a path that the system took, and one zero byte at its end")
+    CStr::from_bytes_with_nul(buffer).expect("a path without zero bytes, and one zero byte at its end")
 }
 
 /// Appends a number in decimal. The formatting machinery would take longer than some system calls.
@@ -553,7 +574,7 @@ mod tests {
     use super::Operation::*;
     use super::*;
 
-    const ALL: &[Operation] = &[
+    const PHASES: &[Operation] = &[
         Operation::Create,
         Operation::Open,
         Operation::Read,
@@ -578,7 +599,7 @@ mod tests {
             for depth in [0, 2] {
                 let dir = tempfile::tempdir().unwrap();
                 let job = MetaJob {
-                    phases: ALL.to_vec(),
+                    phases: PHASES.to_vec(),
                     threads: 3,
                     names: 50,
                     sharing,
@@ -594,7 +615,7 @@ mod tests {
                     }
                     outcomes => outcomes.unwrap(),
                 };
-                assert_eq!(outcomes.len(), ALL.len());
+                assert_eq!(outcomes.len(), PHASES.len());
                 for (operation, outcome) in &outcomes {
                     assert_eq!(outcome.operations(), 150, "{operation:?}");
                     assert_eq!(outcome.kinds[0].name, operation.name());
@@ -630,7 +651,7 @@ mod tests {
     fn an_error_names_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob { phases: vec![Operation::Create], names: 3, ..MetaJob::default() };
-        let tree = Tree::make(&job, dir.path()).unwrap();
+        let tree = NameTree::make(&job, dir.path()).unwrap();
         run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap();
         let error = run_phase(&job, &tree, Operation::Create, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("create") && error.contains("f.0.0") && error.contains("exists"), "{error}");
@@ -655,8 +676,8 @@ mod tests {
 
     #[test]
     fn phases_without_the_files_that_they_need_are_refused() {
-        assert!(check_order(&[Create, Stat, Unlink, Create, Unlink, Mkdir, Rmdir]).is_ok());
-        let error = |phases: &[Operation]| check_order(phases).unwrap_err().to_string();
+        assert!(check_phase_order(&[Create, Stat, Unlink, Create, Unlink, Mkdir, Rmdir]).is_ok());
+        let error = |phases: &[Operation]| check_phase_order(phases).unwrap_err().to_string();
         assert!(error(&[Stat]).contains("`stat` needs a `create`"));
         assert!(error(&[Create, Unlink, Stat]).contains("`stat` needs a `create`"));
         assert!(error(&[Create, Create]).contains("removed"));
@@ -669,20 +690,20 @@ mod tests {
     fn every_thread_and_number_has_its_own_name() {
         let dir = tempfile::tempdir().unwrap();
         let job = MetaJob { threads: 2, depth: 1, fan_out: 3, ..MetaJob::default() };
-        let tree = Tree::make(&job, dir.path()).unwrap();
+        let tree = NameTree::make(&job, dir.path()).unwrap();
         let top = dir.path().to_str().unwrap();
         let mut writer = tree.writer(1, Operation::Link);
-        let names = writer.names(1204);
-        assert_eq!(names.name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/f.1.1204"));
-        assert_eq!(names.second.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));
-        assert_eq!(names.directory.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1"));
+        let arguments = writer.arguments(1204);
+        assert_eq!(arguments.name.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/f.1.1204"));
+        assert_eq!(arguments.second.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1/l.1.1204"));
+        assert_eq!(arguments.directory.to_str().unwrap(), format!("{top}/fsarena-meta/t1/D1"));
         tree.record_phase(Operation::Rename);
-        assert!(tree.writer(0, Operation::Stat).names(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
+        assert!(tree.writer(0, Operation::Stat).arguments(0).name.to_str().unwrap().ends_with("t0/D0/r.0.0"));
         tree.remove().unwrap();
     }
 
     #[test]
-    fn digits_writes_decimal_numbers() {
+    fn numbers_are_appended_in_decimal() {
         for number in [0, 7, 10, 99, 100, 1_234_567, u32::MAX] {
             let mut text = vec![];
             append_decimal(number, &mut text);

@@ -1,12 +1,12 @@
 //! The result of a load.
 
-use crate::drive::{self, Collected, DriveSettings, Work};
-use crate::histogram::{histogram, latencies};
+use crate::drive::{self, DriveSettings, Work, WorkerCounts};
+use crate::histogram::{empty_histogram, to_latencies};
 use crate::job::{Bound, Warmup};
-use crate::tally::{self, FinishedInterval, Interval, OnInterval, lanes};
+use crate::tally::{self, FinishedInterval, Interval, OnInterval, lane_kinds};
 use crate::{calibrate::Calibration, error::Result, extent_check::ExtentCheck, series};
-use fsarena_core::{metric::CLIENT_BOUND, sample::TaskOutput, series::Point};
-use fsarena_sys::cpu::Cpu;
+use fsarena_core::{metric::MAX_CLIENT_SHARE, sample::TaskOutput, series::Point};
+use fsarena_sys::cpu::CpuTime;
 use hdrhistogram::Histogram;
 
 /// Counts and latencies of one kind of operation.
@@ -32,7 +32,7 @@ pub struct Fairness {
     pub least: u64,
     /// Operations of the fastest thread.
     pub most: u64,
-    /// [`jain`]'s index over the operations of all threads.
+    /// [`jain_index`] over the operations of all threads.
     pub jain: f64,
 }
 
@@ -49,7 +49,7 @@ pub struct LoadOutcome {
     pub elapsed_ns: u64,
     /// CPU time of the workers in that time. The sum is exact; the split into user and system time is the ratio of the whole
     /// process. If a worker reported an interval late, part of its time counts in the next interval.
-    pub cpu: Cpu,
+    pub cpu: CpuTime,
     /// All intervals, including the warm-up.
     pub intervals: Vec<Interval>,
     /// The intervals merged to the points that a run stores.
@@ -68,7 +68,7 @@ pub struct LoadOutcome {
     pub calibration: Calibration,
     /// The load generator's share of the processor time, 0–1.
     pub client_share: f64,
-    /// Whether that share is above [`CLIENT_BOUND`].
+    /// Whether that share is above [`MAX_CLIENT_SHARE`].
     pub client_bound: bool,
     /// Number of verified blocks, all intact: a damaged block ends the job.
     pub verified_blocks: u64,
@@ -84,48 +84,51 @@ impl LoadOutcome {
     /// # Errors
     /// A worker cannot start, or an operation failed.
     pub(crate) fn measure<'a>(
-        drive: &DriveSettings,
+        settings: &DriveSettings,
         work: &'a impl Work<'a>,
         calibration: Calibration,
         on_interval: OnInterval,
     ) -> Result<LoadOutcome> {
-        let collected = drive::run_workers(drive, work, on_interval)?;
-        let cut = warmup_intervals(drive, &collected);
-        let kept = &collected.finished[cut..];
-        let elapsed_ns = collected.elapsed_ns.saturating_sub(cut as u64 * drive.interval_ns());
-        let kinds = op_stats(drive, kept);
-        let (mut latency, mut corrected) = (histogram(), drive.rate.map(|_| histogram()));
+        let counts = drive::run_workers(settings, work, on_interval)?;
+        let warmup_intervals = count_warmup_intervals(settings, &counts);
+        let measured = &counts.finished[warmup_intervals..];
+        let elapsed_ns = counts.elapsed_ns.saturating_sub(warmup_intervals as u64 * settings.interval_ns());
+        let kinds = op_stats(settings, measured);
+        let (mut latency, mut corrected) = (empty_histogram(), settings.rate.map(|_| empty_histogram()));
         for kind in &kinds {
             latency.add(&kind.latency).expect("all histograms of the engine have the same bounds");
             if let (Some(all), Some(of_kind)) = (&mut corrected, &kind.corrected) {
                 all.add(of_kind).expect("all histograms of the engine have the same bounds");
             }
         }
-        let mut cpu = Cpu::default();
-        for finished in kept {
+        let mut cpu = CpuTime::default();
+        for finished in measured {
             cpu += finished.cpu;
         }
-        let stretches: Vec<_> = collected.finished.iter().map(|one| one.stretch(drive.kinds.len())).collect();
-        let client_share = client_share(&calibration, latency.len(), elapsed_ns, collected.by_thread.len());
+        let kind_count = settings.kinds.len();
+        let series_intervals: Vec<_> =
+            counts.finished.iter().map(|finished| finished.series_interval(kind_count)).collect();
+        let client_share =
+            client_share_of(&calibration, latency.len(), elapsed_ns, counts.operations_by_thread.len());
         Ok(LoadOutcome {
             kinds,
             latency,
             corrected,
             elapsed_ns,
-            cpu: cpu.split_as(collected.process_cpu),
-            series: series::points(&stretches, cut),
-            warmup_intervals: cut,
-            steady: collected.assessment.steady,
-            final_sync_ns: collected.final_sync_ns,
-            final_syncs: collected.final_syncs,
-            fairness: fairness(&collected.by_thread),
+            cpu: cpu.split_like(counts.process_cpu),
+            series: series::merge_to_points(&series_intervals, warmup_intervals),
+            warmup_intervals,
+            steady: counts.assessment.steady,
+            final_sync_ns: counts.final_sync_ns,
+            final_syncs: counts.final_syncs,
+            fairness: fairness(&counts.operations_by_thread),
             calibration,
             client_share,
-            client_bound: client_share > CLIENT_BOUND,
+            client_bound: client_share > MAX_CLIENT_SHARE,
             verified_blocks: 0,
             extent_check: None,
-            intended_per_s: drive.rate.map(|rate| rate.per_s),
-            intervals: collected.finished.into_iter().map(|one| one.interval).collect(),
+            intended_per_s: settings.rate.map(|rate| rate.per_s),
+            intervals: counts.finished.into_iter().map(|finished| finished.interval).collect(),
         })
     }
 
@@ -143,7 +146,7 @@ impl LoadOutcome {
     pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
             series: self.series.clone(),
-            latencies: latencies(self.corrected.as_ref().unwrap_or(&self.latency)),
+            latencies: to_latencies(self.corrected.as_ref().unwrap_or(&self.latency)),
             ..TaskOutput::from(self.readings())
         }
     }
@@ -155,11 +158,12 @@ impl LoadOutcome {
 }
 
 /// Counts and latencies of each kind that occurred in these intervals.
-fn op_stats(drive: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpStats> {
-    let mut latencies = tally::sum_lanes(lanes(drive.kinds, drive.rate.is_some()).len(), intervals);
-    let mut corrected = latencies.split_off(drive.kinds.len()).into_iter();
+fn op_stats(settings: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpStats> {
+    let mut latencies =
+        tally::sum_lanes(lane_kinds(settings.kinds, settings.rate.is_some()).len(), intervals);
+    let mut corrected = latencies.split_off(settings.kinds.len()).into_iter();
     let mut stats = vec![];
-    for (kind, latency) in drive.kinds.iter().zip(latencies) {
+    for (kind, latency) in settings.kinds.iter().zip(latencies) {
         let corrected = corrected.next();
         let count = latency.len();
         if count > 0 {
@@ -170,33 +174,34 @@ fn op_stats(drive: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpStat
 }
 
 /// Number of intervals to leave out as warm-up.
-fn warmup_intervals(drive: &DriveSettings, collected: &Collected) -> usize {
-    let cut = match drive.warmup {
+fn count_warmup_intervals(settings: &DriveSettings, counts: &WorkerCounts) -> usize {
+    let count = match settings.warmup {
         Warmup::None => 0,
-        Warmup::Seconds(seconds) => (seconds * 1e9 / drive.interval_ns() as f64).ceil() as usize,
+        Warmup::Seconds(seconds) => (seconds * 1e9 / settings.interval_ns() as f64).ceil() as usize,
         // The bound is an amount of work, and all of it counts. Leaving a part out would change the bound.
-        Warmup::Detect if matches!(drive.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
-        Warmup::Detect => collected.assessment.cut,
+        Warmup::Detect if matches!(settings.bound, Bound::Operations(_) | Bound::Bytes(_)) => 0,
+        Warmup::Detect => counts.assessment.warmup_intervals,
     };
     // A run shorter than its warm-up reports all its intervals.
-    if cut < collected.finished.len() { cut } else { 0 }
+    if count < counts.finished.len() { count } else { 0 }
 }
 
 /// The load generator's share of the processor time: its cost per operation divided by the processor time that was available
 /// per operation.
-fn client_share(calibration: &Calibration, operations: u64, elapsed_ns: u64, threads: usize) -> f64 {
+fn client_share_of(calibration: &Calibration, operations: u64, elapsed_ns: u64, threads: usize) -> f64 {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get()).min(threads.max(1));
     let available_ns = elapsed_ns as f64 * processors as f64;
     if available_ns > 0.0 { calibration.cost_ns() * operations as f64 / available_ns } else { 0.0 }
 }
 
-fn fairness(by_thread: &[u64]) -> Fairness {
-    let (least, most) = (by_thread.iter().copied().min(), by_thread.iter().copied().max());
-    Fairness { least: least.unwrap_or(0), most: most.unwrap_or(0), jain: jain(by_thread) }
+fn fairness(operations_by_thread: &[u64]) -> Fairness {
+    let (least, most) =
+        (operations_by_thread.iter().copied().min(), operations_by_thread.iter().copied().max());
+    Fairness { least: least.unwrap_or(0), most: most.unwrap_or(0), jain: jain_index(operations_by_thread) }
 }
 
 /// Jain's index of fairness (Σx)² / (n·Σx²): 1 if all counts are equal, 1/n if all but one are 0.
-pub fn jain(counts: &[u64]) -> f64 {
+pub fn jain_index(counts: &[u64]) -> f64 {
     let sum: f64 = counts.iter().map(|&x| x as f64).sum();
     let squares: f64 = counts.iter().map(|&x| (x as f64).powi(2)).sum();
     if squares > 0.0 { sum * sum / (counts.len() as f64 * squares) } else { 1.0 }
@@ -219,7 +224,7 @@ mod tests {
     fn the_client_share_is_the_generators_share_of_processor_time() {
         let calibration = Calibration { clock: "tsc", clock_ns: 20.0, generator_ns: 50.0, ring_nop_ns: None };
         // One thread, 1000 ns an operation.
-        assert_eq!(client_share(&calibration, 1000, 1_000_000, 1), 0.05);
-        assert_eq!(client_share(&calibration, 0, 0, 1), 0.0);
+        assert_eq!(client_share_of(&calibration, 1000, 1_000_000, 1), 0.05);
+        assert_eq!(client_share_of(&calibration, 0, 0, 1), 0.0);
     }
 }

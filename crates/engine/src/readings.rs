@@ -3,7 +3,7 @@
 use super::{histogram::quantiles, outcome::LoadOutcome};
 use fsarena_core::metric::reading::{cpu_time, time};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, Unit};
-use fsarena_sys::cpu::Cpu;
+use fsarena_sys::cpu::CpuTime;
 use hdrhistogram::Histogram;
 
 /// Appends the definitions of latency readings to other readings. `$prefix` begins their names, `$of` names the operations in
@@ -11,21 +11,21 @@ use hdrhistogram::Histogram;
 #[macro_export]
 macro_rules! latency_readings {
     ([$($first:expr),* $(,)?], $prefix:expr, $of:expr, $mean:literal) => {{
-        use $crate::readings::latency;
+        use $crate::readings::latency_def;
         [
             $($first,)*
-            latency(concat!($prefix, "latency_mean_ns"), concat!("mean latency ", $of, $mean)),
-            latency(concat!($prefix, "latency_p50_ns"), concat!("median latency ", $of)),
-            latency(concat!($prefix, "latency_p95_ns"), concat!("95th percentile of latency ", $of)),
-            latency(concat!($prefix, "latency_p99_ns"), concat!("99th percentile of latency ", $of)),
-            latency(concat!($prefix, "latency_p999_ns"), concat!("99.9th percentile of latency ", $of)),
-            latency(concat!($prefix, "latency_max_ns"), concat!("longest latency ", $of)),
+            latency_def(concat!($prefix, "latency_mean_ns"), concat!("mean latency ", $of, $mean)),
+            latency_def(concat!($prefix, "latency_p50_ns"), concat!("median latency ", $of)),
+            latency_def(concat!($prefix, "latency_p95_ns"), concat!("95th percentile of latency ", $of)),
+            latency_def(concat!($prefix, "latency_p99_ns"), concat!("99th percentile of latency ", $of)),
+            latency_def(concat!($prefix, "latency_p999_ns"), concat!("99.9th percentile of latency ", $of)),
+            latency_def(concat!($prefix, "latency_max_ns"), concat!("longest latency ", $of)),
         ]
     }};
 }
 
 /// The definition of a latency in nanoseconds.
-pub const fn latency(id: &'static str, help: &'static str) -> ReadingDef {
+pub const fn latency_def(id: &'static str, help: &'static str) -> ReadingDef {
     ReadingDef::lower(id, Unit::Nanoseconds).help(help)
 }
 
@@ -52,7 +52,7 @@ macro_rules! readings_of {
 }
 
 /// All kinds of operations together, including syncs.
-pub const ALL: &[ReadingDef] = &readings_of!("all_", "operations");
+pub const ALL_OPERATIONS: &[ReadingDef] = &readings_of!("all_", "operations");
 /// Reads.
 pub const READ: &[ReadingDef] = &readings_of!("read_", "reads");
 /// Writes.
@@ -68,7 +68,7 @@ pub const CORRECTED: &[ReadingDef] =
     &latency_readings!([], "corrected_", "from the intended start", ": corrected for coordinated omission");
 
 /// Readings of the whole load: its length, CPU time and steadiness, and the cost of the load generator.
-pub const LOAD: &[ReadingDef] = &[
+pub const WHOLE_LOAD: &[ReadingDef] = &[
     ReadingDef::neutral("load_elapsed_ns", Unit::Nanoseconds).tasks(Fold::Sum).help("time measured, after the warm-up"),
     cpu_time("worker_user_ns")
         .help("user CPU time of the workers: their exact CPU time, split in the ratio of the clock ticks of the process"),
@@ -100,7 +100,7 @@ pub const LOAD: &[ReadingDef] = &[
 
 /// Every reading that an outcome can have.
 pub fn defs() -> impl Iterator<Item = &'static ReadingDef> {
-    [ALL, READ, WRITE, SYNC, COMMIT, CORRECTED, LOAD].into_iter().flatten()
+    [ALL_OPERATIONS, READ, WRITE, SYNC, COMMIT, CORRECTED, WHOLE_LOAD].into_iter().flatten()
 }
 
 impl LoadOutcome {
@@ -135,12 +135,13 @@ impl LoadOutcome {
     }
 
     fn set_load(&self, readings: &mut Readings) {
-        let warmup_s: f64 = self.intervals[..self.warmup_intervals].iter().map(|one| one.length_s).sum();
+        let warmup_s: f64 =
+            self.intervals[..self.warmup_intervals].iter().map(|interval| interval.length_s).sum();
         set_cpu(readings, self.cpu, self.operations());
         // A paced load is always steady, because of its fixed rate.
         let steady = self.steady.filter(|_| self.intended_per_s.is_none());
         let (synced, verified) = (self.final_syncs > 0, self.verified_blocks > 0);
-        let found = [
+        let values = [
             ("load_elapsed_ns", Some(self.elapsed_ns as f64)),
             ("warmup_ns", Some((warmup_s * 1e9).round())),
             ("steady_ratio", steady.map(|steady| f64::from(u8::from(steady)))),
@@ -154,7 +155,7 @@ impl LoadOutcome {
             ("verified_count", verified.then_some(self.verified_blocks as f64)),
             ("asked_iops_per_s", self.intended_per_s),
         ];
-        for (name, value) in found {
+        for (name, value) in values {
             if let Some(value) = value {
                 readings.set(name, value);
             }
@@ -163,7 +164,7 @@ impl LoadOutcome {
 }
 
 /// Sets the readings of the workers' CPU time, in total and per operation.
-pub fn set_cpu(readings: &mut Readings, cpu: Cpu, operations: u64) {
+pub fn set_cpu(readings: &mut Readings, cpu: CpuTime, operations: u64) {
     readings.set("worker_user_ns", cpu.user_ns as f64);
     readings.set("worker_system_ns", cpu.system_ns as f64);
     if operations > 0 {
@@ -182,8 +183,8 @@ pub fn set_latency(readings: &mut Readings, prefix: &str, latency: &Histogram<u6
 
 /// Sets the percentiles of latencies. Limits each to `longest`, because a histogram rounds values up.
 pub fn set_percentiles(readings: &mut Readings, prefix: &str, latency: &Histogram<u64>, longest: u64) {
-    let found = quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
-    for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(found) {
+    let percentiles = quantiles(latency, [0.5, 0.95, 0.99, 0.999]);
+    for (name, ns) in ["p50", "p95", "p99", "p999"].into_iter().zip(percentiles) {
         readings.set(&format!("{prefix}latency_{name}_ns"), ns.min(longest) as f64);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::buffers::IoBuffers;
 use crate::error::{EngineError, Result};
-use crate::job::{LoadJob, UringUse};
+use crate::job::{LoadJob, UringFeatures};
 use io_uring::IoUring;
 use io_uring::types::{SubmitArgs, Timespec};
 use rustix::fd::BorrowedFd;
@@ -18,12 +18,12 @@ pub struct Ring {
     /// The ring itself.
     pub uring: IoUring,
     /// The features that it uses.
-    pub in_use: UringUse,
+    pub features: UringFeatures,
     /// Whether waiting can time out (`IORING_FEAT_EXT_ARG`).
-    pub timed_wait: bool,
+    pub can_time_out: bool,
     /// Scripted results of the next calls in tests: this error, or None for the kernel's own result.
     #[cfg(test)]
-    pub answers: std::collections::VecDeque<Option<i32>>,
+    pub scripted_results: std::collections::VecDeque<Option<i32>>,
 }
 
 impl Ring {
@@ -31,27 +31,27 @@ impl Ring {
     ///
     /// # Errors
     /// The kernel has no io_uring, forbids it, or has no memory for another ring.
-    pub fn new(job: &LoadJob, files: &[BorrowedFd], slots: &mut IoBuffers) -> Result<Ring> {
-        let (uring, mut in_use) = set_up(job.depth, job.uring)?;
+    pub fn new(job: &LoadJob, files: &[BorrowedFd], buffers: &mut IoBuffers) -> Result<Ring> {
+        let (uring, mut features) = build_uring(job.depth, job.uring)?;
         if job.uring.fixed_files && !files.is_empty() {
             let raw: Vec<_> = files.iter().map(|file| file.as_raw_fd()).collect();
-            in_use.fixed_files = uring.submitter().register_files(&raw).is_ok();
+            features.fixed_files = uring.submitter().register_files(&raw).is_ok();
         }
         // Registration saves pinning pages for each direct operation. Buffered operations pin none.
         if job.uring.fixed_buffers && job.open.direct {
             let iov_len = job.block_bytes as usize;
-            let iovec = |slot| libc::iovec { iov_base: slots.pointer(slot).cast(), iov_len };
-            let buffers: Vec<_> = (0..job.depth as usize).map(iovec).collect();
+            let iovec = |slot| libc::iovec { iov_base: buffers.pointer(slot).cast(), iov_len };
+            let iovecs: Vec<_> = (0..job.depth as usize).map(iovec).collect();
             // SAFETY: a worker drops its ring before its buffers, and operations are drained before that.
-            in_use.fixed_buffers = unsafe { uring.submitter().register_buffers(&buffers) }.is_ok();
+            features.fixed_buffers = unsafe { uring.submitter().register_buffers(&iovecs) }.is_ok();
         }
-        let timed_wait = uring.params().is_feature_ext_arg();
+        let can_time_out = uring.params().is_feature_ext_arg();
         Ok(Ring {
             uring,
-            in_use,
-            timed_wait,
+            features,
+            can_time_out,
             #[cfg(test)]
-            answers: Default::default(),
+            scripted_results: Default::default(),
         })
     }
 
@@ -61,13 +61,13 @@ impl Ring {
     /// # Errors
     /// The errors of `io_uring_enter`; [`Ring::retry_after`] handles the temporary ones.
     #[inline(always)]
-    pub fn submit_and_wait(&mut self, want: usize) -> io::Result<()> {
+    pub fn submit_and_wait(&mut self, completions: usize) -> io::Result<()> {
         self.scripted_error()?;
         let queued = self.uring.submission().len() as u32;
         // SAFETY: without a signal mask there is no pointer that the kernel follows; the queued entries are complete.
         unsafe { self.uring.submitter().enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None) }?;
-        if self.uring.completion().len() < want {
-            self.uring.submit_and_wait(want)?;
+        if self.uring.completion().len() < completions {
+            self.uring.submit_and_wait(completions)?;
         }
         Ok(())
     }
@@ -104,7 +104,7 @@ impl Ring {
     pub fn retry_after(&mut self, error: io::Error, in_flight: usize) -> io::Result<()> {
         match error.raw_os_error() {
             Some(libc::EINTR) => Ok(()),
-            Some(libc::EAGAIN | libc::EBUSY) if self.is_used(in_flight) => self.wait_for_one(),
+            Some(libc::EAGAIN | libc::EBUSY) if self.has_started_any(in_flight) => self.wait_for_one(),
             Some(libc::EAGAIN | libc::EBUSY) => {
                 std::thread::sleep(RETRY_PAUSE);
                 Ok(())
@@ -117,23 +117,23 @@ impl Ring {
     ///
     /// # Errors
     /// The wait failed.
-    pub fn drain_one(&mut self, in_flight: usize) -> io::Result<bool> {
-        if !self.is_used(in_flight) {
+    pub fn wait_to_drain(&mut self, in_flight: usize) -> io::Result<bool> {
+        if !self.has_started_any(in_flight) {
             return Ok(false);
         }
         self.wait_for_one()?;
         Ok(true)
     }
 
-    /// Whether the kernel has started any of the operations in flight; the others are still queued.
-    fn is_used(&mut self, in_flight: usize) -> bool {
+    /// Whether the kernel has any of the operations in flight; the others are still queued here.
+    fn has_started_any(&mut self, in_flight: usize) -> bool {
         in_flight > self.uring.submission().len()
     }
 
     #[inline(always)]
     fn scripted_error(&mut self) -> io::Result<()> {
         #[cfg(test)]
-        if let Some(Some(error)) = self.answers.pop_front() {
+        if let Some(Some(error)) = self.scripted_results.pop_front() {
             return Err(io::Error::from_raw_os_error(error));
         }
         Ok(())
@@ -141,9 +141,9 @@ impl Ring {
 }
 
 /// The allowed combinations of setup flags for a ring, the best first.
-fn setup_ways(allowed: UringUse) -> Vec<UringUse> {
+fn setup_candidates(allowed: UringFeatures) -> Vec<UringFeatures> {
     let ways = [[true, true, false], [true, false, true], [false, false, true], [false; 3]];
-    let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringUse {
+    let way = |[single_issuer, defer_taskrun, coop_taskrun]: [bool; 3]| UringFeatures {
         single_issuer,
         defer_taskrun,
         coop_taskrun,
@@ -155,30 +155,30 @@ fn setup_ways(allowed: UringUse) -> Vec<UringUse> {
     ways.into_iter().filter(fits).map(way).collect()
 }
 
-fn set_up(depth: u32, allowed: UringUse) -> Result<(IoUring, UringUse)> {
+fn build_uring(depth: u32, allowed: UringFeatures) -> Result<(IoUring, UringFeatures)> {
     let mut refused = None;
-    for way in setup_ways(allowed) {
+    for candidate in setup_candidates(allowed) {
         let mut builder = IoUring::builder();
-        if way.single_issuer {
+        if candidate.single_issuer {
             builder.setup_single_issuer();
         }
-        if way.defer_taskrun {
+        if candidate.defer_taskrun {
             builder.setup_defer_taskrun();
         }
-        if way.coop_taskrun {
+        if candidate.coop_taskrun {
             builder.setup_coop_taskrun();
         }
         match builder.build(depth) {
-            Ok(uring) => return Ok((uring, way)),
+            Ok(uring) => return Ok((uring, candidate)),
             // The kernel does not support one of the flags; try the next combination.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refused = Some(error),
-            Err(error) => return Err(unavailable(error)),
+            Err(error) => return Err(unavailable_error(error)),
         }
     }
-    Err(unavailable(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+    Err(unavailable_error(refused.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
 }
 
-fn unavailable(source: io::Error) -> EngineError {
+fn unavailable_error(source: io::Error) -> EngineError {
     let advice = match source.raw_os_error() {
         Some(libc::ENOSYS) => "; this kernel has no io_uring: use the sync engine",
         Some(libc::EPERM | libc::EACCES) => {
@@ -195,23 +195,26 @@ fn unavailable(source: io::Error) -> EngineError {
 mod tests {
     use super::*;
 
-    fn allow(bits: [bool; 3]) -> UringUse {
+    fn allow(bits: [bool; 3]) -> UringFeatures {
         let [single_issuer, defer_taskrun, coop_taskrun] = bits;
-        UringUse { single_issuer, defer_taskrun, coop_taskrun, ..UringUse::default() }
+        UringFeatures { single_issuer, defer_taskrun, coop_taskrun, ..UringFeatures::default() }
     }
 
     #[test]
-    fn older_ways_follow_newer_ones() {
-        let shown = |allowed| -> Vec<(bool, bool, bool)> {
-            setup_ways(allowed).iter().map(|w| (w.single_issuer, w.defer_taskrun, w.coop_taskrun)).collect()
+    fn older_features_follow_newer_ones() {
+        let flags_of = |allowed| -> Vec<(bool, bool, bool)> {
+            setup_candidates(allowed)
+                .iter()
+                .map(|features| (features.single_issuer, features.defer_taskrun, features.coop_taskrun))
+                .collect()
         };
         assert_eq!(
-            shown(allow([true; 3])),
+            flags_of(allow([true; 3])),
             [(true, true, false), (true, false, true), (false, false, true), (false, false, false)]
         );
         // Deferred task work needs a single issuer.
-        assert_eq!(shown(allow([false, true, true])), [(false, false, true), (false, false, false)]);
-        assert_eq!(shown(allow([false; 3])), [(false, false, false)]);
+        assert_eq!(flags_of(allow([false, true, true])), [(false, false, true), (false, false, false)]);
+        assert_eq!(flags_of(allow([false; 3])), [(false, false, false)]);
     }
 
     #[test]
@@ -219,15 +222,15 @@ mod tests {
         for bits in 0..32u8 {
             let bit = |at: u8| bits >> at & 1 == 1;
             let (fixed_files, fixed_buffers) = (bit(3), bit(4));
-            let uring = UringUse { fixed_files, fixed_buffers, ..allow([0, 1, 2].map(bit)) };
+            let uring = UringFeatures { fixed_files, fixed_buffers, ..allow([0, 1, 2].map(bit)) };
             let job = LoadJob { depth: 4, engine: crate::job::Engine::IoUring, uring, ..LoadJob::default() };
-            let mut slots = IoBuffers::new(4, 4096, job.open.direct).unwrap();
-            match Ring::new(&job, &[], &mut slots) {
-                Ok(Ring { in_use, .. }) => {
-                    assert!(!in_use.defer_taskrun || uring.defer_taskrun && uring.single_issuer);
-                    assert!(!in_use.coop_taskrun || uring.coop_taskrun);
-                    assert!(!in_use.fixed_files || uring.fixed_files);
-                    assert!(!in_use.fixed_buffers || uring.fixed_buffers);
+            let mut buffers = IoBuffers::new(4, 4096, job.open.direct).unwrap();
+            match Ring::new(&job, &[], &mut buffers) {
+                Ok(Ring { features, .. }) => {
+                    assert!(!features.defer_taskrun || uring.defer_taskrun && uring.single_issuer);
+                    assert!(!features.coop_taskrun || uring.coop_taskrun);
+                    assert!(!features.fixed_files || uring.fixed_files);
+                    assert!(!features.fixed_buffers || uring.fixed_buffers);
                 }
                 // Without io_uring, the error explains what to do instead.
                 Err(error) => assert!(error.to_string().contains("use the sync engine"), "{error}"),

@@ -1,15 +1,15 @@
 //! The hot loop of the io_uring engine.
 //!
-//! Each iteration submits an operation for every free slot (in an open loop, only operations that are due) in one system call,
-//! waits for completions in another one if too few are ready, and then reaps all completions. One time stamp per iteration is the end of the reaped
-//! operations and the start of the next ones.
+//! Each iteration submits an operation for every free slot (in an open loop, only operations that are due) in one
+//! system call, waits for completions in another one if too few are ready, and then reaps all completions. One time
+//! stamp per iteration is the end of the reaped operations and the start of the next ones.
 
 use crate::error::{EngineError, Result};
-use crate::job::{SyncCall, UringUse};
-use crate::load::{Load, Worker};
+use crate::job::{SyncCall, UringFeatures};
+use crate::load::{FileLoad, Worker};
 use crate::stream::{Op, PlannedOp};
 use crate::{
-    clock::Clock, device::whole_block, histogram::LatencyTally, ring::Ring, schedule, tally::Recorder,
+    block_io::check_whole_block, clock::Clock, histogram::LatencyTally, ring::Ring, schedule, tally::Recorder,
 };
 use io_uring::types::{Fd, FsyncFlags, Timespec};
 use io_uring::{opcode, squeue};
@@ -19,20 +19,20 @@ use std::{io, os::fd::AsRawFd};
 /// An operation in flight. Times are in ticks of the clock.
 #[derive(Clone, Copy)]
 struct InFlight {
-    op: PlannedOp,
+    planned: PlannedOp,
     start: u64,
     /// The intended start; only used in an open loop.
     intended: u64,
 }
 
-/// The planned operation of a NOP.
+/// Stands for the planned operation of a NOP.
 const NO_OPERATION: PlannedOp = PlannedOp { op: Op::Read, file: 0, offset: 0, block: 0 };
 
 /// Runs a worker on its ring. With `nop`, each operation is a NOP, to measure the cost of the ring and the load generator.
 ///
 /// # Errors
 /// An operation or the ring failed; the first error is returned. When this returns, no operation is in flight.
-pub fn run(load: &Load, worker: &mut Worker, recorder: &mut Recorder, clock: Clock, nop: bool) -> Result {
+pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, clock: Clock, nop: bool) -> Result {
     let Some(mut ring) = worker.ring.take() else { return Ok(()) };
     let done = if nop {
         RingWorker::<true>::new(load, worker, recorder, clock).run(&mut ring)
@@ -45,44 +45,44 @@ pub fn run(load: &Load, worker: &mut Worker, recorder: &mut Recorder, clock: Clo
 
 /// The state of a worker's loop.
 struct RingWorker<'l, 'h, 'o, 'd, 't, const NOP: bool> {
-    load: &'l Load<'l>,
+    load: &'l FileLoad<'l>,
     worker: &'h mut Worker<'o>,
     recorder: &'d mut Recorder<'t>,
     clock: Clock,
     /// The operation of each slot.
     flights: Vec<InFlight>,
     /// The slots without an operation in flight.
-    free: Vec<u16>,
+    free_slots: Vec<u16>,
     /// The number of operations that were claimed but not submitted yet.
     claimed: u64,
     /// Whether the worker may submit more operations.
     may_submit: bool,
     /// In an open loop, whether the last wait was only for an operation to become due.
-    idle: bool,
+    was_idle: bool,
     /// The first error of an operation.
     failure: Option<EngineError>,
 }
 
 impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     fn new(
-        load: &'l Load<'l>,
+        load: &'l FileLoad<'l>,
         worker: &'h mut Worker<'o>,
         recorder: &'d mut Recorder<'t>,
         clock: Clock,
     ) -> Self {
         let depth = load.job.depth as u16;
-        let flights = vec![InFlight { op: NO_OPERATION, start: 0, intended: 0 }; depth.into()];
-        let free = (0..depth).rev().collect();
+        let flights = vec![InFlight { planned: NO_OPERATION, start: 0, intended: 0 }; depth.into()];
+        let free_slots = (0..depth).rev().collect();
         RingWorker {
             load,
             worker,
             recorder,
             clock,
             flights,
-            free,
+            free_slots,
             claimed: 0,
             may_submit: true,
-            idle: true,
+            was_idle: true,
             failure: None,
         }
     }
@@ -90,22 +90,22 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     fn run(mut self, ring: &mut Ring) -> Result {
         let mut now = self.clock.now();
         loop {
-            self.submit(ring, now);
-            let in_flight = self.flights.len() - self.free.len();
+            self.queue_operations(ring, now);
+            let in_flight = self.flights.len() - self.free_slots.len();
             if in_flight == 0 {
                 if !self.may_submit {
                     return self.failure.map_or(Ok(()), Err);
                 }
                 // Only an open loop can have no operation in flight before its end.
-                let due = self.due();
+                let due = self.next_due();
                 match schedule::wait_until(due, self.recorder, self.clock) {
                     Some(woken) => now = woken,
                     None => self.may_submit = false,
                 }
-                self.idle = true;
+                self.was_idle = true;
                 continue;
             }
-            let waited = self.wait(ring, in_flight, now);
+            let waited = self.submit_and_wait(ring, in_flight, now);
             now = self.clock.now();
             if now >= self.recorder.boundary && !self.recorder.end_interval(now) {
                 self.may_submit = false;
@@ -129,57 +129,57 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     #[cold]
     fn drain(&mut self, ring: &mut Ring) {
         loop {
-            match ring.drain_one(self.flights.len() - self.free.len()) {
+            match ring.wait_to_drain(self.flights.len() - self.free_slots.len()) {
                 Ok(true) => self.reap(ring, self.clock.now()),
                 Ok(false) => return,
                 // Without completions the worker cannot find out when the kernel stops writing to the buffers.
-                Err(_) => return self.worker.slots.leak(),
+                Err(_) => return self.worker.buffers.leak(),
             }
         }
     }
 
     /// When the next operation is due, in ticks.
-    fn due(&self) -> u64 {
+    fn next_due(&self) -> u64 {
         let times = &self.recorder.times;
-        self.worker.schedule.as_ref().map_or(times.start, |schedule| schedule::due(times, schedule))
+        self.worker.schedule.as_ref().map_or(times.start, |schedule| schedule::next_due(times, schedule))
     }
 
     /// Queues an operation for each free slot; in an open loop, only operations that are due.
     #[inline(always)]
-    fn submit(&mut self, ring: &mut Ring, now: u64) {
-        let in_use = ring.in_use;
+    fn queue_operations(&mut self, ring: &mut Ring, now: u64) {
+        let features = ring.features;
         if self.claimed == 0 && self.may_submit {
             self.claimed = self.recorder.claim();
             self.may_submit = self.claimed > 0;
         }
-        let room = if self.may_submit { self.claimed.min(self.free.len() as u64) } else { 0 };
-        let mut submitted = 0;
+        let room = if self.may_submit { self.claimed.min(self.free_slots.len() as u64) } else { 0 };
+        let mut queued = 0;
         let mut queue = ring.uring.submission();
-        while submitted < room {
+        while queued < room {
             let mut intended = now;
             if self.worker.schedule.is_some() {
-                let due = self.due();
+                let due = self.next_due();
                 if due > now {
                     break;
                 }
                 // If the worker only woke up late, the delay is not the fault of the measured system.
-                intended = if self.idle { now } else { due };
+                intended = if self.was_idle { now } else { due };
                 if let Some(schedule) = &mut self.worker.schedule {
                     schedule.advance();
                 }
             }
-            let Some(slot) = self.free.pop() else { break };
-            submitted += 1;
-            let next = if NOP { NO_OPERATION } else { self.draw() };
-            if next.op == Op::Write && !NOP {
-                let buffer = self.worker.slots.get(slot.into());
+            let Some(slot) = self.free_slots.pop() else { break };
+            queued += 1;
+            let planned = if NOP { NO_OPERATION } else { self.draw() };
+            if planned.op == Op::Write && !NOP {
+                let buffer = self.worker.buffers.get(slot.into());
                 if self.load.job.verify {
-                    self.worker.filler.seal(buffer, self.worker.verifier.next_identity(&next));
+                    self.worker.filler.seal(buffer, self.worker.verifier.next_identity(&planned));
                 } else {
                     self.worker.filler.refresh(buffer);
                 }
             }
-            let entry = self.entry(&next, slot, in_use).user_data(slot.into());
+            let entry = self.build_entry(&planned, slot, features).user_data(slot.into());
             // SAFETY: the worker does not touch the buffer of a slot in flight, and keeps it until all operations are drained.
             // The queue has one entry for each slot, so it has room.
             let pushed = unsafe { queue.push(&entry) };
@@ -187,21 +187,21 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             let flight = &mut self.flights[usize::from(slot)];
             flight.start = now;
             if !NOP {
-                *flight = InFlight { op: next, start: now, intended };
+                *flight = InFlight { planned, start: now, intended };
             }
         }
-        self.claimed -= submitted;
-        self.idle = false;
+        self.claimed -= queued;
+        self.was_idle = false;
     }
 
     /// Draws the next operation. With verification, skips blocks in flight, because the order of completions is unknown.
     #[inline(always)]
     fn draw(&mut self) -> PlannedOp {
         loop {
-            let next = self.worker.stream.next();
-            let verified = self.load.job.verify && self.load.job.writes() && next.op != Op::Sync;
-            if !verified || !self.is_in_flight(next.block) {
-                return next;
+            let planned = self.worker.stream.next();
+            let verified = self.load.job.verify && self.load.job.writes() && planned.op != Op::Sync;
+            if !verified || !self.is_in_flight(planned.block) {
+                return planned;
             }
         }
     }
@@ -209,32 +209,32 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     /// Whether a read or write of the block is in flight.
     fn is_in_flight(&self, block: u64) -> bool {
         (0..self.flights.len() as u16).any(|slot| {
-            let planned = &self.flights[usize::from(slot)].op;
-            planned.block == block && planned.op != Op::Sync && !self.free.contains(&slot)
+            let planned = &self.flights[usize::from(slot)].planned;
+            planned.block == block && planned.op != Op::Sync && !self.free_slots.contains(&slot)
         })
     }
 
     /// Makes the submission queue entry of an operation.
     #[inline(always)]
-    fn entry(&mut self, next: &PlannedOp, slot: u16, in_use: UringUse) -> squeue::Entry {
+    fn build_entry(&mut self, planned: &PlannedOp, slot: u16, features: UringFeatures) -> squeue::Entry {
         if NOP {
             return opcode::Nop::new().build();
         }
-        let (pointer, length) = (self.worker.slots.pointer(slot.into()), self.load.job.block_bytes);
-        let (file, flags) = if in_use.fixed_files {
-            (Fd(next.file as i32), squeue::Flags::FIXED_FILE)
+        let (pointer, length) = (self.worker.buffers.pointer(slot.into()), self.load.job.block_bytes);
+        let (file, flags) = if features.fixed_files {
+            (Fd(planned.file as i32), squeue::Flags::FIXED_FILE)
         } else {
-            (Fd(self.load.files[next.file as usize].as_raw_fd()), squeue::Flags::empty())
+            (Fd(self.load.files[planned.file as usize].as_raw_fd()), squeue::Flags::empty())
         };
-        let entry = match (next.op, in_use.fixed_buffers) {
+        let entry = match (planned.op, features.fixed_buffers) {
             (Op::Read, true) => {
-                opcode::ReadFixed::new(file, pointer, length, slot).offset(next.offset).build()
+                opcode::ReadFixed::new(file, pointer, length, slot).offset(planned.offset).build()
             }
-            (Op::Read, false) => opcode::Read::new(file, pointer, length).offset(next.offset).build(),
+            (Op::Read, false) => opcode::Read::new(file, pointer, length).offset(planned.offset).build(),
             (Op::Write, true) => {
-                opcode::WriteFixed::new(file, pointer, length, slot).offset(next.offset).build()
+                opcode::WriteFixed::new(file, pointer, length, slot).offset(planned.offset).build()
             }
-            (Op::Write, false) => opcode::Write::new(file, pointer, length).offset(next.offset).build(),
+            (Op::Write, false) => opcode::Write::new(file, pointer, length).offset(planned.offset).build(),
             (Op::Sync, _) => opcode::Fsync::new(file).flags(self.sync_flags()).build(),
         };
         entry.flags(flags)
@@ -250,27 +250,27 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     /// Submits all queued operations and waits for a batch of completions; in an open loop, at most until the next operation
     /// is due.
     #[inline(always)]
-    fn wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
-        let want = in_flight.min(self.load.job.batch as usize);
-        let timed = self.worker.schedule.is_some() && self.may_submit && !self.free.is_empty();
-        if timed {
-            return self.wait_until_due(ring, in_flight, now);
+    fn submit_and_wait(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
+        let completions = in_flight.min(self.load.job.batch as usize);
+        let may_be_due = self.worker.schedule.is_some() && self.may_submit && !self.free_slots.is_empty();
+        if may_be_due {
+            return self.submit_and_wait_until_due(ring, in_flight, now);
         }
-        ring.submit_and_wait(want).or_else(|error| ring.retry_after(error, in_flight))
+        ring.submit_and_wait(completions).or_else(|error| ring.retry_after(error, in_flight))
     }
 
     #[cold]
-    fn wait_until_due(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
-        let until = self.due().min(self.recorder.boundary);
+    fn submit_and_wait_until_due(&mut self, ring: &mut Ring, in_flight: usize, now: u64) -> io::Result<()> {
+        let until = self.next_due().min(self.recorder.boundary);
         let left = self.recorder.times.scale.ns(until.saturating_sub(now));
-        if !ring.timed_wait {
+        if !ring.can_time_out {
             // The kernel has no timed waits, so poll the ring.
             return ring.submit_and_wait(0).or_else(|error| ring.retry_after(error, in_flight));
         }
         let time = Timespec::new().sec(left / 1_000_000_000).nsec((left % 1_000_000_000) as u32);
         match ring.submit_and_wait_for(time) {
             Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
-                self.idle = true;
+                self.was_idle = true;
                 Ok(())
             }
             waited => waited.or_else(|error| ring.retry_after(error, in_flight)),
@@ -282,41 +282,41 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
     #[inline(always)]
     fn reap(&mut self, ring: &mut Ring, end: u64) {
         let scale = self.recorder.times.scale;
-        let mut run = EqualOps { op: Op::Read, start: 0, count: 0 };
+        let mut group = EqualOps { op: Op::Read, start: 0, count: 0 };
         for completion in ring.uring.completion() {
             let slot = completion.user_data() as u16;
-            self.free.push(slot);
-            let InFlight { op: next, start, intended } = self.flights[usize::from(slot)];
-            if !NOP && let Err(error) = self.check_completion(completion.result(), &next, slot) {
+            self.free_slots.push(slot);
+            let InFlight { planned, start, intended } = self.flights[usize::from(slot)];
+            if !NOP && let Err(error) = self.check_completion(completion.result(), &planned, slot) {
                 self.failure.get_or_insert(error);
                 self.may_submit = false;
                 continue;
             }
-            if (next.op, start) != (run.op, run.start) {
-                run.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(run.start)));
-                run = EqualOps { op: next.op, start, count: 0 };
+            if (planned.op, start) != (group.op, group.start) {
+                group.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(group.start)));
+                group = EqualOps { op: planned.op, start, count: 0 };
             }
-            run.count += 1;
+            group.count += 1;
             if self.worker.schedule.is_some() {
-                self.recorder.count_from_intended(next.op as usize, intended, end);
+                self.recorder.count_from_intended(planned.op as usize, intended, end);
             }
         }
-        run.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(run.start)));
+        group.record(&mut self.recorder.tally, scale.ns(end.saturating_sub(group.start)));
     }
 
     /// Checks the result of an operation, and the content of a verified block.
     #[inline(always)]
-    fn check_completion(&mut self, result: i32, next: &PlannedOp, slot: u16) -> Result {
+    fn check_completion(&mut self, result: i32, planned: &PlannedOp, slot: u16) -> Result {
         let moved = if result < 0 { Err(Errno::from_raw_os_error(-result)) } else { Ok(result as usize) };
-        let done = match next.op {
+        let done = match planned.op {
             Op::Sync => moved.map(drop).map_err(io::Error::from),
-            _ => whole_block(moved, self.load.job.block_bytes as usize),
+            _ => check_whole_block(moved, self.load.job.block_bytes as usize),
         };
         if let Err(source) = done {
-            return Err(self.load.failed(next.op, next.file, next.offset, source));
+            return Err(self.load.operation_error(planned.op, planned.file, planned.offset, source));
         }
-        if self.load.job.verify && next.op == Op::Read {
-            self.worker.verifier.check(self.worker.slots.get(slot.into()), next)?;
+        if self.load.job.verify && planned.op == Op::Read {
+            self.worker.verifier.check(self.worker.buffers.get(slot.into()), planned)?;
         }
         Ok(())
     }
@@ -341,9 +341,9 @@ impl EqualOps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Scale;
-    use crate::tally::{Budget, Times};
-    use crate::{calibrate::kinds, files::Layout, job::Engine, job::LoadJob};
+    use crate::clock::TickScale;
+    use crate::tally::{Budget, RunTimes};
+    use crate::{calibrate::op_kinds, files::BlockLayout, job::Engine, job::LoadJob};
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::{fs::File, io::Write, os::fd::AsFd, time::Duration};
@@ -351,7 +351,7 @@ mod tests {
     const BLOCK: usize = 4096;
 
     /// The result of ten reads of a pipe, four at a time.
-    struct Done {
+    struct PipeReads {
         /// The number of counted reads.
         count: Result<u64>,
         /// Whether the worker leaked its buffers.
@@ -360,7 +360,7 @@ mod tests {
 
     /// Reads the pipe while the calls of the ring have these results: an error, or None for the kernel's own result. Later
     /// calls have the kernel's own result. Returns None without io_uring.
-    fn read(pipe: &File, answers: &[Option<i32>]) -> Option<Done> {
+    fn read_pipe(pipe: &File, scripted_results: &[Option<i32>]) -> Option<PipeReads> {
         let job = LoadJob {
             engine: Engine::IoUring,
             depth: 4,
@@ -370,23 +370,26 @@ mod tests {
             ..LoadJob::default()
         };
         let (paths, files) = (["pipe".into()], [pipe.as_fd()]);
-        let layout = Layout { files: 1, per_file: 64, block: BLOCK as u64 };
-        let load = Load::new(&job, layout, &paths, &files, None);
-        let mut worker = load.worker(0).unwrap();
-        match Ring::new(&job, &files, &mut worker.slots) {
-            Ok(ring) => worker.ring = Some(Ring { answers: answers.iter().copied().collect(), ..ring }),
+        let layout = BlockLayout { file_count: 1, blocks_per_file: 64, block_bytes: BLOCK as u64 };
+        let load = FileLoad::new(&job, layout, &paths, &files, None);
+        let mut worker = load.create_worker(0).unwrap();
+        match Ring::new(&job, &files, &mut worker.buffers) {
+            Ok(ring) => {
+                worker.ring =
+                    Some(Ring { scripted_results: scripted_results.iter().copied().collect(), ..ring })
+            }
             Err(error) => {
                 fsarena_sys::testkit::skipped(&error.to_string());
                 return None;
             }
         }
-        let (budget, scale) = (Budget::new(Some(10)), Scale::NANOSECONDS);
-        let times = Times { start: 0, interval: u64::MAX, deadline: u64::MAX, scale };
-        let kinds = kinds(&job);
+        let (budget, scale) = (Budget::new(Some(10)), TickScale::NANOSECONDS);
+        let times = RunTimes { start: 0, interval_length: u64::MAX, deadline: u64::MAX, scale };
+        let kinds = op_kinds(&job);
         let mut recorder = Recorder::new(&kinds, times, None, &budget, 1);
         let done = run(&load, &mut worker, &mut recorder, Clock::monotonic(), false);
         let count = done.map(|()| recorder.tally[Op::Read as usize].count());
-        Some(Done { count, leaked: format!("{:?}", worker.slots).contains("[]") })
+        Some(PipeReads { count, leaked: format!("{:?}", worker.buffers).contains("[]") })
     }
 
     fn pipe() -> (tempfile::TempDir, File) {
@@ -401,20 +404,20 @@ mod tests {
     fn temporary_errors_do_not_end_a_load() {
         let (_dir, pipe) = pipe();
         let (interrupted, again, busy) = (Some(libc::EINTR), Some(libc::EAGAIN), Some(libc::EBUSY));
-        for answers in [
+        for scripted_results in [
             // Nothing is in flight yet.
             vec![again, busy, interrupted, again],
             // Three are; the call that waits for one of them is refused, too, and then none is.
             vec![None, again, again, again, None, busy, interrupted],
         ] {
             (&pipe).write_all(&[7; 10 * BLOCK]).unwrap();
-            let Some(done) = read(&pipe, &answers) else { return };
-            assert_eq!(done.count.unwrap(), 10, "{answers:?}");
+            let Some(done) = read_pipe(&pipe, &scripted_results) else { return };
+            assert_eq!(done.count.unwrap(), 10, "{scripted_results:?}");
         }
     }
 
     #[test]
-    fn a_load_that_a_refusal_ends_first_waits_for_what_is_in_flight() {
+    fn a_failed_load_waits_for_the_operations_in_flight() {
         let (_dir, pipe) = pipe();
         let begun = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
@@ -425,7 +428,7 @@ mod tests {
                 (&pipe).write_all(&[7; 3 * BLOCK]).unwrap();
             });
             // The first call submits four and waits for one; the fifth stays queued.
-            let done = read(&pipe, &[None, Some(libc::EIO)])?;
+            let done = read_pipe(&pipe, &[None, Some(libc::EIO)])?;
             assert!(begun.load(Ordering::SeqCst), "the kernel still writes into buffers that are free");
             Some(done)
         });
@@ -435,10 +438,10 @@ mod tests {
     }
 
     #[test]
-    fn buffers_stay_where_nothing_says_when_the_kernel_is_done_with_them() {
+    fn buffers_are_leaked_if_the_operations_in_flight_cannot_be_drained() {
         let (_dir, pipe) = pipe();
         (&pipe).write_all(&[7; BLOCK]).unwrap();
-        let Some(done) = read(&pipe, &[None, Some(libc::EIO), Some(libc::EBADF)]) else { return };
+        let Some(done) = read_pipe(&pipe, &[None, Some(libc::EIO), Some(libc::EBADF)]) else { return };
         assert!(done.count.is_err() && done.leaked);
     }
 }

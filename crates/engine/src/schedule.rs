@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::job::{Arrivals, Rate};
-use crate::tally::{Recorder, Times};
+use crate::tally::{Recorder, RunTimes};
 use fsarena_core::schedule::mix;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp};
@@ -23,7 +23,7 @@ pub struct Schedule {
     /// The mean gap between operations of this thread.
     gap_ns: f64,
     /// Draws the gaps of Poisson arrivals; None for fixed gaps.
-    poisson: Option<(Exp<f64>, Xoshiro256PlusPlus)>,
+    poisson_gaps: Option<(Exp<f64>, Xoshiro256PlusPlus)>,
 }
 
 impl Schedule {
@@ -33,13 +33,13 @@ impl Schedule {
     /// If the rate has not been checked.
     pub fn new(rate: Rate, threads: u32, thread: u32, seed: u64) -> Schedule {
         let gap_ns = 1e9 * f64::from(threads) / rate.per_s;
-        let mut schedule = Schedule { due_ns: 0.0, gap_ns, poisson: None };
+        let mut schedule = Schedule { due_ns: 0.0, gap_ns, poisson_gaps: None };
         match rate.arrivals {
             Arrivals::Fixed => schedule.due_ns = gap_ns * f64::from(thread) / f64::from(threads),
             Arrivals::Poisson => {
                 let gaps = Exp::new(1.0 / gap_ns).expect("the rate is checked");
                 let seed = mix(seed, u64::from(thread));
-                schedule.poisson = Some((gaps, Xoshiro256PlusPlus::seed_from_u64(seed)));
+                schedule.poisson_gaps = Some((gaps, Xoshiro256PlusPlus::seed_from_u64(seed)));
                 schedule.advance();
             }
         }
@@ -53,7 +53,7 @@ impl Schedule {
 
     /// Moves on to the next operation.
     pub fn advance(&mut self) {
-        self.due_ns += match &mut self.poisson {
+        self.due_ns += match &mut self.poisson_gaps {
             Some((gaps, rng)) => gaps.sample(rng),
             None => self.gap_ns,
         };
@@ -61,12 +61,12 @@ impl Schedule {
 }
 
 /// When the next operation of a schedule is due, in ticks.
-pub fn due(times: &Times, schedule: &Schedule) -> u64 {
+pub fn next_due(times: &RunTimes, schedule: &Schedule) -> u64 {
     times.start.saturating_add(times.scale.ticks(schedule.due_ns()))
 }
 
 /// Sets the timer slack of this thread to 1 ns: by default the kernel may wake it up to 50 µs late.
-pub fn exact_timers() {
+pub fn minimize_timer_slack() {
     // If this fails, operations start less exactly; latencies from the intended start then include the delay.
     let _ = rustix::thread::set_current_timer_slack(Some(NonZeroU64::MIN));
 }
@@ -83,7 +83,7 @@ pub fn wait_until(due: u64, recorder: &mut Recorder, clock: Clock) -> Option<u64
             return Some(now);
         }
         let left_ns = recorder.times.scale.ns(due.min(recorder.boundary) - now);
-        let spin_ns = if recorder.crowded { 0 } else { SPIN_NS };
+        let spin_ns = if recorder.cpus_are_busy { 0 } else { SPIN_NS };
         if left_ns > spin_ns {
             std::thread::sleep(Duration::from_nanos(left_ns - spin_ns));
         } else {
@@ -101,7 +101,7 @@ pub fn wait_for_next_start(
 ) -> Option<(u64, Option<u64>)> {
     let now = clock.now();
     let Some(schedule) = schedule else { return Some((now, None)) };
-    let due = due(&recorder.times, schedule);
+    let due = next_due(&recorder.times, schedule);
     schedule.advance();
     let start = wait_until(due, recorder, clock)?;
     // If the worker only woke up late, the delay is not the fault of the measured system.
@@ -112,7 +112,7 @@ pub fn wait_for_next_start(
 mod tests {
     use super::*;
 
-    fn starts(arrivals: Arrivals, threads: u32, until_ns: u64) -> Vec<u64> {
+    fn due_times(arrivals: Arrivals, threads: u32, until_ns: u64) -> Vec<u64> {
         let rate = Rate { per_s: 10_000.0, arrivals };
         let mut all = vec![];
         for thread in 0..threads {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn fixed_gaps_stay_fixed_over_threads() {
-        let all = starts(Arrivals::Fixed, 4, 1_000_000_000);
+        let all = due_times(Arrivals::Fixed, 4, 1_000_000_000);
         assert_eq!(all.len(), 10_000);
         assert!(all.windows(2).all(|pair| (pair[1] - pair[0]).abs_diff(100_000) <= 1));
     }
@@ -137,14 +137,14 @@ mod tests {
     fn poisson_arrivals_have_the_intended_rate() {
         // 40 s at 10,000/s: 400,000 expected, standard deviation 632, 1% is 6.3 of them.
         for threads in [1, 4, 16] {
-            let all = starts(Arrivals::Poisson, threads, 40_000_000_000);
+            let all = due_times(Arrivals::Poisson, threads, 40_000_000_000);
             assert!((all.len() as f64 / 400_000.0 - 1.0).abs() < 0.01, "{}", all.len());
         }
     }
 
     #[test]
     fn poisson_gaps_are_exponential_over_threads() {
-        let all = starts(Arrivals::Poisson, 4, 20_000_000_000);
+        let all = due_times(Arrivals::Poisson, 4, 20_000_000_000);
         let gaps: Vec<f64> = all.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;

@@ -1,7 +1,7 @@
 //! Detects the end of the warm-up in a series of throughputs, and whether the rest is steady.
 
 /// Intervals in one batch of MSER-5 and one round of the steady-state rule.
-pub const BATCH: usize = 5;
+pub const BATCH_LENGTH: usize = 5;
 /// Rounds that the steady-state rule covers.
 const ROUNDS: usize = 5;
 
@@ -9,23 +9,24 @@ const ROUNDS: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Assessment {
     /// Intervals to leave out; 0 if MSER-5 found no warm-up or rejected its cut.
-    pub cut: usize,
+    pub warmup_intervals: usize,
     /// Whether the cut was accepted and the rest is steady; None if the series is too short for a decision.
     pub steady: Option<bool>,
 }
 
 /// Assesses a series: MSER-5 finds the warm-up, and the SNIA rule checks the last five batches after it.
 pub fn assess(series: &[f64]) -> Assessment {
-    let Some(cut) = mser5(series) else {
-        let long_enough = series.len() >= 2 * ROUNDS * BATCH;
-        return Assessment { cut: 0, steady: long_enough.then_some(false) };
+    let Some(warmup_intervals) = mser5_cut(series) else {
+        let long_enough = series.len() >= 2 * ROUNDS * BATCH_LENGTH;
+        return Assessment { warmup_intervals: 0, steady: long_enough.then_some(false) };
     };
-    Assessment { cut, steady: batches(&series[cut..]).last_chunk::<ROUNDS>().map(pts_steady) }
+    let rounds = batch_means(&series[warmup_intervals..]);
+    Assessment { warmup_intervals, steady: rounds.last_chunk::<ROUNDS>().map(is_pts_steady) }
 }
 
 /// Means of whole batches of five.
-fn batches(series: &[f64]) -> Vec<f64> {
-    series.chunks_exact(BATCH).map(mean).collect()
+fn batch_means(series: &[f64]) -> Vec<f64> {
+    series.chunks_exact(BATCH_LENGTH).map(mean).collect()
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -38,8 +39,8 @@ fn mean(values: &[f64]) -> f64 {
 ///
 /// Returns None if the series is shorter than ten batches, or if the minimum is beyond its middle, because such a series is
 /// not steady.
-fn mser5(series: &[f64]) -> Option<usize> {
-    let y = batches(series);
+fn mser5_cut(series: &[f64]) -> Option<usize> {
+    let y = batch_means(series);
     let m = y.len();
     if m < 2 * ROUNDS {
         return None;
@@ -50,12 +51,12 @@ fn mser5(series: &[f64]) -> Option<usize> {
         rest.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (rest.len() as f64).powi(2)
     };
     let best = (0..=m - ROUNDS).map(|d| (d, statistic(d))).reduce(|a, b| if b.1 < a.1 { b } else { a })?;
-    (best.0 * 2 <= m).then_some(best.0 * BATCH)
+    (best.0 * 2 <= m).then_some(best.0 * BATCH_LENGTH)
 }
 
 /// The steady-state rule of the SNIA Solid State Storage Performance Test Specification: over five rounds
 /// the range is at most 20% of the mean, and the least-squares line changes by at most 10% of it.
-pub fn pts_steady(rounds: &[f64; 5]) -> bool {
+pub fn is_pts_steady(rounds: &[f64; 5]) -> bool {
     let mean = mean(rounds);
     let (low, high) =
         rounds.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
@@ -70,16 +71,16 @@ mod tests {
 
     #[test]
     fn the_steady_state_rule_accepts_its_exact_limits() {
-        assert!(pts_steady(&[100.0, 100.0, 100.0, 100.0, 100.0]));
+        assert!(is_pts_steady(&[100.0, 100.0, 100.0, 100.0, 100.0]));
         // Range 20, mean 100, slope 0.
-        assert!(pts_steady(&[90.0, 110.0, 100.0, 110.0, 90.0]));
+        assert!(is_pts_steady(&[90.0, 110.0, 100.0, 110.0, 90.0]));
         // Range 21.
-        assert!(!pts_steady(&[90.0, 111.0, 99.0, 110.0, 90.0]));
+        assert!(!is_pts_steady(&[90.0, 111.0, 99.0, 110.0, 90.0]));
         // Slope 2.5: the line moves 10 of 100.
-        assert!(pts_steady(&[95.0, 97.5, 100.0, 102.5, 105.0]));
+        assert!(is_pts_steady(&[95.0, 97.5, 100.0, 102.5, 105.0]));
         // Slope 3: it moves 12.
-        assert!(!pts_steady(&[94.0, 97.0, 100.0, 103.0, 106.0]));
-        assert!(!pts_steady(&[0.0; 5]));
+        assert!(!is_pts_steady(&[94.0, 97.0, 100.0, 103.0, 106.0]));
+        assert!(!is_pts_steady(&[0.0; 5]));
     }
 
     /// Noise of ±1 with mean zero in every batch but a wobble between batches.
@@ -92,14 +93,14 @@ mod tests {
         let series: Vec<f64> =
             (0..100).map(|i| noisy(if i < 20 { 40.0 + 3.0 * i as f64 } else { 100.0 }, i)).collect();
         let found = assess(&series);
-        assert!(found.steady == Some(true) && (20..=25).contains(&found.cut), "{found:?}");
+        assert!(found.steady == Some(true) && (20..=25).contains(&found.warmup_intervals), "{found:?}");
     }
 
     #[test]
     fn a_flat_series_has_no_warm_up() {
         let series: Vec<f64> = (0..100).map(|i| noisy(100.0, i)).collect();
         let found = assess(&series);
-        assert!(found.steady == Some(true) && found.cut <= 10, "{found:?}");
+        assert!(found.steady == Some(true) && found.warmup_intervals <= 10, "{found:?}");
         // Four batches are too few for a decision, whether or not a warm-up was found.
         assert_eq!(assess(&series[..24]).steady, None);
         assert_eq!(assess(&[]).steady, None);
@@ -111,13 +112,13 @@ mod tests {
         assert_eq!(assess(&series).steady, Some(false));
         // Steady only in the last quarter: the cut lies beyond the middle and is rejected.
         let late: Vec<f64> = (0..100).map(|i| noisy(if i < 75 { 10.0 } else { 100.0 }, i)).collect();
-        assert_eq!(mser5(&late), None);
+        assert_eq!(mser5_cut(&late), None);
     }
 
     #[test]
     fn mser_requires_fifty_intervals() {
-        assert_eq!(mser5(&[1.0; 49]), None);
-        assert_eq!(mser5(&[1.0; 50]), Some(0));
+        assert_eq!(mser5_cut(&[1.0; 49]), None);
+        assert_eq!(mser5_cut(&[1.0; 50]), Some(0));
     }
 
     #[test]
@@ -125,6 +126,6 @@ mod tests {
         // Batch means 0, 2, 2, …: d = 1 leaves no variance at all.
         let mut series = vec![0.0; 5];
         series.extend([2.0; 45]);
-        assert_eq!(mser5(&series), Some(5));
+        assert_eq!(mser5_cut(&series), Some(5));
     }
 }

@@ -3,7 +3,7 @@
 //! As in sysbench's fileio, after every N requests each file is synced once. So events come in rounds of N requests and as many
 //! syncs as there are files, and the number of an event determines its kind.
 
-use crate::files::Layout;
+use crate::files::BlockLayout;
 use crate::job::{LoadJob, Mixing, Pattern};
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
@@ -45,22 +45,22 @@ pub struct PlannedOp {
 
 /// The stream of operations of one thread.
 #[derive(Debug)]
-pub struct Stream<'a> {
-    tickets: EventNumbers<'a>,
+pub struct OpStream<'a> {
+    event_numbers: EventNumbers<'a>,
     cadence: SyncCadence,
-    offsets: Offsets,
+    picker: BlockPicker,
     choice: ReadWriteChoice,
-    layout: Layout,
+    layout: BlockLayout,
 }
 
 /// Chooses between reads and writes.
 #[derive(Debug)]
 struct ReadWriteChoice {
     /// The kind of all requests; None for a mixed load.
-    only: Option<Op>,
+    only_kind: Option<Op>,
     read_share: f64,
     /// Whether to keep the share as even as possible; otherwise each choice is random.
-    even: bool,
+    is_even: bool,
     /// The number of reads so far.
     reads: f64,
     /// The number of writes so far.
@@ -69,38 +69,38 @@ struct ReadWriteChoice {
 }
 
 /// The blocks that only this thread writes.
-pub fn own_share(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
+pub fn own_blocks(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
     let at = |thread: u32| (u128::from(blocks) * u128::from(thread) / u128::from(threads)) as u64;
     at(thread)..at(thread + 1)
 }
 
-impl<'a> Stream<'a> {
+impl<'a> OpStream<'a> {
     /// Makes the stream of a thread. `counter` numbers the events if they are counted over all threads.
-    pub fn new(job: &LoadJob, layout: Layout, thread: u32, counter: &'a AtomicU64) -> Stream<'a> {
+    pub fn new(job: &LoadJob, layout: BlockLayout, thread: u32, counter: &'a AtomicU64) -> OpStream<'a> {
         let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
-        let own = own_share(layout.blocks(), job.threads, thread);
+        let own_range = own_blocks(layout.blocks(), job.threads, thread);
         // Each verified block has one writer, which counts its generations.
         let (range, start) = if job.verify && job.writes() {
-            (own, 0)
+            (own_range, 0)
         } else if shared {
             (0..layout.blocks(), 0)
         } else {
-            (0..layout.blocks(), own.start)
+            (0..layout.blocks(), own_range.start)
         };
         let seed = mix(job.seed, u64::from(thread));
-        Stream {
-            tickets: if shared { EventNumbers::Shared(counter) } else { EventNumbers::Own(0) },
-            cadence: SyncCadence::new(job.sync_every.map(|every| every.requests), layout.files),
-            offsets: Offsets::new(job.pattern, range, start, seed),
+        OpStream {
+            event_numbers: if shared { EventNumbers::Shared(counter) } else { EventNumbers::Own(0) },
+            cadence: SyncCadence::new(job.sync_every.map(|every| every.requests), layout.file_count),
+            picker: BlockPicker::new(job.pattern, range, start, seed),
             choice: ReadWriteChoice {
-                only: match (job.reads(), job.writes()) {
+                only_kind: match (job.reads(), job.writes()) {
                     (true, false) => Some(Op::Read),
                     (false, true) => Some(Op::Write),
                     _ => None,
                 },
                 read_share: job.read_share,
-                even: job.mixing == Mixing::Even,
+                is_even: job.mixing == Mixing::Even,
                 reads: 0.0,
                 writes: 0.0,
                 rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, 7)),
@@ -112,12 +112,12 @@ impl<'a> Stream<'a> {
     /// Draws the next operation.
     #[inline(always)]
     pub fn next(&mut self) -> PlannedOp {
-        let request = match self.cadence.event(self.tickets.next()) {
+        let request = match self.cadence.event_at(self.event_numbers.next()) {
             Event::Request(request) => request,
             Event::Sync(file) => return PlannedOp { op: Op::Sync, file, offset: 0, block: 0 },
         };
-        let block = self.offsets.next(request);
-        let (file, offset) = self.layout.place(block);
+        let block = self.picker.next(request);
+        let (file, offset) = self.layout.locate(block);
         PlannedOp { op: self.choice.next(), file, offset, block }
     }
 }
@@ -125,10 +125,10 @@ impl<'a> Stream<'a> {
 impl ReadWriteChoice {
     #[inline(always)]
     fn next(&mut self) -> Op {
-        if let Some(op) = self.only {
+        if let Some(op) = self.only_kind {
             return op;
         }
-        let read = if self.even {
+        let read = if self.is_even {
             // sysbench: a read while (reads + 1) / (writes + 1) is below the ratio of the shares.
             (self.reads + 1.0) * (1.0 - self.read_share) < self.read_share * (self.writes + 1.0)
         } else {
@@ -177,31 +177,33 @@ pub enum Event {
     Sync(u32),
 }
 
-/// The pattern of requests and syncs.
+/// The order of requests and syncs.
 #[derive(Debug, Clone, Copy)]
 struct SyncCadence {
-    /// Requests between two rounds of syncs; 0 without syncs.
-    requests: u64,
-    /// Requests and syncs of one round; 0 without syncs.
-    round: u64,
+    /// Requests of a round, before its syncs; 0 without syncs.
+    requests_per_round: u64,
+    /// Requests and syncs of a round; 0 without syncs.
+    events_per_round: u64,
 }
 
 impl SyncCadence {
     /// Syncs each of `files` files after every `requests` requests, or never if `requests` is absent.
     pub fn new(requests: Option<u64>, files: u32) -> SyncCadence {
-        let requests = requests.unwrap_or(0);
-        SyncCadence { requests, round: if requests == 0 { 0 } else { requests + u64::from(files) } }
+        let requests_per_round = requests.unwrap_or(0);
+        let events_per_round =
+            if requests_per_round == 0 { 0 } else { requests_per_round + u64::from(files) };
+        SyncCadence { requests_per_round, events_per_round }
     }
 
     /// The event with this number.
     #[inline(always)]
-    pub fn event(&self, ticket: u64) -> Event {
-        if self.round == 0 {
-            return Event::Request(ticket);
+    pub fn event_at(&self, number: u64) -> Event {
+        if self.events_per_round == 0 {
+            return Event::Request(number);
         }
-        let (round, at) = (ticket / self.round, ticket % self.round);
-        match at.checked_sub(self.requests) {
-            None => Event::Request(round * self.requests + at),
+        let (round, at) = (number / self.events_per_round, number % self.events_per_round);
+        match at.checked_sub(self.requests_per_round) {
+            None => Event::Request(round * self.requests_per_round + at),
             Some(file) => Event::Sync(file as u32),
         }
     }
@@ -209,62 +211,65 @@ impl SyncCadence {
 
 /// Draws block numbers, which count through all files together.
 #[derive(Debug, Clone)]
-pub struct Offsets {
+pub struct BlockPicker {
     first: u64,
     blocks: u64,
-    draw: Draw,
+    distribution: BlockDistribution,
     rng: Xoshiro256PlusPlus,
 }
 
 #[derive(Debug, Clone)]
-enum Draw {
+enum BlockDistribution {
     /// Starts from this block.
     Sequential(u64),
     Uniform,
-    Zipf(Zipf<f64>, Scatter),
+    Zipf(Zipf<f64>, BlockPermutation),
     /// Has the exponent that turns a uniform number into a self-similar one.
-    Pareto(f64, Scatter),
+    Pareto(f64, BlockPermutation),
     Normal(Normal<f64>),
 }
 
-impl Offsets {
+impl BlockPicker {
     /// Draws from a range of blocks. A sequence starts `start` blocks into the range and wraps around.
     ///
     /// # Panics
     /// If the range is empty or the pattern has not been checked.
-    pub fn new(pattern: Pattern, range: Range<u64>, start: u64, seed: u64) -> Offsets {
+    pub fn new(pattern: Pattern, range: Range<u64>, start: u64, seed: u64) -> BlockPicker {
         let blocks = range.end - range.start;
         assert!(blocks > 0, "there is nothing to draw from");
         // The same blocks are popular for all threads, so the seed does not depend on the thread.
-        let scatter = || Scatter::new(blocks, mix(0x9e3779b9, blocks));
-        let draw = match pattern {
-            Pattern::Sequential { .. } => Draw::Sequential(start),
-            Pattern::Uniform => Draw::Uniform,
-            Pattern::Zipf { theta } => {
-                Draw::Zipf(Zipf::new(blocks as f64, theta).expect("theta is checked"), scatter())
-            }
-            Pattern::Pareto { h } => Draw::Pareto(h.ln() / (1.0 - h).ln(), scatter()),
+        let permutation = || BlockPermutation::new(blocks, mix(0x9e3779b9, blocks));
+        let distribution = match pattern {
+            Pattern::Sequential { .. } => BlockDistribution::Sequential(start),
+            Pattern::Uniform => BlockDistribution::Uniform,
+            Pattern::Zipf { theta } => BlockDistribution::Zipf(
+                Zipf::new(blocks as f64, theta).expect("theta is checked"),
+                permutation(),
+            ),
+            Pattern::Pareto { h } => BlockDistribution::Pareto(h.ln() / (1.0 - h).ln(), permutation()),
             Pattern::Normal { deviation_percent } => {
                 let (middle, deviation) = (blocks as f64 / 2.0, blocks as f64 * deviation_percent / 100.0);
-                Draw::Normal(Normal::new(middle, deviation).expect("the deviation is checked"))
+                BlockDistribution::Normal(Normal::new(middle, deviation).expect("the deviation is checked"))
             }
         };
-        Offsets { first: range.start, blocks, draw, rng: Xoshiro256PlusPlus::seed_from_u64(seed) }
+        BlockPicker { first: range.start, blocks, distribution, rng: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
     /// Returns the block of a request. Only sequences depend on the request's number.
     #[inline(always)]
     pub fn next(&mut self, request: u64) -> u64 {
         let rng = &mut self.rng;
-        let within = match &self.draw {
-            Draw::Sequential(start) => (start + request) % self.blocks,
-            Draw::Uniform => rng.random_range(0..self.blocks),
-            Draw::Zipf(zipf, scatter) => scatter.place(zipf.sample(rng) as u64 - 1),
-            Draw::Pareto(power, scatter) => {
-                let rank = (self.blocks as f64 * rng.random::<f64>().powf(*power)) as u64;
-                scatter.place(rank.min(self.blocks - 1))
+        let within = match &self.distribution {
+            BlockDistribution::Sequential(start) => (start + request) % self.blocks,
+            BlockDistribution::Uniform => rng.random_range(0..self.blocks),
+            BlockDistribution::Zipf(zipf, permutation) => {
+                permutation.block_of_rank(zipf.sample(rng) as u64 - 1)
             }
-            Draw::Normal(normal) => loop {
+            BlockDistribution::Pareto(power, permutation) => {
+                let rank = (self.blocks as f64 * rng.random::<f64>().powf(*power)) as u64;
+                permutation.block_of_rank(rank.min(self.blocks - 1))
+            }
+            BlockDistribution::Normal(normal) => loop {
                 let at = normal.sample(rng);
                 if (0.0..self.blocks as f64).contains(&at) {
                     break at as u64;
@@ -278,21 +283,21 @@ impl Offsets {
 /// A pseudo-random permutation of 0..n without a table: a four-round Feistel network over the next power of four, applied
 /// repeatedly until the result is in the range (Black and Rogaway 2002). It scatters the popular blocks of skewed patterns.
 #[derive(Debug, Clone, Copy)]
-struct Scatter {
+struct BlockPermutation {
     blocks: u64,
     half_bits: u32,
     keys: [u64; 4],
 }
 
-impl Scatter {
-    fn new(blocks: u64, seed: u64) -> Scatter {
+impl BlockPermutation {
+    fn new(blocks: u64, seed: u64) -> BlockPermutation {
         let bits = (64 - (blocks - 1).leading_zeros()).max(2);
         let half_bits = bits.div_ceil(2);
-        Scatter { blocks, half_bits, keys: [0, 1, 2, 3].map(|round| mix(seed, round)) }
+        BlockPermutation { blocks, half_bits, keys: [0, 1, 2, 3].map(|round| mix(seed, round)) }
     }
 
     /// The block with this rank of popularity.
-    fn place(&self, rank: u64) -> u64 {
+    fn block_of_rank(&self, rank: u64) -> u64 {
         let mut at = self.permute(rank);
         while at >= self.blocks {
             at = self.permute(at);
@@ -317,7 +322,7 @@ mod tests {
     use super::*;
     use crate::job::SyncEvery;
 
-    const LAYOUT: Layout = Layout { files: 4, per_file: 25, block: 4096 };
+    const LAYOUT: BlockLayout = BlockLayout { file_count: 4, blocks_per_file: 25, block_bytes: 4096 };
 
     #[test]
     fn a_shared_cursor_covers_every_block_once_in_each_pass() {
@@ -332,7 +337,7 @@ mod tests {
                 .map(|thread| {
                     let (job, counter) = (&job, &counter);
                     scope.spawn(move || {
-                        let mut stream = Stream::new(job, LAYOUT, thread, counter);
+                        let mut stream = OpStream::new(job, LAYOUT, thread, counter);
                         (0..50).map(|_| stream.next()).map(|n| (n.file, n.offset)).collect::<Vec<_>>()
                     })
                 })
@@ -354,7 +359,7 @@ mod tests {
         };
         let counter = AtomicU64::new(0);
         for thread in 0..4 {
-            let mut stream = Stream::new(&job, LAYOUT, thread, &counter);
+            let mut stream = OpStream::new(&job, LAYOUT, thread, &counter);
             let first = stream.next();
             assert_eq!((first.file, first.offset), (thread, 0));
             assert_eq!(stream.next().offset, 4096);
@@ -364,7 +369,7 @@ mod tests {
 
     #[test]
     fn the_shares_of_the_threads_cover_all_blocks_once() {
-        let shares: Vec<Range<u64>> = (0..7).map(|thread| own_share(100, 7, thread)).collect();
+        let shares: Vec<Range<u64>> = (0..7).map(|thread| own_blocks(100, 7, thread)).collect();
         assert_eq!((shares[0].start, shares[6].end), (0, 100));
         assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start));
     }
@@ -378,7 +383,7 @@ mod tests {
             ..LoadJob::default()
         };
         let counter = AtomicU64::new(0);
-        let mut streams = [0, 1].map(|thread| Stream::new(&job, LAYOUT, thread, &counter));
+        let mut streams = [0, 1].map(|thread| OpStream::new(&job, LAYOUT, thread, &counter));
         let ops: Vec<PlannedOp> = (0..28).map(|event| streams[event % 2].next()).collect();
         let synced: Vec<u32> = ops.iter().filter(|n| n.op == Op::Sync).map(|n| n.file).collect();
         assert_eq!(synced, [0, 1, 2, 3, 0, 1, 2, 3]);
@@ -391,7 +396,7 @@ mod tests {
         // sysbench's default ratio is 1.5 reads a write.
         for mixing in [Mixing::Even, Mixing::Random] {
             let job = LoadJob { read_share: 0.6, mixing, ..LoadJob::default() };
-            let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
+            let mut stream = OpStream::new(&job, LAYOUT, 0, &counter);
             let reads = (0..10_000).filter(|_| stream.next().op == Op::Read).count();
             let slack = if mixing == Mixing::Even { 1 } else { 200 };
             assert!(reads.abs_diff(6000) <= slack, "{mixing:?}: {reads}");
@@ -402,7 +407,7 @@ mod tests {
     fn an_even_mix_alternates_as_sysbench_does() {
         let counter = AtomicU64::new(0);
         let job = LoadJob { read_share: 0.6, mixing: Mixing::Even, ..LoadJob::default() };
-        let mut stream = Stream::new(&job, LAYOUT, 0, &counter);
+        let mut stream = OpStream::new(&job, LAYOUT, 0, &counter);
         let ops: String = (0..10).map(|_| if stream.next().op == Op::Read { 'r' } else { 'w' }).collect();
         // (r+1)/(w+1) < 1.5: r, then 2/1 ≥ 1.5: w, then 2/2 < 1.5: r, 3/2 ≥ 1.5: w, 3/3: r, 4/3: r, 5/3: w …
         assert_eq!(ops, "rwrwrrwrwr");
@@ -411,7 +416,7 @@ mod tests {
     #[test]
     fn after_every_hundred_requests_each_file_is_synced() {
         let cadence = SyncCadence::new(Some(100), 3);
-        let events: Vec<Event> = (0..309).map(|ticket| cadence.event(ticket)).collect();
+        let events: Vec<Event> = (0..309).map(|number| cadence.event_at(number)).collect();
         assert_eq!(events[99], Event::Request(99));
         assert_eq!(events[100..104], [Event::Sync(0), Event::Sync(1), Event::Sync(2), Event::Request(100)]);
         assert_eq!(events.iter().filter(|event| matches!(event, Event::Sync(_))).count(), 9);
@@ -426,9 +431,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_cadence_there_are_requests_only() {
+    fn without_syncs_every_event_is_a_request() {
         let cadence = SyncCadence::new(None, 128);
-        assert!((0..1000).all(|ticket| cadence.event(ticket) == Event::Request(ticket)));
+        assert!((0..1000).all(|number| cadence.event_at(number) == Event::Request(number)));
     }
 
     #[test]
@@ -438,8 +443,8 @@ mod tests {
             let threads: Vec<_> = (0..8)
                 .map(|_| {
                     scope.spawn(|| {
-                        let mut tickets = EventNumbers::Shared(&counter);
-                        (0..1000).map(|_| tickets.next()).collect::<Vec<_>>()
+                        let mut event_numbers = EventNumbers::Shared(&counter);
+                        (0..1000).map(|_| event_numbers.next()).collect::<Vec<_>>()
                     })
                 })
                 .collect();
@@ -451,29 +456,29 @@ mod tests {
 
     const DRAWS: u64 = 200_000;
 
-    fn histogram(pattern: Pattern, blocks: u64) -> Vec<u64> {
-        let mut offsets = Offsets::new(pattern, 0..blocks, 0, 42);
+    fn draws_per_block(pattern: Pattern, blocks: u64) -> Vec<u64> {
+        let mut picker = BlockPicker::new(pattern, 0..blocks, 0, 42);
         let mut seen = vec![0; blocks as usize];
-        (0..DRAWS).for_each(|request| seen[offsets.next(request) as usize] += 1);
+        (0..DRAWS).for_each(|request| seen[picker.next(request) as usize] += 1);
         seen
     }
 
     fn ranked(pattern: Pattern, blocks: u64) -> Vec<u64> {
-        let mut seen = histogram(pattern, blocks);
+        let mut seen = draws_per_block(pattern, blocks);
         seen.sort_unstable_by(|a, b| b.cmp(a));
         seen
     }
 
     #[test]
     fn a_sequence_wraps_and_starts_at_its_share() {
-        let mut offsets = Offsets::new(Pattern::Sequential { shared_cursor: false }, 10..15, 3, 1);
-        assert_eq!((0..7).map(|n| offsets.next(n)).collect::<Vec<_>>(), [13, 14, 10, 11, 12, 13, 14]);
+        let mut picker = BlockPicker::new(Pattern::Sequential { shared_cursor: false }, 10..15, 3, 1);
+        assert_eq!((0..7).map(|n| picker.next(n)).collect::<Vec<_>>(), [13, 14, 10, 11, 12, 13, 14]);
     }
 
     #[test]
     fn uniform_draws_are_even() {
         // 2000 expected in each of 100, so χ² has 99 degrees of freedom: mean 99, 99.9% below 149.
-        let seen = histogram(Pattern::Uniform, 100);
+        let seen = draws_per_block(Pattern::Uniform, 100);
         let chi2: f64 = seen.iter().map(|&n| (n as f64 - 2000.0).powi(2) / 2000.0).sum();
         assert!((60.0..149.0).contains(&chi2), "{chi2}");
     }
@@ -487,9 +492,9 @@ mod tests {
             Pattern::Normal { deviation_percent: 100.0 },
         ];
         for pattern in patterns {
-            let mut offsets = Offsets::new(pattern, 1000..1007, 0, 5);
-            assert!((0..10_000).all(|n| (1000..1007).contains(&offsets.next(n))), "{pattern:?}");
-            let mut one = Offsets::new(pattern, 7..8, 0, 5);
+            let mut picker = BlockPicker::new(pattern, 1000..1007, 0, 5);
+            assert!((0..10_000).all(|n| (1000..1007).contains(&picker.next(n))), "{pattern:?}");
+            let mut one = BlockPicker::new(pattern, 7..8, 0, 5);
             assert_eq!(one.next(0), 7);
         }
     }
@@ -514,30 +519,30 @@ mod tests {
 
     #[test]
     fn normal_draws_lie_around_the_middle() {
-        let seen = histogram(Pattern::Normal { deviation_percent: 10.0 }, 1000);
+        let seen = draws_per_block(Pattern::Normal { deviation_percent: 10.0 }, 1000);
         // Within one deviation of the middle: 68.27%.
         let inner: u64 = seen[400..600].iter().sum();
         assert!((inner as f64 / DRAWS as f64 - 0.6827).abs() < 0.005, "{inner}");
     }
 
     #[test]
-    fn scattering_is_a_permutation() {
+    fn every_block_has_one_rank_of_popularity() {
         for blocks in [1, 2, 3, 5, 64, 65, 1000] {
-            let scatter = Scatter::new(blocks, 9);
-            let mut places: Vec<u64> = (0..blocks).map(|rank| scatter.place(rank)).collect();
+            let permutation = BlockPermutation::new(blocks, 9);
+            let mut blocks_seen: Vec<u64> = (0..blocks).map(|rank| permutation.block_of_rank(rank)).collect();
             if blocks == 1000 {
-                assert!(places.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count() < 60);
+                assert!(blocks_seen.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) < 10).count() < 60);
             }
-            places.sort_unstable();
-            assert_eq!(places, (0..blocks).collect::<Vec<_>>());
+            blocks_seen.sort_unstable();
+            assert_eq!(blocks_seen, (0..blocks).collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn the_same_seed_draws_the_same() {
         let draws = |seed| {
-            let mut offsets = Offsets::new(Pattern::Uniform, 0..1 << 40, 0, seed);
-            (0..8).map(|n| offsets.next(n)).collect::<Vec<_>>()
+            let mut picker = BlockPicker::new(Pattern::Uniform, 0..1 << 40, 0, seed);
+            (0..8).map(|n| picker.next(n)).collect::<Vec<_>>()
         };
         assert_eq!(draws(1), draws(1));
         assert_ne!(draws(1), draws(2));

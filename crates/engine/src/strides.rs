@@ -3,9 +3,9 @@
 //! As in IOR, a client opens the file, writes or reads its blocks in order, syncs and closes, and all of that is timed. Each
 //! block begins with its writer and its offset, and a reader compares them to detect stale data.
 
+use crate::block_io::{BlockIo, SyscallIo, check_whole_block, sync_file};
 use crate::buffers::{Filler, IoBuffers};
 use crate::clock::{self, Clock};
-use crate::device::{Device, SyscallDevice, sync_file, whole_block};
 use crate::drive::{DriveSettings, Work};
 use crate::error::{EngineError, Result};
 use crate::tally::{OpKind, Recorder};
@@ -14,7 +14,7 @@ use rustix::fd::AsFd;
 use std::{io, path::PathBuf};
 
 /// Bytes at the start of a block that hold its writer and offset.
-const STAMP: usize = 16;
+const STAMP_BYTES: usize = 16;
 /// Milliseconds of one interval of the series.
 const INTERVAL_MS: u32 = 20;
 
@@ -44,7 +44,7 @@ pub struct StridesJob {
 }
 
 impl StridesJob {
-    fn name(&self) -> &'static str {
+    fn operation_name(&self) -> &'static str {
         if self.write { "write" } else { "read" }
     }
 }
@@ -55,92 +55,99 @@ impl StridesJob {
 /// The first operation that failed, or the first block that its writer did not write.
 pub fn run(job: &StridesJob) -> Result<LoadOutcome> {
     let kinds = [
-        OpKind { name: job.name(), bytes: u64::from(job.block_bytes), used: true },
+        OpKind { name: job.operation_name(), bytes: u64::from(job.block_bytes), used: true },
         OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
-    let drive = DriveSettings::counted(1, &kinds, INTERVAL_MS, job.blocks);
-    LoadOutcome::measure(&drive, &Blocks(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
+    let settings = DriveSettings::bounded_by_operations(1, &kinds, INTERVAL_MS, job.blocks);
+    LoadOutcome::measure(
+        &settings,
+        &StridesWork(job),
+        Calibration::with_generator(generator_ns(job)?),
+        &mut |_| {},
+    )
 }
 
-struct Blocks<'a>(&'a StridesJob);
+struct StridesWork<'a>(&'a StridesJob);
 
-/// A buffer and its contents.
-struct Block {
-    slots: IoBuffers,
+/// The buffer of one block, and the source of its contents.
+struct BlockBuffer {
+    io_buffers: IoBuffers,
     filler: Filler,
 }
 
-impl Block {
-    fn for_job(job: &StridesJob) -> Result<Block> {
-        let mut slots =
+impl BlockBuffer {
+    fn for_job(job: &StridesJob) -> Result<BlockBuffer> {
+        let mut io_buffers =
             IoBuffers::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
                 what: format!("no memory for a block of {} bytes", job.block_bytes),
                 source: io::ErrorKind::OutOfMemory.into(),
                 advice: "; use smaller blocks",
             })?;
         let mut filler = Filler::new(Content::Random, job.seed.wrapping_add(u64::from(job.writer)));
-        filler.fill(slots.get(0));
-        Ok(Block { slots, filler })
+        filler.fill(io_buffers.get(0));
+        Ok(BlockBuffer { io_buffers, filler })
     }
 
-    fn stamp(&mut self, job: &StridesJob, offset: u64) {
-        let buffer = self.slots.get(0);
+    fn write_stamp(&mut self, job: &StridesJob, offset: u64) {
+        let buffer = self.io_buffers.get(0);
         self.filler.refresh(buffer);
-        buffer[..STAMP].copy_from_slice(&stamp(job, offset));
+        buffer[..STAMP_BYTES].copy_from_slice(&stamp_of(job, offset));
     }
 }
 
-fn stamp(job: &StridesJob, offset: u64) -> [u8; STAMP] {
-    let mut stamp = [0; STAMP];
+fn stamp_of(job: &StridesJob, offset: u64) -> [u8; STAMP_BYTES] {
+    let mut stamp = [0; STAMP_BYTES];
     stamp[..8].copy_from_slice(&(u64::from(job.writer) + 1).to_le_bytes());
     stamp[8..].copy_from_slice(&offset.to_le_bytes());
     stamp
 }
 
-impl Blocks<'_> {
-    fn failed(&self, operation: &'static str, offset: u64, source: io::Error) -> EngineError {
+impl StridesWork<'_> {
+    fn operation_error(&self, operation: &'static str, offset: u64, source: io::Error) -> EngineError {
         let StridesJob { path, block_bytes: bytes, .. } = self.0;
         EngineError::Operation { operation, path: path.clone(), offset, bytes: *bytes, source }
     }
 
-    /// Moves one block.
-    fn perform(&self, calls: &SyscallDevice, block: &mut Block, offset: u64) -> Result {
+    /// Writes or reads one block.
+    fn transfer_block(&self, syscall_io: &SyscallIo, block: &mut BlockBuffer, offset: u64) -> Result {
         let job = self.0;
         if job.write {
-            block.stamp(job, offset);
+            block.write_stamp(job, offset);
         }
-        let buffer = block.slots.get(0);
-        let moved = if job.write { calls.write(0, offset, buffer) } else { calls.read(0, offset, buffer) };
-        whole_block(moved, buffer.len()).map_err(|source| self.failed(job.name(), offset, source))?;
-        if job.write || buffer[..STAMP] == stamp(job, offset) {
+        let buffer = block.io_buffers.get(0);
+        let moved =
+            if job.write { syscall_io.write(0, offset, buffer) } else { syscall_io.read(0, offset, buffer) };
+        check_whole_block(moved, buffer.len())
+            .map_err(|source| self.operation_error(job.operation_name(), offset, source))?;
+        if job.write || buffer[..STAMP_BYTES] == stamp_of(job, offset) {
             return Ok(());
         }
-        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[at + byte]));
+        let number_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| buffer[at + byte]));
         Err(EngineError::Corrupt {
             path: job.path.clone(),
             offset,
             expected: format!("what client {} wrote there", job.writer),
-            found: format!("client {}, offset {}", number(0).wrapping_sub(1), number(8)),
+            found: format!("client {}, offset {}", number_at(0).wrapping_sub(1), number_at(8)),
         })
     }
 }
 
-impl<'a> Work<'a> for Blocks<'_> {
-    type Worker = Block;
+impl<'a> Work<'a> for StridesWork<'_> {
+    type Worker = BlockBuffer;
 
-    fn prepare(&self, _: u32) -> Result<Block> {
-        Block::for_job(self.0)
+    fn prepare(&self, _: u32) -> Result<BlockBuffer> {
+        BlockBuffer::for_job(self.0)
     }
 
-    fn work(&self, block: &mut Block, recorder: &mut Recorder, clock: Clock) -> Result {
+    fn work(&self, block: &mut BlockBuffer, recorder: &mut Recorder, clock: Clock) -> Result {
         let job = self.0;
         let mut start = clock.now();
         let file = files::open_file(&job.path, job.write, job.direct, job.block_bytes)?;
         let files = [file.as_fd()];
-        let calls = SyscallDevice { files: &files, data_only: false };
+        let syscall_io = SyscallIo { files: &files, data_only: false };
         for number in 0..job.blocks {
             let offset = (job.first + number * job.stride) * u64::from(job.block_bytes);
-            self.perform(&calls, block, offset)?;
+            self.transfer_block(&syscall_io, block, offset)?;
             let end = clock.now();
             if !recorder.count(0, start, None, end) {
                 return Ok(());
@@ -148,7 +155,7 @@ impl<'a> Work<'a> for Blocks<'_> {
             start = end;
         }
         if job.write && job.sync {
-            sync_file(file.as_fd(), false).map_err(|error| self.failed("sync", 0, error.into()))?;
+            sync_file(file.as_fd(), false).map_err(|error| self.operation_error("sync", 0, error.into()))?;
             recorder.count(1, start, None, clock.now());
         }
         Ok(())
@@ -157,12 +164,12 @@ impl<'a> Work<'a> for Blocks<'_> {
 
 /// Nanoseconds that the generator takes for a block besides its transfer.
 fn generator_ns(job: &StridesJob) -> Result<f64> {
-    let mut block = Block::for_job(job)?;
-    Ok(clock::fastest_round_ns(1, 20, |number| {
+    let mut block = BlockBuffer::for_job(job)?;
+    Ok(clock::fastest_ns_per_call(1, 20, |number| {
         if job.write {
-            block.stamp(job, u64::from(number))
+            block.write_stamp(job, u64::from(number))
         } else {
-            std::hint::black_box(stamp(job, u64::from(number)));
+            std::hint::black_box(stamp_of(job, u64::from(number)));
         }
     }))
 }

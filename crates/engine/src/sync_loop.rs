@@ -1,46 +1,46 @@
 //! The hot loop of the engines that perform one operation at a time.
 //!
-//! The loop is compiled for each device. It has no allocation, no dynamic call and no shared write except for shared
+//! The loop is compiled for each [`BlockIo`]. It has no allocation, no dynamic call and no shared write except for shared
 //! cursors (see [`crate::stream::EventNumbers`]). The end of one operation is the start of the next, so each operation needs
 //! only one time stamp, and the latency includes the time of the load generator.
 
-use crate::device::{Device, whole_block};
-use crate::load::{Load, Worker};
+use crate::block_io::{BlockIo, check_whole_block};
+use crate::load::{FileLoad, Worker};
 use crate::stream::{Op, PlannedOp};
 use crate::{clock::Clock, error::Result, schedule, tally::Recorder};
 use rustix::io::Errno;
 use std::io;
 
-/// Runs a worker on a device until the run ends: performs one operation after the other; in an open loop, none before it is
+/// Runs a worker until the run ends: performs one operation after the other; in an open loop, none before it is
 /// due.
 ///
 /// # Errors
 /// An operation failed.
-pub fn run<D: Device>(
-    load: &Load,
+pub fn run(
+    load: &FileLoad,
     worker: &mut Worker,
     recorder: &mut Recorder,
-    device: &D,
+    io: &impl BlockIo,
     clock: Clock,
 ) -> Result {
     let (mut start, mut intended) = (clock.now(), None);
     loop {
         let claimed = recorder.claim();
         if claimed == 0 {
-            return late_error(load, device);
+            return check_late_error(load, io);
         }
         for _ in 0..claimed {
             if worker.schedule.is_some() {
                 match schedule::wait_for_next_start(&mut worker.schedule, recorder, clock) {
                     Some(begun) => (start, intended) = begun,
-                    None => return late_error(load, device),
+                    None => return check_late_error(load, io),
                 }
             }
-            let next = worker.stream.next();
-            perform(load, worker, device, &next)?;
+            let planned = worker.stream.next();
+            perform(load, worker, io, &planned)?;
             let end = clock.now();
-            if !recorder.count(next.op as usize, start, intended, end) {
-                return late_error(load, device);
+            if !recorder.count(planned.op as usize, start, intended, end) {
+                return check_late_error(load, io);
             }
             start = end;
         }
@@ -49,30 +49,31 @@ pub fn run<D: Device>(
 
 /// Performs one operation.
 #[inline(always)]
-fn perform(load: &Load, worker: &mut Worker, device: &impl Device, next: &PlannedOp) -> Result {
-    let buffer = worker.slots.get(0);
-    let done = match next.op {
-        Op::Read => whole_block(device.read(next.file, next.offset, buffer), buffer.len()),
+fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &PlannedOp) -> Result {
+    let buffer = worker.buffers.get(0);
+    let done = match planned.op {
+        Op::Read => check_whole_block(io.read(planned.file, planned.offset, buffer), buffer.len()),
         Op::Write => {
             if load.job.verify {
-                worker.filler.seal(buffer, worker.verifier.next_identity(next));
+                worker.filler.seal(buffer, worker.verifier.next_identity(planned));
             } else {
                 worker.filler.refresh(buffer);
             }
-            whole_block(device.write(next.file, next.offset, buffer), buffer.len())
+            check_whole_block(io.write(planned.file, planned.offset, buffer), buffer.len())
         }
-        Op::Sync => device.sync(next.file).map_err(io::Error::from),
+        Op::Sync => io.sync(planned.file).map_err(io::Error::from),
     };
     if let Err(source) = done {
-        return Err(load.failed(next.op, next.file, next.offset, source));
+        return Err(load.operation_error(planned.op, planned.file, planned.offset, source));
     }
-    if load.job.verify && next.op == Op::Read {
-        worker.verifier.check(worker.slots.get(0), next)?;
+    if load.job.verify && planned.op == Op::Read {
+        worker.verifier.check(worker.buffers.get(0), planned)?;
     }
     Ok(())
 }
 
 #[cold]
-fn late_error<D: Device>(load: &Load, device: &D) -> Result {
-    device.late_error().map_err(|(file, offset)| load.failed(Op::Read, file, offset, Errno::IO.into()))
+fn check_late_error(load: &FileLoad, io: &impl BlockIo) -> Result {
+    io.check_late_error()
+        .map_err(|(file, offset)| load.operation_error(Op::Read, file, offset, Errno::IO.into()))
 }

@@ -4,10 +4,10 @@
 //! empty one that the collector returned. A worker never waits and shares no memory while it counts. It compares the time
 //! stamp of every operation with the end of the interval.
 
-use crate::histogram::{LatencyTally, SparseHistogram, histogram, quantiles, sparse};
+use crate::histogram::{LatencyTally, SparseHistogram, empty_histogram, quantiles, to_sparse};
 use crate::steady::{self, Assessment};
-use crate::{clock::Scale, series::SeriesInterval};
-use fsarena_sys::cpu::Cpu;
+use crate::{clock::TickScale, series::SeriesInterval};
+use fsarena_sys::cpu::CpuTime;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ pub struct OpKind {
 
 /// The kind of each lane of a tally, which counts one kind of operation. An open loop has a second lane for each kind, with
 /// latencies from the intended start.
-pub fn lanes(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
+pub fn lane_kinds(kinds: &[OpKind], open_loop: bool) -> Vec<OpKind> {
     kinds.repeat(if open_loop { 2 } else { 1 })
 }
 
@@ -44,23 +44,23 @@ pub struct IntervalTally {
     pub interval: u32,
     /// The interval in which the worker continues; `u32::MAX` if it has ended.
     pub next: u32,
-    /// The latencies of each lane; see [`lanes`].
+    /// The latencies of each lane; see [`lane_kinds`].
     pub tally: Vec<LatencyTally>,
     /// CPU time since the last tally.
-    pub cpu: Cpu,
+    pub cpu: CpuTime,
 }
 
 /// The times of a run, in ticks of its clock.
 #[derive(Debug, Clone, Copy)]
-pub struct Times {
+pub struct RunTimes {
     /// The start.
     pub start: u64,
     /// Length of an interval.
-    pub interval: u64,
+    pub interval_length: u64,
     /// The end; `u64::MAX` if time does not bound the run.
     pub deadline: u64,
     /// Converts ticks to nanoseconds.
-    pub scale: Scale,
+    pub scale: TickScale,
 }
 
 /// A worker's connection to the collector.
@@ -68,9 +68,9 @@ pub struct CollectorLink<'a> {
     /// The number of the worker.
     pub thread: u32,
     /// Sends full tallies to the collector.
-    pub out: Sender<IntervalTally>,
+    pub full_tallies: Sender<IntervalTally>,
     /// Receives emptied tallies from the collector.
-    pub back: Receiver<Vec<LatencyTally>>,
+    pub empty_tallies: Receiver<Vec<LatencyTally>>,
     /// Set when the run has to end.
     pub stop: &'a AtomicBool,
 }
@@ -82,31 +82,43 @@ pub struct Recorder<'a> {
     /// The time from which [`Recorder::end_interval`] must be called, in ticks: the end of the interval or of the run.
     pub boundary: u64,
     /// The times of the run.
-    pub times: Times,
+    pub times: RunTimes,
     interval: u32,
     kinds: &'a [OpKind],
     link: Option<CollectorLink<'a>>,
     budget: &'a Budget,
     threads: u32,
     /// Whether the workers occupy all processors, so that spinning would disturb other workers.
-    pub crowded: bool,
-    cpu: Cpu,
+    pub cpus_are_busy: bool,
+    /// The CPU time of this thread when it sent the last tally.
+    cpu_before: CpuTime,
 }
 
 impl<'a> Recorder<'a> {
     /// Makes the recorder of one of `threads` workers, with a lane for each kind.
     pub fn new(
         kinds: &'a [OpKind],
-        times: Times,
+        times: RunTimes,
         link: Option<CollectorLink<'a>>,
         budget: &'a Budget,
         threads: u32,
     ) -> Recorder<'a> {
-        let boundary = times.start.saturating_add(times.interval).min(times.deadline);
-        let crowded = std::thread::available_parallelism().map_or(1, |n| n.get()) <= threads as usize;
-        let cpu = Cpu::of_this_thread();
+        let boundary = times.start.saturating_add(times.interval_length).min(times.deadline);
+        let cpus_are_busy = std::thread::available_parallelism().map_or(1, |n| n.get()) <= threads as usize;
+        let cpu_before = CpuTime::of_this_thread();
         let tally = empty_tally(kinds);
-        Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, crowded, cpu }
+        Recorder {
+            tally,
+            boundary,
+            times,
+            interval: 0,
+            kinds,
+            link,
+            budget,
+            threads,
+            cpus_are_busy,
+            cpu_before,
+        }
     }
 
     /// Claims operations from the budget. Returns the number that the worker may perform; 0 if none are left.
@@ -128,12 +140,12 @@ impl<'a> Recorder<'a> {
     /// Counts an operation of an open loop from its intended start.
     #[inline(always)]
     pub fn count_from_intended(&mut self, lane: usize, intended: u64, end: u64) {
-        let behind = self.tally.len() / 2 + lane;
-        self.tally[behind].record(self.times.scale.ns(end.saturating_sub(intended)));
+        let intended_lane = self.tally.len() / 2 + lane;
+        self.tally[intended_lane].record(self.times.scale.ns(end.saturating_sub(intended)));
     }
 
-    /// Sends the tally to the collector at the end of an interval. At the end of the run it returns false and does not send
-    /// the tally yet, because the last operation still has to be counted.
+    /// Ends an interval: sends its tally to the collector and returns true. If the run has ended, only returns false;
+    /// [`Recorder::close`] then sends the tally, after the worker has counted its last operation.
     #[cold]
     #[inline(never)]
     pub fn end_interval(&mut self, now: u64) -> bool {
@@ -141,9 +153,9 @@ impl<'a> Recorder<'a> {
         if stopped || now >= self.times.deadline {
             return false;
         }
-        let next = ((now - self.times.start) / self.times.interval) as u32;
+        let next = ((now - self.times.start) / self.times.interval_length) as u32;
         self.send_tally(next);
-        let boundary = self.times.start + (u64::from(next) + 1) * self.times.interval;
+        let boundary = self.times.start + (u64::from(next) + 1) * self.times.interval_length;
         self.boundary = boundary.min(self.times.deadline);
         true
     }
@@ -155,19 +167,19 @@ impl<'a> Recorder<'a> {
 
     fn send_tally(&mut self, next: u32) {
         let Some(link) = &self.link else { return };
-        let cpu = Cpu::of_this_thread();
+        let cpu = CpuTime::of_this_thread();
         // If the collector has not returned a tally yet, allocate one instead of waiting.
-        let empty = link.back.try_recv().unwrap_or_else(|_| empty_tally(self.kinds));
+        let empty = link.empty_tallies.try_recv().unwrap_or_else(|_| empty_tally(self.kinds));
         let tally = std::mem::replace(&mut self.tally, empty);
-        let Recorder { interval, cpu: before, .. } = *self;
-        let _ = link.out.send(IntervalTally {
+        let Recorder { interval, cpu_before, .. } = *self;
+        let _ = link.full_tallies.send(IntervalTally {
             thread: link.thread,
             interval,
             next,
             tally,
-            cpu: cpu.since(before),
+            cpu: cpu.since(cpu_before),
         });
-        (self.cpu, self.interval) = (cpu, next);
+        (self.cpu_before, self.interval) = (cpu, next);
     }
 }
 
@@ -184,11 +196,11 @@ impl Budget {
 
     fn claim(&self, threads: u32) -> u64 {
         let Some(left) = &self.0 else { return u64::MAX };
-        let share = |left: u64| (left / (4 * u64::from(threads))).clamp(1, 1024).min(left);
-        match left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then(|| left - share(left)))
-        {
-            Ok(before) => share(before),
+        let portion = |left: u64| (left / (4 * u64::from(threads))).clamp(1, 1024).min(left);
+        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            (left > 0).then(|| left - portion(left))
+        }) {
+            Ok(before) => portion(before),
             Err(_) => 0,
         }
     }
@@ -230,18 +242,18 @@ pub struct FinishedInterval {
     /// The latencies of each lane.
     latencies: Vec<SparseHistogram>,
     /// CPU time of the workers in it.
-    pub cpu: Cpu,
+    pub cpu: CpuTime,
 }
 
 impl FinishedInterval {
-    /// The counts of the first `kinds` lanes, in the form that a series merges.
-    pub fn stretch(&self, kinds: usize) -> SeriesInterval<'_> {
+    /// The counts of the first `kind_count` lanes, in the form that a series merges.
+    pub fn series_interval(&self, kind_count: usize) -> SeriesInterval<'_> {
         SeriesInterval {
             start_s: self.interval.start_s,
             length_s: self.interval.length_s,
             operations: self.interval.operations,
             bytes: self.interval.bytes,
-            latencies: &self.latencies[..kinds],
+            latencies: &self.latencies[..kind_count],
         }
     }
 }
@@ -249,15 +261,15 @@ impl FinishedInterval {
 /// An interval to which workers may still add operations.
 struct OpenInterval {
     lanes: Vec<Histogram<u64>>,
-    cpu: Cpu,
+    cpu: CpuTime,
 }
 
 impl OpenInterval {
     /// Makes an empty interval. An unused lane takes hardly any memory.
     fn new(used: impl Iterator<Item = bool>) -> OpenInterval {
         let unused = || Histogram::new_with_bounds(1, 2, 0).expect("the bounds are sound");
-        let lanes = used.map(|used| if used { histogram() } else { unused() }).collect();
-        OpenInterval { lanes, cpu: Cpu::default() }
+        let lanes = used.map(|used| if used { empty_histogram() } else { unused() }).collect();
+        OpenInterval { lanes, cpu: CpuTime::default() }
     }
 }
 
@@ -265,70 +277,72 @@ impl OpenInterval {
 /// operation delays the series, but not the other workers.
 pub struct Collector {
     /// The kind of each lane. Lanes of latencies from intended starts do not count as operations.
-    lanes: Vec<OpKind>,
-    kinds: usize,
+    lane_kinds: Vec<OpKind>,
+    kind_count: usize,
     interval_s: f64,
-    growing: BTreeMap<u32, OpenInterval>,
-    next: Vec<u32>,
-    back: Vec<Sender<Vec<LatencyTally>>>,
+    open_intervals: BTreeMap<u32, OpenInterval>,
+    /// The interval in which each worker continues; `u32::MAX` for one that has ended.
+    next_intervals: Vec<u32>,
+    empty_tallies: Vec<Sender<Vec<LatencyTally>>>,
     /// Intervals that are over, in order.
     pub finished: Vec<FinishedInterval>,
     /// Operations of each worker.
-    pub by_thread: Vec<u64>,
+    pub operations_by_thread: Vec<u64>,
 }
 
 impl Collector {
-    /// Makes a collector that returns emptied tallies to their workers through `back`.
+    /// Makes a collector that returns emptied tallies to their workers through `empty_tallies`.
     pub fn new(
         kinds: &[OpKind],
         interval_s: f64,
         open_loop: bool,
-        back: Vec<Sender<Vec<LatencyTally>>>,
+        empty_tallies: Vec<Sender<Vec<LatencyTally>>>,
     ) -> Collector {
         Collector {
-            lanes: lanes(kinds, open_loop),
-            kinds: kinds.len(),
+            lane_kinds: lane_kinds(kinds, open_loop),
+            kind_count: kinds.len(),
             interval_s,
-            growing: BTreeMap::new(),
-            next: vec![0; back.len()],
-            by_thread: vec![0; back.len()],
-            back,
+            open_intervals: BTreeMap::new(),
+            next_intervals: vec![0; empty_tallies.len()],
+            operations_by_thread: vec![0; empty_tallies.len()],
+            empty_tallies,
             finished: vec![],
         }
     }
 
     /// Adds a worker's tally. Returns the number of intervals that this finished.
-    pub fn take(&mut self, counted: IntervalTally) -> usize {
-        let IntervalTally { thread, interval, next, mut tally, cpu } = counted;
-        let new = || OpenInterval::new(self.lanes.iter().map(|kind| kind.used));
-        let growing = self.growing.entry(interval).or_insert_with(new);
-        growing.cpu += cpu;
-        self.by_thread[thread as usize] += tally[..self.kinds].iter().map(LatencyTally::count).sum::<u64>();
-        for (lane, sum) in tally.iter_mut().zip(&mut growing.lanes) {
+    pub fn add_tally(&mut self, sent: IntervalTally) -> usize {
+        let IntervalTally { thread, interval, next, mut tally, cpu } = sent;
+        let new = || OpenInterval::new(self.lane_kinds.iter().map(|kind| kind.used));
+        let open = self.open_intervals.entry(interval).or_insert_with(new);
+        open.cpu += cpu;
+        self.operations_by_thread[thread as usize] +=
+            tally[..self.kind_count].iter().map(LatencyTally::count).sum::<u64>();
+        for (lane, sum) in tally.iter_mut().zip(&mut open.lanes) {
             lane.add_to(sum);
             lane.clear();
         }
         // A worker that has ended takes nothing back.
-        let _ = self.back[thread as usize].send(tally);
-        self.next[thread as usize] = next;
-        self.finish_before(self.next.iter().copied().min().unwrap_or(0))
+        let _ = self.empty_tallies[thread as usize].send(tally);
+        self.next_intervals[thread as usize] = next;
+        self.finish_before(self.next_intervals.iter().copied().min().unwrap_or(0))
     }
 
     /// Finishes every interval before `limit`, including intervals without operations.
     fn finish_before(&mut self, limit: u32) -> usize {
         let before = self.finished.len();
-        let last = self.growing.last_key_value().map_or(0, |(&index, _)| index + 1);
+        let last = self.open_intervals.last_key_value().map_or(0, |(&index, _)| index + 1);
         for index in before as u32..limit.min(last) {
-            let empty = || OpenInterval::new(self.lanes.iter().map(|_| false));
-            let growing = self.growing.remove(&index).unwrap_or_else(empty);
-            self.finished.push(self.finish(index, growing));
+            let empty = || OpenInterval::new(self.lane_kinds.iter().map(|_| false));
+            let open = self.open_intervals.remove(&index).unwrap_or_else(empty);
+            self.finished.push(self.finish(index, open));
         }
         self.finished.len() - before
     }
 
     fn finish(&self, index: u32, OpenInterval { lanes, cpu }: OpenInterval) -> FinishedInterval {
-        let (mut all, mut bytes) = (histogram(), 0);
-        for (lane, kind) in lanes.iter().zip(&self.lanes).take(self.kinds) {
+        let (mut all, mut bytes) = (empty_histogram(), 0);
+        for (lane, kind) in lanes.iter().zip(&self.lane_kinds).take(self.kind_count) {
             all.add(lane).expect("all histograms of the engine have the same bounds");
             bytes += lane.len() * kind.bytes;
         }
@@ -346,27 +360,27 @@ impl Collector {
             latency_p999_ns,
         };
         interval.set_length(self.interval_s);
-        FinishedInterval { interval, latencies: lanes.iter().map(sparse).collect(), cpu }
+        FinishedInterval { interval, latencies: lanes.iter().map(to_sparse).collect(), cpu }
     }
 
     /// Assesses warm-up and steadiness from the operations per second of each interval.
     pub fn assess(&self) -> Assessment {
-        let intervals = self.finished.iter().map(|one| &one.interval);
-        let whole = intervals.filter(|one| one.length_s >= 0.5 * self.interval_s);
-        steady::assess(&whole.map(|one| one.iops_per_s).collect::<Vec<_>>())
+        let intervals = self.finished.iter().map(|finished| &finished.interval);
+        let long_enough = intervals.filter(|interval| interval.length_s >= 0.5 * self.interval_s);
+        steady::assess(&long_enough.map(|interval| interval.iops_per_s).collect::<Vec<_>>())
     }
 
     /// Whether all workers have ended.
-    pub fn ended(&self) -> bool {
-        self.next.iter().all(|&next| next == u32::MAX)
+    pub fn all_workers_ended(&self) -> bool {
+        self.next_intervals.iter().all(|&next| next == u32::MAX)
     }
 }
 
 /// Sums the latencies of intervals, lane by lane.
-pub fn sum_lanes(lanes: usize, intervals: &[FinishedInterval]) -> Vec<Histogram<u64>> {
-    let mut sums: Vec<_> = (0..lanes).map(|_| histogram()).collect();
+pub fn sum_lanes(lane_count: usize, intervals: &[FinishedInterval]) -> Vec<Histogram<u64>> {
+    let mut sums: Vec<_> = (0..lane_count).map(|_| empty_histogram()).collect();
     for (number, sum) in sums.iter_mut().enumerate() {
-        let counts = intervals.iter().flat_map(|one| &one.latencies[number]);
+        let counts = intervals.iter().flat_map(|finished| &finished.latencies[number]);
         counts.for_each(|&(value, count)| sum.saturating_record_n(value, count));
     }
     sums
@@ -409,15 +423,16 @@ mod tests {
 
     #[test]
     fn a_tally_is_sent_at_each_interval_and_the_deadline_ends_the_run() {
-        let (out, messages) = std::sync::mpsc::channel();
-        let (_give, back) = std::sync::mpsc::channel();
+        let (full_tallies, messages) = std::sync::mpsc::channel();
+        let (_empty_sender, empty_tallies) = std::sync::mpsc::channel();
         let stop = AtomicBool::new(false);
         let budget = Budget::new(None);
         let kinds = [OpKind { name: "read", bytes: 1, used: true }];
         // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
 
-        let times = Times { start: 1000, interval: 100, deadline: 1450, scale: Scale::NANOSECONDS };
-        let link = CollectorLink { thread: 3, out, back, stop: &stop };
+        let times =
+            RunTimes { start: 1000, interval_length: 100, deadline: 1450, scale: TickScale::NANOSECONDS };
+        let link = CollectorLink { thread: 3, full_tallies, empty_tallies, stop: &stop };
         let mut recorder = Recorder::new(&kinds, times, Some(link), &budget, 1);
         assert_eq!(recorder.boundary, 1100);
         recorder.tally[0].record(5);
@@ -438,40 +453,40 @@ mod tests {
     const KINDS: [OpKind; 2] =
         [OpKind { name: "read", bytes: 4096, used: true }, OpKind { name: "sync", bytes: 0, used: true }];
 
-    fn counted(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> IntervalTally {
+    fn sent(thread: u32, interval: u32, next: u32, latencies: &[u64], syncs: &[u64]) -> IntervalTally {
         let mut tally = empty_tally(&KINDS);
         latencies.iter().for_each(|&ns| tally[0].record(ns));
         syncs.iter().for_each(|&ns| tally[1].record(ns));
-        IntervalTally { thread, interval, next, tally, cpu: Cpu { user_ns: 10, system_ns: 20 } }
+        IntervalTally { thread, interval, next, tally, cpu: CpuTime { user_ns: 10, system_ns: 20 } }
     }
 
     fn collector() -> Collector {
-        let back = (0..2).map(|_| std::sync::mpsc::channel().0).collect();
-        Collector::new(&KINDS, 0.1, false, back)
+        let empty_tallies = (0..2).map(|_| std::sync::mpsc::channel().0).collect();
+        Collector::new(&KINDS, 0.1, false, empty_tallies)
     }
 
     #[test]
     fn an_interval_is_finished_when_all_workers_have_passed_it() {
         let mut collector = collector();
-        assert_eq!(collector.take(counted(0, 0, 1, &[1000; 30], &[])), 0);
-        assert_eq!(collector.take(counted(0, 1, 2, &[1000; 10], &[])), 0);
+        assert_eq!(collector.add_tally(sent(0, 0, 1, &[1000; 30], &[])), 0);
+        assert_eq!(collector.add_tally(sent(0, 1, 2, &[1000; 10], &[])), 0);
         // The other worker hung in one operation from interval 0 to 3.
-        assert_eq!(collector.take(counted(1, 0, 3, &[3000], &[9000])), 2);
+        assert_eq!(collector.add_tally(sent(1, 0, 3, &[3000], &[9000])), 2);
         let first = &collector.finished[0].interval;
         assert_eq!((first.index, first.operations, first.bytes), (0, 32, 31 * 4096));
         assert!((first.iops_per_s - 320.0).abs() < 1e-9);
         assert_eq!(first.latency_p50_ns, 1000);
-        assert_eq!(collector.finished[0].cpu, Cpu { user_ns: 20, system_ns: 40 });
-        assert_eq!(collector.take(counted(0, 2, u32::MAX, &[1000], &[])), 1);
-        assert_eq!(collector.take(counted(1, 3, u32::MAX, &[70_000_000], &[])), 1);
+        assert_eq!(collector.finished[0].cpu, CpuTime { user_ns: 20, system_ns: 40 });
+        assert_eq!(collector.add_tally(sent(0, 2, u32::MAX, &[1000], &[])), 1);
+        assert_eq!(collector.add_tally(sent(1, 3, u32::MAX, &[70_000_000], &[])), 1);
         assert_eq!(collector.finished.len(), 4);
-        assert_eq!(collector.by_thread, [41, 3]);
+        assert_eq!(collector.operations_by_thread, [41, 3]);
     }
 
     #[test]
     fn merging_tallies_keeps_every_latency() {
         let mut collector = collector();
-        let mut expected = histogram();
+        let mut expected = empty_histogram();
         for interval in 0..20 {
             for thread in 0..2 {
                 // Latencies over seven decades, and one beyond `LONGEST_NS`.
@@ -481,14 +496,17 @@ mod tests {
                     .collect();
                 latencies.iter().for_each(|&ns| expected.saturating_record(ns));
                 let next = if interval == 19 { u32::MAX } else { interval + 1 };
-                collector.take(counted(thread, interval, next, &latencies, &[5]));
+                collector.add_tally(sent(thread, interval, next, &latencies, &[5]));
             }
         }
         let sums = sum_lanes(2, &collector.finished);
         assert_eq!(sums[0], expected);
         assert_eq!(sums[0].len(), 2 * 20 * 501);
         assert_eq!(sums[1].len(), 40);
-        assert_eq!(collector.finished.iter().map(|one| one.interval.operations).sum::<u64>(), 2 * 20 * 502);
+        assert_eq!(
+            collector.finished.iter().map(|finished| finished.interval.operations).sum::<u64>(),
+            2 * 20 * 502
+        );
         // Without the first 15 intervals, the others are complete.
         assert_eq!(sum_lanes(2, &collector.finished[15..])[0].len(), 2 * 5 * 501);
     }
@@ -496,11 +514,12 @@ mod tests {
     #[test]
     fn an_interval_without_operations_is_in_the_series() {
         let mut collector = collector();
-        collector.take(counted(0, 0, 5, &[1], &[]));
-        collector.take(counted(1, 0, 5, &[1], &[]));
-        collector.take(counted(0, 5, u32::MAX, &[1], &[]));
-        collector.take(counted(1, 5, u32::MAX, &[], &[]));
-        let operations: Vec<u64> = collector.finished.iter().map(|one| one.interval.operations).collect();
+        collector.add_tally(sent(0, 0, 5, &[1], &[]));
+        collector.add_tally(sent(1, 0, 5, &[1], &[]));
+        collector.add_tally(sent(0, 5, u32::MAX, &[1], &[]));
+        collector.add_tally(sent(1, 5, u32::MAX, &[], &[]));
+        let operations: Vec<u64> =
+            collector.finished.iter().map(|finished| finished.interval.operations).collect();
         assert_eq!(operations, [2, 0, 0, 0, 0, 1]);
     }
 }

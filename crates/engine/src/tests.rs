@@ -5,31 +5,31 @@ use std::{os::unix::fs::FileExt, path::Path};
 
 const BLOCK: u32 = 4096;
 
-fn prepared(dir: &Path, count: u32, blocks: u64, verify: bool) -> Files {
+fn prepare_files(dir: &Path, count: u32, blocks: u64, verify: bool) -> Files {
     let spec = FileSpec {
         count,
         bytes: blocks * u64::from(BLOCK),
         content: Content::Random,
         seed: 3,
-        verify_block: verify.then_some(BLOCK),
+        verified_block_bytes: verify.then_some(BLOCK),
     };
     Files::prepare(dir, &spec).unwrap()
 }
 
-fn counted(operations: u64) -> LoadJob {
+fn bounded_job(operations: u64) -> LoadJob {
     LoadJob { bound: Bound::Operations(operations), interval_ms: 1, ..LoadJob::default() }
 }
 
 #[track_caller]
-fn outcome(job: &LoadJob, files: &Files) -> LoadOutcome {
-    let mut told = vec![];
-    let outcome = run(job, files, &mut |interval| told.push(interval.clone())).unwrap();
+fn run_and_check(job: &LoadJob, files: &Files) -> LoadOutcome {
+    let mut reported = vec![];
+    let outcome = run(job, files, &mut |interval| reported.push(interval.clone())).unwrap();
     // Every interval was reported, in order, and no operation is missing.
-    assert_eq!(told, outcome.intervals);
-    assert!(told.iter().enumerate().all(|(at, one)| one.index as usize == at));
-    let kept = &told[outcome.warmup_intervals..];
-    assert_eq!(kept.iter().map(|one| one.operations).sum::<u64>(), outcome.operations());
-    assert_eq!(kept.iter().map(|one| one.bytes).sum::<u64>(), outcome.bytes());
+    assert_eq!(reported, outcome.intervals);
+    assert!(reported.iter().enumerate().all(|(at, interval)| interval.index as usize == at));
+    let measured = &reported[outcome.warmup_intervals..];
+    assert_eq!(measured.iter().map(|interval| interval.operations).sum::<u64>(), outcome.operations());
+    assert_eq!(measured.iter().map(|interval| interval.bytes).sum::<u64>(), outcome.bytes());
     assert_eq!(outcome.kinds.iter().map(|kind| kind.count).sum::<u64>(), outcome.operations());
     outcome
 }
@@ -46,15 +46,15 @@ fn has_uring() -> bool {
 #[test]
 fn every_engine_performs_exactly_the_number_of_operations() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 3, 64, false);
+    let files = prepare_files(dir.path(), 3, 64, false);
     let mut engines = vec![(Engine::Sync, 1), (Engine::Mmap, 1)];
     if has_uring() {
         engines.extend([(Engine::IoUring, 1), (Engine::IoUring, 7), (Engine::IoUring, 64)]);
     }
     for (engine, depth) in engines {
         for (read_share, threads) in [(1.0, 1), (0.0, 3), (0.5, 4)] {
-            let job = LoadJob { engine, depth, read_share, threads, ..counted(5003) };
-            let outcome = outcome(&job, &files);
+            let job = LoadJob { engine, depth, read_share, threads, ..bounded_job(5003) };
+            let outcome = run_and_check(&job, &files);
             assert_eq!(outcome.operations(), 5003, "{engine:?} {depth} {read_share}");
             assert_eq!(outcome.bytes(), 5003 * u64::from(BLOCK));
             assert_eq!(outcome.kind("read").is_some(), read_share > 0.0);
@@ -66,44 +66,44 @@ fn every_engine_performs_exactly_the_number_of_operations() {
 #[test]
 fn a_load_can_be_bounded_by_bytes_or_time() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 1, 64, false);
-    let job = LoadJob { bound: Bound::Bytes(10 * 4096 + 1), ..counted(1) };
-    assert_eq!(outcome(&job, &files).operations(), 11);
-    // Long against what a busy machine may keep a thread waiting: what has no interval behind its warm-up is kept whole.
-    let job = LoadJob { bound: Bound::Seconds(0.5), warmup: Warmup::Seconds(0.02), ..counted(1) };
-    let found = outcome(&job, &files);
-    assert!(found.operations() > 0);
-    assert_eq!(found.warmup_intervals, 20);
-    assert!(found.intervals.len() <= 501, "the operation across the end belongs to the last interval");
+    let files = prepare_files(dir.path(), 1, 64, false);
+    let job = LoadJob { bound: Bound::Bytes(10 * 4096 + 1), ..bounded_job(1) };
+    assert_eq!(run_and_check(&job, &files).operations(), 11);
+    // Long against what a busy machine may keep a thread waiting: what has no interval behind its warm-up is measured whole.
+    let job = LoadJob { bound: Bound::Seconds(0.5), warmup: Warmup::Seconds(0.02), ..bounded_job(1) };
+    let outcome = run_and_check(&job, &files);
+    assert!(outcome.operations() > 0);
+    assert_eq!(outcome.warmup_intervals, 20);
+    assert!(outcome.intervals.len() <= 501, "the operation across the end belongs to the last interval");
 }
 
 #[test]
 fn a_bound_by_steadiness_ends_by_its_time_at_the_latest() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 1, 64, false);
+    let files = prepare_files(dir.path(), 1, 64, false);
     let job = LoadJob { bound: Bound::Steady { at_most_s: 0.3 }, interval_ms: 2, ..LoadJob::default() };
-    let found = outcome(&job, &files);
-    assert!(found.intervals.len() <= 151);
-    assert!(found.warmup_intervals * 2 <= found.intervals.len() + steady::BATCH);
+    let outcome = run_and_check(&job, &files);
+    assert!(outcome.intervals.len() <= 151);
+    assert!(outcome.warmup_intervals * 2 <= outcome.intervals.len() + steady::BATCH_LENGTH);
 }
 
 #[test]
 fn a_load_runs_with_a_thousand_threads() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 1, 64, false);
-    let job = LoadJob { threads: 1024, interval_ms: 100, ..counted(20_000) };
-    let found = outcome(&job, &files);
-    assert_eq!(found.operations(), 20_000);
+    let files = prepare_files(dir.path(), 1, 64, false);
+    let job = LoadJob { threads: 1024, interval_ms: 100, ..bounded_job(20_000) };
+    let outcome = run_and_check(&job, &files);
+    assert_eq!(outcome.operations(), 20_000);
     // 20,000 operations of 1,024 threads: the mean is 19.5.
-    let Fairness { least, most, jain } = found.fairness;
+    let Fairness { least, most, jain } = outcome.fairness;
     assert!(least <= 19 && most >= 20, "{least} {most}");
     assert!((1.0 / 1024.0..=1.0).contains(&jain), "{jain}");
 }
 
 #[test]
-fn syncs_are_counted_as_events_and_at_the_end() {
+fn syncs_between_requests_and_at_the_end_are_counted() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 4, 64, false);
+    let files = prepare_files(dir.path(), 4, 64, false);
     for engine in [Engine::Sync, Engine::IoUring] {
         if engine == Engine::IoUring && !has_uring() {
             continue;
@@ -115,30 +115,30 @@ fn syncs_are_counted_as_events_and_at_the_end() {
             sync_every: Some(SyncEvery { requests: 100, over_all_threads: true }),
             sync_end: true,
             // Two whole rounds of 100 writes and 4 syncs, and 10 writes more.
-            ..counted(218)
+            ..bounded_job(218)
         };
-        let found = outcome(&job, &files);
-        assert_eq!(found.kind("write").unwrap().count, 210);
-        assert_eq!(found.kind("sync").unwrap().count, 8);
-        assert_eq!(found.kind("sync").unwrap().bytes, 0);
+        let outcome = run_and_check(&job, &files);
+        assert_eq!(outcome.kind("write").unwrap().count, 210);
+        assert_eq!(outcome.kind("sync").unwrap().count, 8);
+        assert_eq!(outcome.kind("sync").unwrap().bytes, 0);
         // Each thread syncs each file.
-        assert_eq!(found.final_syncs, 8);
-        assert_eq!(found.readings().get("sync_operations_count"), Some(8.0));
+        assert_eq!(outcome.final_syncs, 8);
+        assert_eq!(outcome.readings().get("sync_operations_count"), Some(8.0));
     }
 }
 
 #[test]
 fn recreated_files_grow_with_the_writes() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 2, 64, false);
+    let files = prepare_files(dir.path(), 2, 64, false);
     let mut job = LoadJob {
         read_share: 0.0,
         pattern: Pattern::Sequential { shared_cursor: true },
         threads: 2,
-        ..counted(80)
+        ..bounded_job(80)
     };
     job.open.recreate = true;
-    assert_eq!(outcome(&job, &files).extent_check, None);
+    assert_eq!(run_and_check(&job, &files).extent_check, None);
     let sizes = files.paths().iter().map(|path| std::fs::metadata(path).unwrap().len());
     assert_eq!(sizes.collect::<Vec<_>>(), [64 * 4096, 16 * 4096]);
 }
@@ -146,7 +146,7 @@ fn recreated_files_grow_with_the_writes() {
 #[test]
 fn verified_blocks_are_written_read_and_read_back() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 2, 100, true);
+    let files = prepare_files(dir.path(), 2, 100, true);
     for (engine, depth) in [(Engine::Sync, 1), (Engine::Mmap, 1), (Engine::IoUring, 16)] {
         if engine == Engine::IoUring && !has_uring() {
             continue;
@@ -158,18 +158,18 @@ fn verified_blocks_are_written_read_and_read_back() {
             read_share: 0.5,
             threads: 3,
             sync_end: true,
-            ..counted(3000)
+            ..bounded_job(3000)
         };
-        let found = outcome(&job, &files);
+        let outcome = run_and_check(&job, &files);
         // All 200 blocks before and after, and each read.
-        assert_eq!(found.verified_blocks, 400 + found.kind("read").unwrap().count);
+        assert_eq!(outcome.verified_blocks, 400 + outcome.kind("read").unwrap().count);
     }
 }
 
 #[test]
 fn a_corrupted_block_ends_the_job_with_its_position() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 2, 50, true);
+    let files = prepare_files(dir.path(), 2, 50, true);
     let file = std::fs::OpenOptions::new().write(true).open(&files.paths()[1]).unwrap();
     file.write_all_at(b"X", 7 * 4096 + 1234).unwrap();
     let mut engines = vec![(Engine::Sync, 1), (Engine::Mmap, 1)];
@@ -179,7 +179,7 @@ fn a_corrupted_block_ends_the_job_with_its_position() {
     for (engine, depth) in engines {
         for read_share in [1.0, 0.0] {
             let pattern = Pattern::Sequential { shared_cursor: false };
-            let job = LoadJob { engine, depth, verify: true, read_share, pattern, ..counted(100) };
+            let job = LoadJob { engine, depth, verify: true, read_share, pattern, ..bounded_job(100) };
             let error = run(&job, &files, &mut |_| {}).unwrap_err().to_string();
             assert!(error.contains("byte 28672") && error.contains("test_file.1"), "{error}");
             assert!(error.contains("expected") && error.contains("checksum"), "{error}");
@@ -192,16 +192,17 @@ fn sparse_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let files = Files::planned(dir.path(), 1, 1 << 20);
     std::fs::File::create(&files.paths()[0]).unwrap().set_len(1 << 20).unwrap();
-    let error = run(&counted(10), &files, &mut |_| {}).unwrap_err().to_string();
+    let error = run(&bounded_job(10), &files, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("sparse from byte 0") && error.contains("test_file.0"), "{error}");
-    let allowed = LoadJob { allow: Allow { sparse: true, ..Allow::default() }, ..counted(10) };
-    assert_eq!(outcome(&allowed, &files).operations(), 10);
+    let allowed =
+        LoadJob { allow: AllowedExtents { sparse: true, ..AllowedExtents::default() }, ..bounded_job(10) };
+    assert_eq!(run_and_check(&allowed, &files).operations(), 10);
 }
 
 #[test]
 fn an_error_ends_the_job_with_file_and_offset() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 2, 8, false);
+    let files = prepare_files(dir.path(), 2, 8, false);
     // The set states more bytes than the second file has.
     let longer = Files { bytes: 16 * 4096, ..files.clone() };
     let engines = if has_uring() { vec![Engine::Sync, Engine::IoUring] } else { vec![Engine::Sync] };
@@ -209,8 +210,8 @@ fn an_error_ends_the_job_with_file_and_offset() {
         let job = LoadJob {
             engine,
             pattern: Pattern::Sequential { shared_cursor: true },
-            allow: Allow { sparse: true, ..Allow::default() },
-            ..counted(100)
+            allow: AllowedExtents { sparse: true, ..AllowedExtents::default() },
+            ..bounded_job(100)
         };
         let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
         assert!(
@@ -219,8 +220,11 @@ fn an_error_ends_the_job_with_file_and_offset() {
         );
     }
     // A mapping raises SIGBUS there; that too is an error of the job.
-    let job =
-        LoadJob { engine: Engine::Mmap, allow: Allow { sparse: true, ..Allow::default() }, ..counted(100) };
+    let job = LoadJob {
+        engine: Engine::Mmap,
+        allow: AllowedExtents { sparse: true, ..AllowedExtents::default() },
+        ..bounded_job(100)
+    };
     let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("test_file") && error.contains("error"), "{error}");
 }
@@ -231,25 +235,25 @@ fn a_ring_works_without_the_features_of_newer_kernels() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 2, 64, false);
+    let files = prepare_files(dir.path(), 2, 64, false);
     for bits in 0..32u8 {
         let bit = |n: u8| bits >> n & 1 == 1;
-        let uring = UringUse {
+        let uring = UringFeatures {
             defer_taskrun: bit(0),
             single_issuer: bit(1),
             coop_taskrun: bit(2),
             fixed_files: bit(3),
             fixed_buffers: bit(4),
         };
-        let job = LoadJob { engine: Engine::IoUring, depth: 8, read_share: 0.5, uring, ..counted(200) };
-        assert_eq!(outcome(&job, &files).operations(), 200, "{uring:?}");
+        let job = LoadJob { engine: Engine::IoUring, depth: 8, read_share: 0.5, uring, ..bounded_job(200) };
+        assert_eq!(run_and_check(&job, &files).operations(), 200, "{uring:?}");
     }
 }
 
 #[test]
 fn open_loops_record_latencies_from_start_and_intended_start() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 1, 64, false);
+    let files = prepare_files(dir.path(), 1, 64, false);
     let mut engines = vec![(Engine::Sync, 1)];
     if has_uring() {
         engines.push((Engine::IoUring, 4));
@@ -257,13 +261,13 @@ fn open_loops_record_latencies_from_start_and_intended_start() {
     for (engine, depth) in engines {
         for arrivals in [Arrivals::Poisson, Arrivals::Fixed] {
             let rate = Some(Rate { per_s: 20_000.0, arrivals });
-            let job = LoadJob { engine, depth, rate, threads: 2, ..counted(1000) };
-            let found = outcome(&job, &files);
-            let corrected = found.corrected.as_ref().unwrap();
-            assert_eq!((found.latency.len(), corrected.len()), (1000, 1000));
+            let job = LoadJob { engine, depth, rate, threads: 2, ..bounded_job(1000) };
+            let outcome = run_and_check(&job, &files);
+            let corrected = outcome.corrected.as_ref().unwrap();
+            assert_eq!((outcome.latency.len(), corrected.len()), (1000, 1000));
             // An operation cannot start before it is meant to.
-            assert!(corrected.mean() >= found.latency.mean() * 0.999);
-            assert_eq!(found.readings().get("asked_iops_per_s"), Some(20_000.0));
+            assert!(corrected.mean() >= outcome.latency.mean() * 0.999);
+            assert_eq!(outcome.readings().get("asked_iops_per_s"), Some(20_000.0));
         }
     }
 }
@@ -273,19 +277,19 @@ fn a_stall_shows_in_the_corrected_latency() {
     // Far more than any machine does: all operations are due in the first millisecond or so, and wait for
     // one another.
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 1, 64, false);
+    let files = prepare_files(dir.path(), 1, 64, false);
     let rate = Some(Rate { per_s: 1e9, arrivals: Arrivals::Fixed });
-    let found = outcome(&LoadJob { rate, ..counted(20_000) }, &files);
-    let corrected = found.corrected.as_ref().unwrap();
-    assert!(corrected.value_at_quantile(0.5) > 10 * found.latency.value_at_quantile(0.5));
+    let outcome = run_and_check(&LoadJob { rate, ..bounded_job(20_000) }, &files);
+    let corrected = outcome.corrected.as_ref().unwrap();
+    assert!(corrected.value_at_quantile(0.5) > 10 * outcome.latency.value_at_quantile(0.5));
 }
 
 #[test]
 fn every_reading_of_an_outcome_is_defined() {
     let dir = tempfile::tempdir().unwrap();
-    let files = prepared(dir.path(), 1, 64, false);
-    let job = LoadJob { read_share: 0.5, ..counted(1000) };
-    let readings = outcome(&job, &files).readings();
+    let files = prepare_files(dir.path(), 1, 64, false);
+    let job = LoadJob { read_share: 0.5, ..bounded_job(1000) };
+    let readings = run_and_check(&job, &files).readings();
     for id in readings.0.keys() {
         assert!(readings::defs().any(|def| def.id == id), "{id}");
     }

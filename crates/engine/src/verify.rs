@@ -4,15 +4,15 @@ use crate::error::{EngineError, Result};
 use std::path::Path;
 
 /// Bytes of the header of a verified block.
-pub const HEADER: usize = 32;
+pub const HEADER_BYTES: usize = 32;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"fsarenaB");
 /// Bytes of the header that hold the checksum, which covers all other bytes.
-const CRC: std::ops::Range<usize> = 28..32;
+const CHECKSUM_BYTES: std::ops::Range<usize> = 28..32;
 
 /// The identity that a verified block carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub struct BlockIdentity {
     /// Number of the file in its set.
     pub file: u32,
     /// Offset in that file, in bytes.
@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 /// Writes the header of a verified block over its first bytes.
-pub fn seal_block(block: &mut [u8], identity: Identity) {
+pub fn seal_block(block: &mut [u8], identity: BlockIdentity) {
     block[0..8].copy_from_slice(&MAGIC.to_le_bytes());
     block[8..16].copy_from_slice(&identity.offset.to_le_bytes());
     block[16..20].copy_from_slice(&identity.file.to_le_bytes());
@@ -30,7 +30,7 @@ pub fn seal_block(block: &mut [u8], identity: Identity) {
     let length = block.len() as u32;
     block[24..28].copy_from_slice(&length.to_le_bytes());
     let crc = checksum(block);
-    block[CRC].copy_from_slice(&crc.to_le_bytes());
+    block[CHECKSUM_BYTES].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Checks a verified block and returns its generation, which must equal `generation` if that is given.
@@ -44,32 +44,32 @@ pub fn check_block(
     offset: u64,
     generation: Option<u32>,
 ) -> Result<u32> {
-    let wrong = |expected: String, found: String| {
+    let corrupt = |expected: String, found: String| {
         Err(EngineError::Corrupt { path: path.into(), offset, expected, found })
     };
     let u32_at = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
     if u64_at(0) != MAGIC {
         let found = format!("the bytes {:02x?}", &block[..8]);
-        return wrong("a verified block (files must be prepared for verification)".into(), found);
+        return corrupt("a verified block (files must be prepared for verification)".into(), found);
     }
     if u32_at(24) as usize != block.len() {
-        return wrong(format!("a block of {} bytes", block.len()), format!("one of {} bytes", u32_at(24)));
+        return corrupt(format!("a block of {} bytes", block.len()), format!("one of {} bytes", u32_at(24)));
     }
     if (u32_at(16), u64_at(8)) != (file, offset) {
         let found = format!("the block of file {} at byte {}", u32_at(16), u64_at(8));
-        return wrong(format!("the block of file {file} at byte {offset}"), found);
+        return corrupt(format!("the block of file {file} at byte {offset}"), found);
     }
-    let (stored, computed) = (u32_at(CRC.start), checksum(block));
+    let (stored, computed) = (u32_at(CHECKSUM_BYTES.start), checksum(block));
     if stored != computed {
-        return wrong(
+        return corrupt(
             format!("contents with checksum {stored:08x}"),
             format!("contents with {computed:08x}"),
         );
     }
     match generation {
         Some(expected) if expected != u32_at(20) => {
-            wrong(format!("generation {expected}"), format!("generation {}", u32_at(20)))
+            corrupt(format!("generation {expected}"), format!("generation {}", u32_at(20)))
         }
         _ => Ok(u32_at(20)),
     }
@@ -77,8 +77,8 @@ pub fn check_block(
 
 fn checksum(block: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
-    crc.update(&block[..CRC.start]);
-    crc.update(&block[CRC.end..]);
+    crc.update(&block[..CHECKSUM_BYTES.start]);
+    crc.update(&block[CHECKSUM_BYTES.end..]);
     crc.finalize()
 }
 
@@ -88,7 +88,7 @@ mod tests {
 
     fn sealed() -> Vec<u8> {
         let mut block = vec![7; 512];
-        seal_block(&mut block, Identity { file: 2, offset: 1024, generation: 5 });
+        seal_block(&mut block, BlockIdentity { file: 2, offset: 1024, generation: 5 });
         block
     }
 

@@ -1,32 +1,36 @@
 //! The work of each worker of a load on files.
 
-use crate::device::{Device, SyscallDevice, whole_block};
+use crate::block_io::{BlockIo, SyscallIo, check_whole_block};
 use crate::error::Result;
 use crate::job::{Engine, SyncCall};
-use crate::load::{Load, Worker};
-use crate::stream::{Op, own_share};
+use crate::load::{FileLoad, Worker};
+use crate::stream::{Op, own_blocks};
 use crate::{
     clock::Clock, drive::Work, ring::Ring, ring_loop, sync_loop, tally::Recorder, verify::check_block,
 };
 use std::sync::atomic::Ordering;
 
-impl Load<'_> {
-    fn calls(&self) -> SyscallDevice<'_> {
-        SyscallDevice { files: self.files, data_only: self.job.sync_call == SyncCall::Fdatasync }
+impl FileLoad<'_> {
+    fn syscall_io(&self) -> SyscallIo<'_> {
+        SyscallIo { files: self.files, data_only: self.job.sync_call == SyncCall::Fdatasync }
     }
 
-    /// Reads and checks all blocks that a worker may write. Passes their generations to `each`, which may return the
-    /// expected one.
-    fn read_share(&self, worker: &mut Worker, mut each: impl FnMut(u64, u32) -> Option<u32>) -> Result {
-        for block in own_share(self.layout.blocks(), self.job.threads, worker.thread) {
-            let (file, offset) = self.layout.place(block);
-            let buffer = worker.slots.get(0);
-            whole_block(self.calls().read(file, offset, buffer), buffer.len())
-                .map_err(|source| self.failed(Op::Read, file, offset, source))?;
+    /// Reads and checks all blocks that a worker may write. Passes the number and the generation of each block to
+    /// `expected_generation`, which may return the generation that the block must have.
+    fn check_own_blocks(
+        &self,
+        worker: &mut Worker,
+        mut expected_generation: impl FnMut(u64, u32) -> Option<u32>,
+    ) -> Result {
+        for block in own_blocks(self.layout.blocks(), self.job.threads, worker.thread) {
+            let (file, offset) = self.layout.locate(block);
+            let buffer = worker.buffers.get(0);
+            check_whole_block(self.syscall_io().read(file, offset, buffer), buffer.len())
+                .map_err(|source| self.operation_error(Op::Read, file, offset, source))?;
             let path = &self.paths[file as usize];
             let generation = check_block(buffer, path, file, offset, None)?;
-            worker.verifier.sound += 1;
-            if let Some(expected) = each(block, generation) {
+            worker.verifier.verified_blocks += 1;
+            if let Some(expected) = expected_generation(block, generation) {
                 check_block(buffer, path, file, offset, Some(expected))?;
             }
         }
@@ -34,22 +38,22 @@ impl Load<'_> {
     }
 }
 
-impl<'a> Work<'a> for Load<'_> {
+impl<'a> Work<'a> for FileLoad<'_> {
     type Worker = Worker<'a>;
 
     fn prepare(&'a self, thread: u32) -> Result<Worker<'a>> {
-        let mut worker = self.worker(thread)?;
+        let mut worker = self.create_worker(thread)?;
         if self.job.verify && self.job.writes() {
-            let own = own_share(self.layout.blocks(), self.job.threads, thread);
-            let mut generations = Vec::with_capacity((own.end - own.start) as usize);
-            self.read_share(&mut worker, |_, generation| {
+            let blocks = own_blocks(self.layout.blocks(), self.job.threads, thread);
+            let mut generations = Vec::with_capacity((blocks.end - blocks.start) as usize);
+            self.check_own_blocks(&mut worker, |_, generation| {
                 generations.push(generation);
                 None
             })?;
-            (worker.verifier.first, worker.verifier.generations) = (own.start, generations);
+            (worker.verifier.first_block, worker.verifier.generations) = (blocks.start, generations);
         }
         if self.job.engine == Engine::IoUring {
-            worker.ring = Some(Ring::new(self.job, self.files, &mut worker.slots)?);
+            worker.ring = Some(Ring::new(self.job, self.files, &mut worker.buffers)?);
         }
         Ok(worker)
     }
@@ -58,7 +62,7 @@ impl<'a> Work<'a> for Load<'_> {
         match (self.job.engine, self.mappings) {
             (Engine::IoUring, _) => ring_loop::run(self, worker, recorder, clock, false),
             (Engine::Mmap, Some(mappings)) => sync_loop::run(self, worker, recorder, mappings, clock),
-            _ => sync_loop::run(self, worker, recorder, &self.calls(), clock),
+            _ => sync_loop::run(self, worker, recorder, &self.syscall_io(), clock),
         }
     }
 
@@ -66,18 +70,18 @@ impl<'a> Work<'a> for Load<'_> {
     fn finish(&'a self, mut worker: Worker<'a>) -> Result<u64> {
         let mut syncs = 0;
         if self.job.sync_end && self.job.writes() {
-            for file in 0..self.layout.files {
-                let done = self.calls().sync(file);
-                done.map_err(|source| self.failed(Op::Sync, file, 0, source.into()))?;
+            for file in 0..self.layout.file_count {
+                let done = self.syscall_io().sync(file);
+                done.map_err(|source| self.operation_error(Op::Sync, file, 0, source.into()))?;
                 syncs += 1;
             }
         }
         if self.job.verify && self.job.writes() {
-            let known = std::mem::take(&mut worker.verifier.generations);
-            let first = worker.verifier.first;
-            self.read_share(&mut worker, |block, _| known.get((block - first) as usize).copied())?;
+            let written = std::mem::take(&mut worker.verifier.generations);
+            let first = worker.verifier.first_block;
+            self.check_own_blocks(&mut worker, |block, _| written.get((block - first) as usize).copied())?;
         }
-        self.verified.fetch_add(worker.verifier.sound, Ordering::Relaxed);
+        self.verified_blocks.fetch_add(worker.verifier.verified_blocks, Ordering::Relaxed);
         Ok(syncs)
     }
 }

@@ -1,22 +1,22 @@
 //! The option sets to try with a filesystem (`fsarena find`), and the command line that makes and mounts a variant.
 
-use crate::def::{Contents, FAST_UNSAFE};
+use crate::def::{ContentsArgument, FAST_UNSAFE};
 use crate::{error::Error, fairness::given_up_guarantees, filesystems, lifecycle};
 use fsarena_core::{cell::Variant, factor};
 
 /// The most common filesystems, in the order in which a run with a short budget tries them.
-const USUAL: [&str; 3] = ["ext4", "xfs", "btrfs"];
+const USUAL_FILESYSTEMS: [&str; 3] = ["ext4", "xfs", "btrfs"];
 
 /// The rank of a variant in a run with a short budget: the usual filesystems have the lowest ranks and are tried first.
-pub fn rank(variant: &Variant) -> usize {
+pub fn short_budget_rank(variant: &Variant) -> usize {
     let fs = variant.level(factor::FS);
-    USUAL.iter().position(|usual| *usual == fs).unwrap_or(USUAL.len())
+    USUAL_FILESYSTEMS.iter().position(|usual| *usual == fs).unwrap_or(USUAL_FILESYSTEMS.len())
 }
 
 /// Mount options that every filesystem accepts and that no option set has.
-const COMMON_MOUNT_OPTIONS: [&str; 1] = ["lazytime"];
+const EXTRA_MOUNT_OPTIONS: [&str; 1] = ["lazytime"];
 
-/// Returns variants of the survivors with each of their option sets and with `COMMON_MOUNT_OPTIONS`, and the names of the
+/// Returns variants of the survivors with each of their option sets and with `EXTRA_MOUNT_OPTIONS`, and the names of the
 /// variants that are left out because they give up safety (none with `allow_unsafe`). The defaults of all filesystems come
 /// first, then the second set of each, and so on, because not all may fit the budget. Sets that require further devices are
 /// left out.
@@ -33,11 +33,12 @@ pub fn option_variants(
         let sets = def.options.iter().filter(|set| set.journal.is_empty() && set.raid.is_empty());
         let sets = sets
             .map(|set| (factor::OPTIONS, set.id))
-            .chain(COMMON_MOUNT_OPTIONS.map(|option| (factor::MOUNT, option)));
-        let before = given_up_guarantees(survivor)?.len();
+            .chain(EXTRA_MOUNT_OPTIONS.map(|option| (factor::MOUNT, option)));
+        let given_up_before = given_up_guarantees(survivor)?.len();
         for (at, (factor, level)) in sets.enumerate() {
             let variant = with_level(survivor, factor, level);
-            let keeps_safety = level != FAST_UNSAFE && given_up_guarantees(&variant)?.len() <= before;
+            let keeps_safety =
+                level != FAST_UNSAFE && given_up_guarantees(&variant)?.len() <= given_up_before;
             if allow_unsafe || keeps_safety {
                 allowed.push(((at, number), variant));
             } else {
@@ -45,7 +46,7 @@ pub fn option_variants(
             }
         }
     }
-    allowed.sort_by_key(|(place, _)| *place);
+    allowed.sort_by_key(|(order, _)| *order);
     Ok((allowed.into_iter().map(|(_, variant)| variant).collect(), unsafe_names))
 }
 
@@ -66,25 +67,25 @@ fn with_level(survivor: &Variant, factor: &str, level: &str) -> Variant {
 pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let options = lifecycle::variant_options(def, variant)?;
-    let makes = options.mkfs.join(" ");
+    let mkfs_options = options.mkfs.join(" ");
     let device = if def.traits.volatile { def.id } else { "DEVICE" };
     let source = def.pool.map_or(device, |pool| pool.name);
-    let pool =
+    let pool_command =
         if def.pool.is_some() { lifecycle::mkfs_words(def, &options)?.join(" ") } else { String::new() };
-    let mut words = match def.contents.filter(|_| def.traits.read_only) {
+    let mut command = match def.contents.filter(|_| def.traits.read_only) {
         _ if def.mkfs.is_empty() => vec![],
-        _ if def.pool.is_some() => vec![pool.as_str(), device, "&&"],
-        Some(Contents::First) => vec![def.mkfs, "FILES", device, &makes, "&&"],
-        Some(_) => vec![def.mkfs, &makes, device, "FILES", "&&"],
-        None => vec![def.mkfs, &makes, device, "&&"],
+        _ if def.pool.is_some() => vec![pool_command.as_str(), device, "&&"],
+        Some(ContentsArgument::First) => vec![def.mkfs, "FILES", device, &mkfs_options, "&&"],
+        Some(_) => vec![def.mkfs, &mkfs_options, device, "FILES", "&&"],
+        None => vec![def.mkfs, &mkfs_options, device, "&&"],
     };
-    words.extend(["mount", "-t", def.id]);
+    command.extend(["mount", "-t", def.id]);
     if !options.mount.is_empty() {
-        words.extend(["-o", &options.mount]);
+        command.extend(["-o", &options.mount]);
     }
-    words.extend([source, "DIRECTORY"]);
-    words.retain(|word| !word.is_empty());
-    Ok(words.join(" "))
+    command.extend([source, "DIRECTORY"]);
+    command.retain(|word| !word.is_empty());
+    Ok(command.join(" "))
 }
 
 #[cfg(test)]
@@ -97,21 +98,21 @@ mod tests {
 
     #[test]
     fn options_that_give_up_safety_require_allow_unsafe() {
-        let (wanted, unsafe_ones) = option_variants(&[plain("ext4")], false).unwrap();
-        let names: Vec<&str> = wanted.iter().map(|variant| variant.name.as_str()).collect();
+        let (allowed, unsafe_names) = option_variants(&[plain("ext4")], false).unwrap();
+        let names: Vec<&str> = allowed.iter().map(|variant| variant.name.as_str()).collect();
         assert!(
             ["ext4", "ext4/noatime", "ext4/lazytime"].iter().all(|name| names.contains(name)),
             "{names:?}"
         );
         assert!(
-            ["ext4/nobarrier", "ext4/no-journal"].iter().all(|name| unsafe_ones.contains(&name.to_string()))
+            ["ext4/nobarrier", "ext4/no-journal"].iter().all(|name| unsafe_names.contains(&name.to_string()))
         );
-        assert!(!names.iter().any(|name| unsafe_ones.contains(&name.to_string())));
-        let all = option_variants(&[plain("ext4")], true).unwrap();
+        assert!(!names.iter().any(|name| unsafe_names.contains(&name.to_string())));
+        let with_unsafe = option_variants(&[plain("ext4")], true).unwrap();
         let two = option_variants(&[plain("ext4"), plain("xfs")], false).unwrap().0;
         let first: Vec<&str> = two[..4].iter().map(|variant| variant.name.as_str()).collect();
         assert_eq!(first, ["ext4", "xfs", "ext4/noatime", "xfs/noatime"]);
-        assert_eq!((all.0.len(), all.1.len()), (wanted.len() + unsafe_ones.len(), 0));
+        assert_eq!((with_unsafe.0.len(), with_unsafe.1.len()), (allowed.len() + unsafe_names.len(), 0));
         // ext2 has no journal to begin with, so its options give up nothing more.
         assert!(option_variants(&[plain("ext2")], false).unwrap().0.len() > 1);
     }

@@ -10,15 +10,15 @@ pub struct Availability {
     /// The filesystem.
     pub def: &'static FsDef,
     /// Whether the kernel can mount it, maybe with a module that it has to load.
-    pub kernel: bool,
+    pub is_mountable: bool,
     /// The path of its mkfs program; None if that is not installed, or if it has none.
     pub mkfs: Option<PathBuf>,
 }
 
 impl Availability {
     /// Whether fsarena can make and mount it in this kernel. It makes pools in guests only.
-    pub fn usable(&self) -> bool {
-        self.kernel && self.can_make()
+    pub fn is_usable(&self) -> bool {
+        self.is_mountable && self.can_make()
     }
 
     /// Whether this machine can make it. Pools are made in guests only.
@@ -32,10 +32,10 @@ impl Availability {
 /// # Errors
 /// The kernel's list of filesystems cannot be read.
 pub fn survey(kernel: &SysRoot) -> Result<Vec<Availability>, fsarena_sys::Error> {
-    let types = kernel.filesystems()?;
+    let types = kernel.mountable_filesystems()?;
     let mut survey = vec![];
     for def in FILESYSTEMS {
-        survey.push(Availability { def, kernel: types.contains(def.id), mkfs: find_mkfs(def) });
+        survey.push(Availability { def, is_mountable: types.contains(def.id), mkfs: find_mkfs(def) });
     }
     Ok(survey)
 }
@@ -45,13 +45,13 @@ fn find_mkfs(def: &FsDef) -> Option<PathBuf> {
     Some(def.mkfs).filter(|program| !program.is_empty()).and_then(program::find)
 }
 
-/// Whether this machine has what makes a filesystem: its mkfs, or nothing for a filesystem in memory.
-pub fn can_make(def: &FsDef) -> bool {
+/// Whether this machine has the mkfs program of a filesystem, or the filesystem needs none because it is in memory.
+pub fn has_mkfs(def: &FsDef) -> bool {
     def.mkfs.is_empty() || find_mkfs(def).is_some()
 }
 
 /// The command that installs the mkfs programs of filesystems on Debian.
-pub fn to_install<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String {
+pub fn install_command<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String {
     let named = defs.into_iter().flat_map(|def| def.packages.iter().map(|package| (*package, def.component)));
     let packages: BTreeMap<&str, &str> = named.collect();
     let elsewhere = packages.iter().filter(|(_, component)| !component.is_empty());
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn the_install_command_names_packages_outside_main() {
         let defs = ["hfsplus", "ext4", "ext2"].map(|id| crate::filesystems::find(id).unwrap());
-        let line = to_install(defs);
+        let line = install_command(defs);
         assert!(line.starts_with("apt-get install e2fsprogs hfsprogs (hfsprogs is in non-free"), "{line}");
-        assert_eq!(to_install([defs[1]]), "apt-get install e2fsprogs");
+        assert_eq!(install_command([defs[1]]), "apt-get install e2fsprogs");
     }
 
     #[test]
@@ -94,10 +94,11 @@ mod tests {
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         std::fs::write(dir.path().join("proc/filesystems"), "nodev\ttmpfs\n\txfs\n").unwrap();
         let survey = survey(&SysRoot::at(dir.path())).unwrap();
-        let mountable: Vec<_> = survey.iter().filter(|a| a.kernel).map(|a| a.def.id).collect();
+        let mountable: Vec<_> =
+            survey.iter().filter(|found| found.is_mountable).map(|found| found.def.id).collect();
         assert_eq!(mountable, ["xfs", "tmpfs"]);
-        let with_mkfs = survey.iter().filter(|a| !a.def.mkfs.is_empty());
-        assert!(with_mkfs.clone().all(|a| a.mkfs == program::find(a.def.mkfs)));
+        let with_mkfs = survey.iter().filter(|found| !found.def.mkfs.is_empty());
+        assert!(with_mkfs.clone().all(|found| found.mkfs == program::find(found.def.mkfs)));
         assert_eq!(survey.len() - with_mkfs.count(), 1);
     }
 

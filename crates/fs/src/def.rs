@@ -22,7 +22,7 @@ pub type Grammar = &'static [(Takes, &'static str)];
 #[derive(Debug, Clone, Copy)]
 pub struct FsDef {
     /// The work that a kernel thread does after the mount, if any. fsarena waits until it is done.
-    pub background: Option<Background>,
+    pub background: Option<BackgroundWork>,
     /// The name in plans and reports.
     pub id: &'static str,
     /// The name in text: `FAT32`.
@@ -44,11 +44,11 @@ pub struct FsDef {
     pub arguments: Grammar,
     /// Flags that set a fixed value which mkfs would otherwise choose at random, such as the UUID. If the flag takes a list, the
     /// second text is the key in it (`KEY=`), else it is empty.
-    pub pins: &'static [(&'static str, &'static str)],
+    pub pinned_flags: &'static [(&'static str, &'static str)],
     /// How mkfs copies a directory into the filesystem; None if it cannot.
-    pub contents: Option<Contents>,
+    pub contents: Option<ContentsArgument>,
     /// The mount options that limit its size, for a filesystem in memory. `{}` stands for the bytes.
-    pub sized_by: &'static str,
+    pub size_options: &'static str,
     /// Named sets of options. The first is `default`.
     pub options: &'static [OptionSet],
     /// Debian packages that contain its mkfs.
@@ -73,7 +73,7 @@ pub struct FsDef {
     /// discards nothing by default.
     pub no_discard: (&'static [&'static str], &'static str),
     /// The command that prints the features it was made with, if any.
-    pub describe: Option<Describe>,
+    pub describe: Option<DescribeDef>,
     /// The check after a power cut that its authors recommend; None if fsarena has no check for it.
     pub check: Option<CheckDef>,
     /// How it keeps its journal on a separate device. None if it cannot.
@@ -84,12 +84,12 @@ pub struct FsDef {
     pub pool: Option<PoolDef>,
     /// The Debian package with the source of its kernel modules, for a filesystem that no kernel of Debian has. fsarena
     /// compiles it for guest kernels. None if kernels have it.
-    pub source: Option<&'static str>,
+    pub module_source: Option<&'static str>,
 }
 
 /// How mkfs copies a directory into the filesystem: the place of the directory in its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Contents {
+pub enum ContentsArgument {
     /// It follows this flag.
     Flag(&'static str),
     /// It comes before the device, and the options come last: `mksquashfs DIRECTORY DEVICE OPTIONS`.
@@ -119,9 +119,9 @@ pub const BASE: FsDef = FsDef {
     features: "",
     mount_names: "",
     arguments: &[],
-    pins: &[],
+    pinned_flags: &[],
     contents: None,
-    sized_by: "",
+    size_options: "",
     options: &[],
     packages: &[],
     component: "",
@@ -130,14 +130,14 @@ pub const BASE: FsDef = FsDef {
     min_bytes: 0,
     overhead: Overhead { fixed_bytes: 0, percent: 0, per_file_bytes: 0 },
     bytes_per_inode: 0,
-    traits: UNIX,
+    traits: UNIX_TRAITS,
     no_discard: (&[], ""),
     describe: None,
     check: None,
     journal: None,
     raid: None,
     pool: None,
-    source: None,
+    module_source: None,
 };
 
 /// Options of mkfs and mount that belong together.
@@ -158,22 +158,31 @@ pub struct OptionSet {
     /// For a set named after an old recipe: how it differs from that recipe. Empty otherwise.
     pub changes: &'static str,
     /// How fsarena checks that mkfs did what the set asks for. None if mkfs refuses what it cannot do.
-    pub proof: Option<Proof>,
+    pub mkfs_check: Option<MkfsCheck>,
 }
 
 /// A check of a filesystem that mkfs has made, for a mkfs that ignores options of later versions.
 #[derive(Debug, Clone, Copy)]
-pub struct Proof {
+pub struct MkfsCheck {
     /// Whether the filesystem on this device or file has what the options ask for.
     pub holds: fn(&std::path::Path) -> std::io::Result<bool>,
-    /// What is missing if it has not, and what to install.
+    /// What mkfs ignored if the check fails, and what to install.
     pub fix: &'static str,
 }
 
 impl OptionSet {
     /// An option set with this name: one device, an internal journal, no further options.
     pub const fn named(id: &'static str) -> OptionSet {
-        OptionSet { id, mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "", proof: None }
+        OptionSet {
+            id,
+            mkfs: &[],
+            mount: &[],
+            help: "",
+            journal: "",
+            raid: "",
+            changes: "",
+            mkfs_check: None,
+        }
     }
 
     /// Sets the arguments for mkfs.
@@ -207,8 +216,8 @@ impl OptionSet {
     }
 
     /// Sets the check that mkfs did what the set asks for.
-    pub const fn proof(self, proof: Proof) -> OptionSet {
-        OptionSet { proof: Some(proof), ..self }
+    pub const fn mkfs_check(self, mkfs_check: MkfsCheck) -> OptionSet {
+        OptionSet { mkfs_check: Some(mkfs_check), ..self }
     }
 }
 
@@ -246,17 +255,17 @@ pub struct JournalDef {
     /// The default size of the journal device in bytes.
     pub default_bytes: u64,
     /// The command that makes the journal device before mkfs runs; None if mkfs makes it.
-    pub make: Option<&'static [&'static str]>,
+    pub make_command: Option<&'static [&'static str]>,
     /// The arguments of mkfs that name the journal device.
     pub mkfs: &'static [&'static str],
     /// Whether mkfs accepts a file as the journal. If it accepts only block devices, fsarena joins a file after mkfs
     /// (`external_journal::join_journal`).
-    pub files: bool,
+    pub accepts_files: bool,
     /// The mount option that names the journal device; empty if the filesystem has no such option.
     pub mount: &'static str,
     /// The offsets in the superblocks, in bytes from the beginning of the device, of the device number of the journal; empty
     /// if the filesystem finds its journal by the mount option.
-    pub numbers: &'static [u64],
+    pub device_number_offsets: &'static [u64],
 }
 
 /// The program that attaches a journal to an ext filesystem where mke2fs cannot.
@@ -265,10 +274,10 @@ pub const DEBUGFS: &str = "debugfs";
 pub const TUNE2FS: &str = "tune2fs";
 
 impl JournalDef {
-    /// Programs that it requires in addition to mkfs; `files` is whether the devices are files.
-    pub fn programs(&self, files: bool) -> impl Iterator<Item = &'static str> {
-        let make = self.make.and_then(|words| words.first().copied());
-        let join: &[&str] = if files && !self.files { &[TUNE2FS, DEBUGFS] } else { &[] };
+    /// Programs that it requires in addition to mkfs; `on_files` is whether the devices are files.
+    pub fn programs(&self, on_files: bool) -> impl Iterator<Item = &'static str> {
+        let make = self.make_command.and_then(|words| words.first().copied());
+        let join: &[&str] = if on_files && !self.accepts_files { &[TUNE2FS, DEBUGFS] } else { &[] };
         make.into_iter().chain(join.iter().copied())
     }
 }
@@ -319,7 +328,7 @@ pub struct Overhead {
 
 /// Work that a kernel thread of the filesystem does after mount.
 #[derive(Debug, Clone, Copy)]
-pub struct Background {
+pub struct BackgroundWork {
     /// The end of the name of the thread while it works; `{}` stands for the name of the device.
     pub thread: &'static str,
     /// Whether the filesystem on a device has work left. A thread may live on long after its work.
@@ -363,7 +372,7 @@ pub struct Traits {
 }
 
 /// The traits that most journaling filesystems of Unix have.
-pub const UNIX: Traits = Traits {
+pub const UNIX_TRAITS: Traits = Traits {
     crash_safe: true,
     data_checksums: false,
     copy_on_write: false,
@@ -382,7 +391,7 @@ pub const UNIX: Traits = Traits {
 
 /// A command that prints the features of a made filesystem.
 #[derive(Debug, Clone, Copy)]
-pub struct Describe {
+pub struct DescribeDef {
     /// The program.
     pub program: &'static str,
     /// Its arguments; the device comes last.
@@ -411,7 +420,8 @@ impl FsDef {
         self.size_with_inodes(data_bytes, files, self.bytes_per_inode)
     }
 
-    /// The same for a filesystem whose mkfs makes an inode for so many bytes of the device; 0 if it makes enough of them.
+    /// The size like [`FsDef::size_for`], for a mkfs that makes one inode for each `bytes_per_inode` bytes of the device. With 0,
+    /// mkfs makes inodes when they are needed.
     pub fn size_with_inodes(&self, data_bytes: u64, files: u64, bytes_per_inode: u64) -> u64 {
         let Overhead { fixed_bytes, percent, per_file_bytes } = self.overhead;
         let content = (u128::from(data_bytes) + u128::from(files) * u128::from(per_file_bytes)) * 11 / 10;

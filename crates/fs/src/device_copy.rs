@@ -10,14 +10,14 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 /// Bytes of one read or write.
-const CHUNK: usize = 4 << 20;
+const CHUNK_BYTES: usize = 4 << 20;
 /// Alignment of direct I/O: the largest logical block size in use.
-const ALIGN: usize = 4096;
+const ALIGNMENT: usize = 4096;
 
 /// Opens a device for direct I/O, so that the page cache keeps nothing of it; without, where that is impossible.
 fn open(path: &Path, bytes: u64, access: OFlags) -> io::Result<File> {
     let flags = access | OFlags::CLOEXEC;
-    if bytes.is_multiple_of(ALIGN as u64)
+    if bytes.is_multiple_of(ALIGNMENT as u64)
         && let Ok(direct) = rustix::fs::open(path, flags | OFlags::DIRECT, Mode::empty())
     {
         return Ok(direct.into());
@@ -27,30 +27,30 @@ fn open(path: &Path, bytes: u64, access: OFlags) -> io::Result<File> {
 
 /// Calls `work` with an aligned buffer for each chunk of a device.
 fn for_each_chunk(bytes: u64, mut work: impl FnMut(&mut [u8]) -> Result<(), Error>) -> Result<(), Error> {
-    let mut buffer = vec![0u8; CHUNK + ALIGN];
-    let start = buffer.as_ptr().align_offset(ALIGN);
-    let chunk = &mut buffer[start..start + CHUNK];
-    let mut left = bytes;
-    while left > 0 {
+    let mut buffer = vec![0u8; CHUNK_BYTES + ALIGNMENT];
+    let start = buffer.as_ptr().align_offset(ALIGNMENT);
+    let chunk = &mut buffer[start..start + CHUNK_BYTES];
+    let mut bytes_left = bytes;
+    while bytes_left > 0 {
         cancel::check()?;
-        let length = left.min(CHUNK as u64);
+        let length = bytes_left.min(CHUNK_BYTES as u64);
         work(&mut chunk[..length as usize])?;
-        left -= length;
+        bytes_left -= length;
     }
     Ok(())
 }
 
-/// Reads a device from its beginning to its end, and passes each part of it to `take`.
+/// Reads a device from its beginning to its end, and passes each part of it to `consume`.
 ///
 /// # Errors
-/// The device cannot be read, `take` fails, or a signal interrupted fsarena.
-pub fn read(device: &ScratchDevice, take: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), Error> {
+/// The device cannot be read, `consume` fails, or a signal interrupted fsarena.
+pub fn read(device: &ScratchDevice, consume: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Result<(), Error> {
     let path = device.path();
     let bytes = device.size_bytes();
-    let mut from = open(path, bytes, OFlags::RDONLY).map_err(fsarena_sys::Error::io("reading", path))?;
+    let mut source = open(path, bytes, OFlags::RDONLY).map_err(fsarena_sys::Error::io("reading", path))?;
     for_each_chunk(bytes, |chunk| {
-        from.read_exact(chunk).map_err(fsarena_sys::Error::io("reading", path))?;
-        Ok(take(chunk).map_err(fsarena_sys::Error::io("keeping the content of", path))?)
+        source.read_exact(chunk).map_err(fsarena_sys::Error::io("reading", path))?;
+        Ok(consume(chunk).map_err(fsarena_sys::Error::io("keeping the content of", path))?)
     })
 }
 
@@ -59,14 +59,14 @@ pub fn read(device: &ScratchDevice, take: &mut dyn FnMut(&[u8]) -> io::Result<()
 /// # Errors
 /// Another device has replaced this one, it cannot be written, `fill` fails, or a signal interrupted fsarena.
 pub fn write(device: &ScratchDevice, fill: &mut dyn FnMut(&mut [u8]) -> io::Result<()>) -> Result<(), Error> {
-    device.begin()?;
+    device.begin_overwriting()?;
     let path = device.path();
     let bytes = device.size_bytes();
-    let mut to = open(path, bytes, OFlags::WRONLY).map_err(fsarena_sys::Error::io("writing to", path))?;
+    let mut target = open(path, bytes, OFlags::WRONLY).map_err(fsarena_sys::Error::io("writing to", path))?;
     for_each_chunk(bytes, |chunk| {
         fill(chunk).map_err(fsarena_sys::Error::io("reading the image for", path))?;
-        Ok(to.write_all(chunk).map_err(fsarena_sys::Error::io("writing the image to", path))?)
+        Ok(target.write_all(chunk).map_err(fsarena_sys::Error::io("writing the image to", path))?)
     })?;
-    to.sync_all().map_err(fsarena_sys::Error::io("writing the image to", path))?;
-    device.note_written()
+    target.sync_all().map_err(fsarena_sys::Error::io("writing the image to", path))?;
+    device.log_signatures()
 }

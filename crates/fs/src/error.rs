@@ -1,7 +1,7 @@
 //! The error type of this crate: refused devices, missing programs, and wrong options.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::names::Unknown;
+use fsarena_core::names::UnknownName;
 use std::path::PathBuf;
 
 /// Why a filesystem could not be made or mounted, or a device not be used.
@@ -39,7 +39,7 @@ pub enum Error {
     },
     /// The name of the filesystem is unknown.
     #[error(transparent)]
-    Unknown(#[from] Unknown),
+    Unknown(#[from] UnknownName),
     /// The filesystem has no set of options of this name, or does not accept the options.
     #[error("{0}")]
     Options(String),

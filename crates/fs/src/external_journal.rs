@@ -47,12 +47,12 @@ pub(crate) fn join_journal(
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
     let uuid = set_only_user(filesystem, journal).map_err(SysError::io("joining", journal))?;
-    let confined = |program: &str| Argv::new(program).writes_only([filesystem]);
-    confined(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).expect(log)?;
+    let confined = |program: &str| Argv::new(program).confine_writes_to([filesystem]);
+    confined(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).run_checked(log)?;
     let requests =
         ["feature has_journal".into(), format!("set_super_value journal_uuid {}", format_uuid(uuid))];
     for request in requests {
-        confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).expect(log)?;
+        confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).run_checked(log)?;
     }
     // debugfs exits with 0 even if a request fails.
     match read_at(filesystem, JOURNAL_UUID_AT).map_err(SysError::io("reading", filesystem))? {
@@ -99,7 +99,7 @@ fn format_uuid(uuid: [u8; 16]) -> String {
 /// # Errors
 /// A device cannot be read or written.
 pub fn write_device_number(def: &FsDef, filesystem: &Path, journal: &Path) -> std::io::Result<()> {
-    let offsets = def.journal.map_or(&[][..], |support| support.numbers);
+    let offsets = def.journal.map_or(&[][..], |def| def.device_number_offsets);
     if offsets.is_empty() {
         return Ok(());
     }
@@ -130,13 +130,13 @@ mod tests {
 
     #[test]
     fn the_block_size_of_the_journal_is_added_unless_one_is_set() {
-        let like = |words: &[&str]| {
+        let matched = |words: &[&str]| {
             let mut words = words.iter().map(|word| word.to_string()).collect();
             match_block_size(&mut words, &["-q", "-b", "4096"]);
             words.join(" ")
         };
-        assert_eq!(like(&["-O", "extent"]), "-O extent -b 4096");
-        assert_eq!(like(&["-b", "1024"]), "-b 1024");
+        assert_eq!(matched(&["-O", "extent"]), "-O extent -b 4096");
+        assert_eq!(matched(&["-b", "1024"]), "-b 1024");
     }
 
     #[test]
@@ -162,19 +162,20 @@ mod tests {
             File::create(path).unwrap().set_len(size).unwrap();
         }
         for block in ["1024", "4096"] {
-            let made = |program: &str, words: &[&str], path: &Path| {
+            let make = |program: &str, words: &[&str], path: &Path| {
                 Argv::new(program)
                     .args(["-q", "-F", "-b", block])
                     .args(words)
                     .arg(path)
-                    .expect(&mut |_| {})
+                    .run_checked(&mut |_| {})
                     .unwrap();
             };
-            made("mke2fs", &["-O", "journal_dev"], &journal);
-            made("mkfs.ext3", &[], &image);
+            make("mke2fs", &["-O", "journal_dev"], &journal);
+            make("mkfs.ext3", &[], &image);
             join_journal(&image, &journal, &mut |_| {}).unwrap();
-            let shown =
-                |path: &Path| Argv::new("dumpe2fs").arg("-h").arg(path).expect(&mut |_| {}).unwrap().stdout;
+            let shown = |path: &Path| {
+                Argv::new("dumpe2fs").arg("-h").arg(path).run_checked(&mut |_| {}).unwrap().stdout
+            };
             let field = |text: &str, name: &str| {
                 let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
                 line.trim().to_string()

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A behaviour that is unfair if some variants have it and others do not.
 struct Rule {
     /// Whether a variant has the behaviour. The second argument is whether the workload may clone files when it copies them.
-    does: fn(&VariantFacts, bool) -> bool,
+    applies: fn(&VariantFacts, bool) -> bool,
     /// The text after the name of the variant: the difference and its effect.
     text: &'static str,
     /// The remedy.
@@ -19,109 +19,110 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule {
-        does: |variant, _| variant.def.traits.volatile,
+        applies: |variant, _| variant.def.traits.volatile,
         text: "keeps its files in memory and others on a device: a sync does nothing, a new mount would lose all files, so no task starts cold, and its files take memory that others have for their page cache",
         fix: "read it as the ceiling of what the work can reach, not as a choice",
     },
     Rule {
-        does: |variant, _| variant.def.traits.read_only,
+        applies: |variant, _| variant.def.traits.read_only,
         text: "is read-only and was packed by its mkfs, others hold files that were written one by one: its files lie in the order of packing, without free space between them",
         fix: "read the difference as the price of a filesystem that can be written to, or compare read-only ones alone",
     },
     Rule {
-        does: |variant, _| variant.stores() && !variant.barriers(),
+        applies: |variant, _| variant.keeps_files_on_device() && !variant.uses_barriers(),
         text: "does not flush the device's cache and others do: it looks faster wherever data must be synced, and a power cut may lose data that it reported as stored",
         fix: "mount it with barriers (`barrier=1` where the filesystem has it), or all variants without",
     },
     Rule {
-        does: |variant, _| variant.lazy_init(),
+        applies: |variant, _| variant.has_lazy_init(),
         text: "writes its inode tables after mount, unlike others: its mkfs looks faster, and no task includes the rest of that work",
         fix: "use the option set `eager` for it",
     },
     Rule {
-        does: |variant, may_clone| may_clone && variant.reflink(),
+        applies: |variant, may_clone| may_clone && variant.supports_reflink(),
         text: "can copy a file by sharing its blocks and others cannot: a `cp` that clones moves no data",
         fix: "have copies made with `cp --reflink=never`, or make it without reflink where mkfs allows",
     },
     Rule {
-        does: |variant, _| variant.compression(),
+        applies: |variant, _| variant.compresses(),
         text: "compresses file data and others do not: with compressible payloads it writes less, and pays in CPU time",
         fix: "use incompressible payloads, or mount all variants alike",
     },
     Rule {
-        does: |variant, _| variant.data_checksums(),
+        applies: |variant, _| variant.has_data_checksums(),
         text: "keeps checksums of file data and others do not: it does more work and finds silent corruption",
         fix: "use an option set without them (`nodatasum`, `no-checksums`) if only speed matters",
     },
     Rule {
-        does: |variant, _| variant.def.pool.is_some(),
+        applies: |variant, _| variant.def.pool.is_some(),
         text: "caches file data in memory of its own, not in the page cache, and others do not: limits of memory hold it only by its own limit, and fsarena cools it by closing and opening the pool, which also takes part in its mount and unmount; a sync writes to its log, and the write to the place of the data follows after the task, which the bytes written leave out",
         fix: "read warm figures as those of two caches, and give all variants the same memory (`memory`)",
     },
     Rule {
-        does: |variant, _| variant.discards(),
+        applies: |variant, _| variant.discards_freed_blocks(),
         text: "discards freed blocks as it goes and others do not: its deletions cost more now and spare the device later",
         fix: "mount all variants with `discard`, or all with `nodiscard`; or withhold discard from the device",
     },
     Rule {
-        does: |variant, _| variant.options.journal.is_some(),
+        applies: |variant, _| variant.options.journal.is_some(),
         text: "keeps its journal on a separate device and others do not: it uses a second device, and journal and data need not wait for each other",
         fix: "give all variants `journal=external` that can have it, or none",
     },
     Rule {
-        does: |variant, _| variant.options.raid.is_some(),
+        applies: |variant, _| variant.options.raid.is_some(),
         text: "is spread over several devices and others are not: it uses more devices",
         fix: "use `raid` in no variant, or read the difference as the effect of several devices",
     },
     Rule {
-        does: |variant, _| variant.has(factor::LAYER),
+        applies: |variant, _| variant.has_level_of(factor::LAYER),
         text: "works through a layer over its filesystem and others do not: every call takes the way through both",
         fix: "read the difference as the cost of the layer, or give all variants the same `layer`",
     },
     Rule {
-        does: |variant, _| variant.has(factor::FILL),
+        applies: |variant, _| variant.has_level_of(factor::FILL),
         text: "is full of other files and others are not: its allocator searches longer, and its directories and bitmaps are larger",
         fix: "read the difference as the cost of a full filesystem, or give all variants the same `fill`",
     },
     Rule {
-        does: |variant, _| variant.has(factor::STACK),
+        applies: |variant, _| variant.has_level_of(factor::STACK),
         text: "lies on a device that transforms or copies what is written and others do not: its requests take more CPU time, and can become more",
         fix: "read the difference as the cost of the stack, or give all variants the same `stack`",
     },
 ];
 
 /// Returns notes on everything that makes the comparison of these variants unfair. `may_clone` is whether the workload may
-/// clone files when it copies them; only then it matters whether a filesystem can. The factors in `alone` are varied one
+/// clone files when it copies them; only then a filesystem that can clone has an advantage. The factors in `one_at_a_time` are varied one
 /// level at a time, so they never differ together with something else.
-pub fn lint(variants: &[VariantFacts], may_clone: bool, alone: &[&str]) -> Vec<Note> {
+pub fn lint(variants: &[VariantFacts], may_clone: bool, one_at_a_time: &[&str]) -> Vec<Note> {
     let mut notes = vec![];
     for rule in RULES {
-        let exceptions = find_exceptions(variants, |variant| (rule.does)(variant, may_clone));
-        notes.extend(exceptions.map(|variant| note(variant, rule.text).fix(rule.fix)));
+        let exceptions = find_exceptions(variants, |variant| (rule.applies)(variant, may_clone));
+        notes.extend(exceptions.map(|variant| fairness_note(variant, rule.text).fix(rule.fix)));
     }
     notes.extend(durability_notes(variants));
-    for (words, gives_up) in SAFETY {
-        let weaker = |variant: &VariantFacts| Note::new(NoteKind::Weaker, words).variant(&variant.variant);
-        notes.extend(find_exceptions(variants, gives_up).map(weaker));
+    for (guarantee, gives_up) in GUARANTEES {
+        let weaker_note =
+            |variant: &VariantFacts| Note::new(NoteKind::Weaker, guarantee).variant(&variant.variant);
+        notes.extend(find_exceptions(variants, gives_up).map(weaker_note));
     }
     notes.extend(size_note(variants));
-    notes.extend(axis_notes(variants, alone));
+    notes.extend(axis_notes(variants, one_at_a_time));
     notes
 }
 
-/// The variants for which `does` returns true; empty if it returns true for all variants.
+/// The variants for which `applies` returns true; empty if it returns true for all variants.
 fn find_exceptions(
     variants: &[VariantFacts],
-    does: impl Fn(&VariantFacts) -> bool,
+    applies: impl Fn(&VariantFacts) -> bool,
 ) -> impl Iterator<Item = &VariantFacts> {
-    let mut found: Vec<_> = variants.iter().filter(|variant| does(variant)).collect();
+    let mut found: Vec<_> = variants.iter().filter(|variant| applies(variant)).collect();
     if found.len() == variants.len() {
         found.clear();
     }
     found.into_iter()
 }
 
-fn note(variant: &VariantFacts, text: &str) -> Note {
+fn fairness_note(variant: &VariantFacts, text: &str) -> Note {
     Note::new(NoteKind::Fairness, text).variant(&variant.variant)
 }
 
@@ -129,17 +130,17 @@ fn note(variant: &VariantFacts, text: &str) -> Note {
 type GivesUp = fn(&VariantFacts) -> bool;
 
 /// The guarantees for data that a variant can give up. Missing checksums count only if the filesystem has them by default and
-/// an option turned them off: that other filesystems have none is no choice of the variant.
-const SAFETY: [(&str, GivesUp); 5] = [
-    ("no storage: an unmount, a crash or a power cut loses every file", |one| !one.stores()),
+/// an option turned them off. A filesystem that never has them gives up nothing.
+const GUARANTEES: [(&str, GivesUp); 5] = [
+    ("no storage: an unmount, a crash or a power cut loses every file", |one| !one.keeps_files_on_device()),
     ("no journal, so an inconsistent filesystem after a crash", |one| {
-        one.stores() && one.durability() == Durability::None
+        one.keeps_files_on_device() && one.durability() == Durability::None
     }),
     ("stale data in files after a crash (data=writeback)", |one| one.durability() == Durability::Writeback),
     ("no flush of the device's cache, so synced data can be lost in a power cut", |one| {
-        one.stores() && !one.barriers()
+        one.keeps_files_on_device() && !one.uses_barriers()
     }),
-    ("no checksums of data", |one| one.def.traits.data_checksums && !one.data_checksums()),
+    ("no checksums of data", |one| one.def.traits.data_checksums && !one.has_data_checksums()),
 ];
 
 /// The guarantees for data that a variant gives up, from its options alone, before its filesystem is made.
@@ -152,19 +153,24 @@ pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error
         variant: variant.name.clone(),
         def,
         options: lifecycle::variant_options(def, variant)?,
-        effective: String::new(),
+        effective_options: String::new(),
         size_bytes: 0,
         features: String::new(),
         levels: variant.levels.clone(),
     };
-    Ok(SAFETY.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(words, _)| words).collect())
+    Ok(GUARANTEES
+        .into_iter()
+        .filter(|(_, gives_up)| gives_up(&facts))
+        .map(|(guarantee, _)| guarantee)
+        .collect())
 }
 
 /// Notes on variants whose durability differs from that of others.
 fn durability_notes(variants: &[VariantFacts]) -> Vec<Note> {
-    let variants: Vec<&VariantFacts> = variants.iter().filter(|variant| variant.stores()).collect();
-    let all: Vec<Durability> = variants.iter().map(|variant| variant.durability()).collect();
-    if all.iter().all(|durability| *durability == all[0]) {
+    let variants: Vec<&VariantFacts> =
+        variants.iter().filter(|variant| variant.keeps_files_on_device()).collect();
+    let durabilities: Vec<Durability> = variants.iter().map(|variant| variant.durability()).collect();
+    if durabilities.iter().all(|durability| *durability == durabilities[0]) {
         return vec![];
     }
     let text_and_fix = |durability| match durability {
@@ -182,9 +188,9 @@ fn durability_notes(variants: &[VariantFacts]) -> Vec<Note> {
             "mount it with data=ordered, or read it as the price of that safety",
         )),
     };
-    let notes = variants.iter().zip(all).filter_map(|(variant, durability)| {
+    let notes = variants.iter().zip(durabilities).filter_map(|(variant, durability)| {
         let (text, fix) = text_and_fix(durability)?;
-        Some(note(variant, text).fix(fix))
+        Some(fairness_note(variant, text).fix(fix))
     });
     notes.collect()
 }
@@ -207,11 +213,11 @@ fn size_note(variants: &[VariantFacts]) -> Option<Note> {
 
 /// A note for each axis that is not fully crossed with the other factors, because the cause of a difference is then ambiguous.
 /// An axis is fully crossed if each combination of the other factors occurs with the same levels of the axis.
-fn axis_notes(variants: &[VariantFacts], alone: &[&str]) -> Vec<Note> {
+fn axis_notes(variants: &[VariantFacts], one_at_a_time: &[&str]) -> Vec<Note> {
     let ids: BTreeSet<&str> =
         variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
     ids.into_iter()
-        .filter(|id| factor::is_axis(id) && !alone.contains(id))
+        .filter(|id| factor::is_axis(id) && !one_at_a_time.contains(id))
         .filter_map(|axis| confounding_note(axis, variants))
         .collect()
 }
@@ -224,14 +230,16 @@ fn confounding_note(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
         let rest = variant.levels.iter().filter(|(id, value)| *id != axis && !value.is_empty()).collect();
         by_rest.entry(rest).or_default().insert(level(variant));
     }
-    let mut sets = by_rest.values();
-    let first = sets.next()?;
-    if sets.all(|set| set == first) {
+    let mut level_sets = by_rest.values();
+    let first = level_sets.next()?;
+    if level_sets.all(|set| set == first) {
         return None;
     }
-    let shown = |level: String| if level.is_empty() { "none said".to_string() } else { level };
-    let each: Vec<String> =
-        variants.iter().map(|variant| format!("{} ({})", variant.variant, shown(level(variant)))).collect();
+    let level_text = |level: String| if level.is_empty() { "not set".to_string() } else { level };
+    let each: Vec<String> = variants
+        .iter()
+        .map(|variant| format!("{} ({})", variant.variant, level_text(level(variant))))
+        .collect();
     let text = format!(
         "`{axis}` differs between variants together with something else, {}: a difference between them may come from \
          either",
@@ -251,7 +259,7 @@ pub struct VariantFacts {
     /// The options that fsarena passed to mkfs and mount.
     pub options: VariantOptions,
     /// The mount options as the kernel reports them; empty if unknown.
-    pub effective: String,
+    pub effective_options: String,
     /// The size of its device in bytes.
     pub size_bytes: u64,
     /// The features it was made with, as its tool prints them; empty if unknown.
@@ -280,7 +288,9 @@ impl VariantFacts {
         let last = |options: &str| options.split(',').rev().find_map(&meaning);
         let properties = self.options.mkfs.iter().rev().filter(|_| self.def.pool.is_some());
         let mut properties = properties.flat_map(|list| list.split(',').rev());
-        last(&self.effective).or_else(|| last(&self.options.mount)).or_else(|| properties.find_map(&meaning))
+        last(&self.effective_options)
+            .or_else(|| last(&self.options.mount))
+            .or_else(|| properties.find_map(&meaning))
     }
 
     /// Whether the mount options turn something on (true) or off (false); None if no option in `on` or `off` is set.
@@ -294,21 +304,21 @@ impl VariantFacts {
     }
 
     /// Whether an argument of mkfs, or a part of a comma-separated argument, equals `words`.
-    fn made_with(&self, words: &str) -> bool {
+    fn was_made_with(&self, words: &str) -> bool {
         self.options.mkfs.iter().any(|arg| arg.split(',').any(|part| part == words))
     }
 
-    /// Whether it has a level of an axis that is more than the plain one.
-    fn has(&self, axis: &str) -> bool {
+    /// Whether it has a level of an axis other than the plain one: `none`, `0%` or no level.
+    fn has_level_of(&self, axis: &str) -> bool {
         self.levels.get(axis).is_some_and(|level| !["", "none", "0%"].contains(&level.as_str()))
     }
 
     /// Whether it keeps files on a device at all.
-    fn stores(&self) -> bool {
+    fn keeps_files_on_device(&self) -> bool {
         !self.def.traits.volatile
     }
 
-    fn barriers(&self) -> bool {
+    fn uses_barriers(&self) -> bool {
         let without = [
             "nobarrier",
             "barrier=0",
@@ -329,9 +339,10 @@ impl VariantFacts {
         }
         // If the tool of the filesystem lists the features and a journal is not among them, the filesystem has no journal.
         let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
-        let without = listed.is_some_and(|list| !list.split_whitespace().any(|f| f == "has_journal"));
-        let unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
-        if !self.def.traits.crash_safe || without || unused || self.made_with("^has_journal") {
+        let lacks_journal =
+            listed.is_some_and(|list| !list.split_whitespace().any(|feature| feature == "has_journal"));
+        let is_unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
+        if !self.def.traits.crash_safe || lacks_journal || is_unused || self.was_made_with("^has_journal") {
             return Durability::None;
         }
         let mode = self.find_mount_option(|option| match option {
@@ -343,30 +354,30 @@ impl VariantFacts {
         mode.unwrap_or(Durability::Ordered)
     }
 
-    fn lazy_init(&self) -> bool {
-        self.def.traits.lazy_init && !self.made_with("lazy_itable_init=0")
+    fn has_lazy_init(&self) -> bool {
+        self.def.traits.lazy_init && !self.was_made_with("lazy_itable_init=0")
     }
 
-    fn reflink(&self) -> bool {
-        self.def.traits.reflink && !self.made_with("reflink=0") && !self.features.contains("reflink=0")
+    fn supports_reflink(&self) -> bool {
+        self.def.traits.reflink && !self.was_made_with("reflink=0") && !self.features.contains("reflink=0")
     }
 
-    fn data_checksums(&self) -> bool {
+    fn has_data_checksums(&self) -> bool {
         self.is_turned_on(&[], &["nodatasum", "nodatacow", "nocow", "data_checksum=none", "checksum=off"])
             .unwrap_or(self.def.traits.data_checksums)
     }
 
-    fn compression(&self) -> bool {
+    fn compresses(&self) -> bool {
         let by_option = self.find_mount_option(|option| {
             let compresses =
                 matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
             compresses.then_some(!["=no", "=none", "=off"].iter().any(|off| option.ends_with(off)))
         });
-        let packed = self.def.traits.read_only && self.made_with("-z");
-        by_option.unwrap_or(packed || self.def.traits.compression && !self.made_with("-noD"))
+        let packs_compressed = self.def.traits.read_only && self.was_made_with("-z");
+        by_option.unwrap_or(packs_compressed || self.def.traits.compression && !self.was_made_with("-noD"))
     }
 
-    fn discards(&self) -> bool {
+    fn discards_freed_blocks(&self) -> bool {
         self.is_turned_on(&["discard", "discard=async", "discard=sync"], &["nodiscard"]).unwrap_or(false)
     }
 }

@@ -12,12 +12,12 @@ use crate::{Error, error::refused};
 use fsarena_core::names::nearest;
 
 /// Mount options that mount(8) itself handles, that attach further devices, or that mount another filesystem.
-const MOUNT_REFUSED: &str = "bind fsname helper loop lowerdir move offset private rbind remount \
+const REFUSED_MOUNT_OPTIONS: &str = "bind fsname helper loop lowerdir move offset private rbind remount \
                              rprivate rshared rslave runbindable shared sizelimit slave source uhelper unbindable upperdir workdir";
 /// The beginnings of keys of mount options that mount(8) itself handles.
-const MOUNT_REFUSED_PREFIXES: &[&str] = &["X-", "x-", "verity."];
+const REFUSED_KEY_PREFIXES: &[&str] = &["X-", "x-", "verity."];
 /// The ends of keys of mount options whose values name a device or a file: `jdev`, `journal_path`, `device`.
-const MOUNT_REFUSED_SUFFIXES: &[&str] = &["dev", "device", "dir", "file", "path"];
+const REFUSED_KEY_SUFFIXES: &[&str] = &["dev", "device", "dir", "file", "path"];
 
 /// Checks the arguments that a plan sets for mkfs, and returns them with each short option as a separate word, followed by its
 /// value, so that mkfs reads them in the same way as this grammar.
@@ -30,9 +30,9 @@ pub fn check_mkfs_arguments(def: &FsDef, words: &[String]) -> Result<Vec<String>
     let mut words = words.iter().map(String::as_str);
     while let Some(word) = words.next() {
         if word.len() > 2 && (word.starts_with("--") || word.starts_with('-') && def.has_long_names()) {
-            let (option, attached) = split(word);
+            let (option, attached) = split_key_value(word);
             accepted.push(word.to_string());
-            match (def.takes(option)?, attached) {
+            match (def.value_kind(option)?, attached) {
                 (Takes::Nothing, None) => {}
                 (Takes::Nothing, Some(_)) => return Err(def.option_error(option, "it takes no value")),
                 (takes, Some(value)) => drop(def.check_value(option, takes, Some(value))?),
@@ -41,7 +41,7 @@ pub fn check_mkfs_arguments(def: &FsDef, words: &[String]) -> Result<Vec<String>
         } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !["", "-"].contains(letters)) {
             for (at, letter) in letters.char_indices() {
                 let option = format!("-{letter}");
-                let takes = def.takes(&option)?;
+                let takes = def.value_kind(&option)?;
                 accepted.push(option.clone());
                 if takes != Takes::Nothing {
                     let attached = Some(&letters[at + letter.len_utf8()..]).filter(|rest| !rest.is_empty());
@@ -64,20 +64,20 @@ pub fn check_mkfs_arguments(def: &FsDef, words: &[String]) -> Result<Vec<String>
 /// `NAME` or `NAME=VALUE`.
 pub fn check_mount_options<'a>(options: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     for option in options {
-        let (key, value) = split(option);
+        let (key, value) = split_key_value(option);
         // `lowerdir+` is a form of `lowerdir`.
         let name = key.trim_end_matches('+');
-        let may_reach_other = MOUNT_REFUSED.split(' ').any(|refused| refused == name)
-            || MOUNT_REFUSED_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
-            || value.is_some() && MOUNT_REFUSED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
-        if may_reach_other || option.contains('/') {
+        let may_name_other_path = REFUSED_MOUNT_OPTIONS.split(' ').any(|refused| refused == name)
+            || REFUSED_KEY_PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+            || value.is_some() && REFUSED_KEY_SUFFIXES.iter().any(|suffix| name.ends_with(suffix));
+        if may_name_other_path || option.contains('/') {
             let why = "as a mount option it could reach another device, file or directory";
             let fix = "Leave it out; the factors `journal` and `raid` add devices";
             return Err(refused(option, why, fix));
         }
-        let plain = is_plain(key) && value.is_none_or(|value| value.is_empty() || is_plain(value));
+        let has_plain_form = is_plain(key) && value.is_none_or(|value| value.is_empty() || is_plain(value));
         // A second option after a comma would not be checked.
-        if !plain || option.contains(',') {
+        if !has_plain_form || option.contains(',') {
             let how = "write it as NAME or NAME=VALUE, without blanks or quotes";
             return Err(Error::Options(format!("Mount option `{option}`: {how}")));
         }
@@ -93,7 +93,7 @@ impl FsDef {
     }
 
     /// The kind of value that an option of mkfs takes; an error if plans may not set it.
-    fn takes(&self, option: &str) -> Result<Takes, Error> {
+    fn value_kind(&self, option: &str) -> Result<Takes, Error> {
         let named = |(_, names): &&(Takes, &str)| names.split(' ').any(|name| name == option);
         match self.arguments.iter().find(named) {
             Some((Takes::Path, _)) => Err(self.second_path_error(option)),
@@ -114,7 +114,7 @@ impl FsDef {
         let value = value.ok_or_else(|| self.option_error(option, "it needs a value"))?;
         if let Takes::Keys(keys) = takes {
             for part in value.split(',') {
-                let (key, _) = split(part);
+                let (key, _) = split_key_value(part);
                 if keys.split(' ').any(|name| name.strip_prefix('!') == Some(key)) {
                     return Err(self.second_path_error(&format!("{option} {part}")));
                 }
@@ -176,7 +176,7 @@ fn suggestion<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// Splits `KEY=VALUE` into key and value; the value is None without `=`.
-fn split(text: &str) -> (&str, Option<&str>) {
+fn split_key_value(text: &str) -> (&str, Option<&str>) {
     match text.split_once('=') {
         Some((key, value)) => (key, Some(value)),
         None => (text, None),
@@ -195,7 +195,7 @@ const PINNED_ID: &str = "6673a2e4-a000-4000-8000-000000000001";
 /// Adds arguments with fixed values for those that mkfs would choose at random, so that equal options make equal filesystems.
 /// Values that the arguments already set stay.
 pub fn pin_random_values(def: &FsDef, words: &mut Vec<String>) {
-    for (flag, key) in def.pins {
+    for (flag, key) in def.pinned_flags {
         set_flag_value(words, flag, key, &format!("{key}{PINNED_ID}"));
     }
 }

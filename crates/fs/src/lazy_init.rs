@@ -5,11 +5,11 @@
 //! The layout is that of the kernel's documentation, "ext4 Data Structures and Algorithms": superblock and
 //! block group descriptors.
 
-use crate::def::Background;
+use crate::def::BackgroundWork;
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 /// The kernel thread that fills the inode tables of ext2, ext3 and ext4.
-pub(crate) const EXT4LAZYINIT: Background = Background {
+pub(crate) const EXT4LAZYINIT: BackgroundWork = BackgroundWork {
     thread: "ext4lazyinit",
     has_work: |device| Ok(inode_tables_left(device)?.is_some_and(|(left, _)| left > 0)),
     by_mkfs: Some(("-E", "lazy_itable_init=0")),
@@ -36,7 +36,7 @@ const INCOMPAT_META_BG: u32 = 0x10;
 const INCOMPAT_64BIT: u32 = 0x80;
 const INODE_TABLE_ZEROED: u16 = 0x4;
 /// The size of a group descriptor without the feature `64bit`, in bytes.
-const SHORT_DESCRIPTOR: u64 = 32;
+const SHORT_DESCRIPTOR_BYTES: u64 = 32;
 
 /// The number of block groups whose inode table is not written yet, and the number of all block groups. The filesystem may be
 /// mounted: the kernel changes the descriptors in the page cache of the device, and this function reads that cache.
@@ -51,13 +51,14 @@ fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
     let mut superblock = [0; 1024];
     device.read_exact_at(&mut superblock, SUPERBLOCK_AT)?;
     let Some(groups) = GroupTable::parse(&superblock) else { return Ok(None) };
-    if !groups.checksummed {
+    if !groups.has_checksums {
         return Ok(Some((0, groups.count)));
     }
     let mut table = vec![0; (groups.count * groups.descriptor_bytes) as usize];
     device.read_exact_at(&mut table, groups.offset)?;
-    let left = table.chunks(groups.descriptor_bytes as usize).filter(|group| !is_zeroed(group)).count();
-    Ok(Some((left as u64, groups.count)))
+    let tables_left =
+        table.chunks(groups.descriptor_bytes as usize).filter(|group| !is_zeroed(group)).count();
+    Ok(Some((tables_left as u64, groups.count)))
 }
 
 fn is_zeroed(descriptor: &[u8]) -> bool {
@@ -70,7 +71,7 @@ struct GroupTable {
     /// The number of block groups.
     count: u64,
     /// Whether the descriptors have checksums. Only then they record which inode tables are written.
-    checksummed: bool,
+    has_checksums: bool,
     descriptor_bytes: u64,
     /// The offset of the first descriptor in bytes.
     offset: u64,
@@ -80,12 +81,12 @@ impl GroupTable {
     /// Parses a superblock. None if it is invalid, or if the descriptors are spread over the device.
     fn parse(superblock: &[u8; 1024]) -> Option<GroupTable> {
         let incompatible = u32_at(superblock, INCOMPATIBLE_FEATURES_AT);
-        let checksummed = u32_at(superblock, READ_ONLY_FEATURES_AT) & GROUP_CHECKSUMS != 0;
+        let has_checksums = u32_at(superblock, READ_ONLY_FEATURES_AT) & GROUP_CHECKSUMS != 0;
         if u16_at(superblock, MAGIC_AT) != MAGIC || incompatible & INCOMPAT_META_BG != 0 {
             return None;
         }
-        let wide = incompatible & INCOMPAT_64BIT != 0;
-        let high = if wide { u64::from(u32_at(superblock, BLOCKS_HIGH_AT)) << 32 } else { 0 };
+        let is_64bit = incompatible & INCOMPAT_64BIT != 0;
+        let high = if is_64bit { u64::from(u32_at(superblock, BLOCKS_HIGH_AT)) << 32 } else { 0 };
         let blocks = high | u64::from(u32_at(superblock, BLOCKS_LOW_AT));
         let first = u64::from(u32_at(superblock, FIRST_BLOCK_AT));
         let per_group = u64::from(u32_at(superblock, BLOCKS_PER_GROUP_AT));
@@ -96,12 +97,12 @@ impl GroupTable {
             return None;
         }
         let descriptor_bytes =
-            if wide { u64::from(u16_at(superblock, DESCRIPTOR_SIZE_AT)) } else { SHORT_DESCRIPTOR };
-        if descriptor_bytes < SHORT_DESCRIPTOR {
+            if is_64bit { u64::from(u16_at(superblock, DESCRIPTOR_SIZE_AT)) } else { SHORT_DESCRIPTOR_BYTES };
+        if descriptor_bytes < SHORT_DESCRIPTOR_BYTES {
             return None;
         }
         let count = (blocks - first).div_ceil(per_group);
-        Some(GroupTable { count, checksummed, descriptor_bytes, offset: (first + 1) * block_bytes })
+        Some(GroupTable { count, has_checksums, descriptor_bytes, offset: (first + 1) * block_bytes })
     }
 }
 
@@ -123,7 +124,7 @@ mod tests {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(300 << 20).unwrap();
         let argv = Argv::new(mkfs).args(["-q", "-F", "-b", "4096"]).args(options).arg(image.path());
-        argv.expect(&mut |_| {}).unwrap();
+        argv.run_checked(&mut |_| {}).unwrap();
         inode_tables_left(image.path()).unwrap()
     }
 
@@ -146,11 +147,11 @@ mod tests {
     #[test]
     fn other_layouts_and_filesystems_return_none() {
         assert_eq!(tables_left_after("mkfs.ext4", &["-O", "meta_bg,^resize_inode"]), None);
-        let other = tempfile::NamedTempFile::new().unwrap();
-        other.as_file().set_len(4096).unwrap();
-        assert_eq!(inode_tables_left(other.path()).unwrap(), None);
-        other.as_file().set_len(10).unwrap();
-        assert!(inode_tables_left(other.path()).is_err());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(4096).unwrap();
+        assert_eq!(inode_tables_left(file.path()).unwrap(), None);
+        file.as_file().set_len(10).unwrap();
+        assert!(inode_tables_left(file.path()).is_err());
     }
 
     #[test]

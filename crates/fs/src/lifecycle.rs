@@ -1,14 +1,14 @@
 //! Making, describing and mounting a filesystem. Only a [`ScratchDevice`] can be formatted or mounted here.
 
-use crate::def::{Contents, FsDef, PoolDef};
-use crate::{Error, available::to_install, external_journal, grammar, safety::ScratchDevice};
+use crate::def::{ContentsArgument, FsDef, PoolDef};
+use crate::{Error, available::install_command, external_journal, grammar, safety::ScratchDevice};
 use bytesize::ByteSize;
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::device::{ExternalJournal, Raid, parse_journal, parse_raid};
 use fsarena_core::{cell::Variant, factor, names::unknown};
 use fsarena_sys::CommandError;
 use fsarena_sys::argv::Argv;
-use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::mount::{self, MountedFilesystem};
 use fsarena_sys::undo::Journal;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub struct Devices<'a> {
 
 impl VariantOptions {
     /// Adds the options that keep mkfs and the kernel from discarding blocks, before the options of the user, which win.
-    pub fn without_discard(&mut self, def: &FsDef) {
+    pub fn disable_discard(&mut self, def: &FsDef) {
         let (mkfs, mount) = def.no_discard;
         self.mkfs.splice(0..0, mkfs.iter().map(|word| word.to_string()));
         self.prepend_mount_options(mount);
@@ -51,7 +51,7 @@ impl VariantOptions {
     /// Adds the mount options that limit the size of a filesystem in memory, before the options of the user, which win. Does
     /// nothing for a filesystem on a device.
     pub fn limit_size(&mut self, def: &FsDef, bytes: u64) {
-        self.prepend_mount_options(&def.sized_by.replace("{}", &bytes.to_string()));
+        self.prepend_mount_options(&def.size_options.replace("{}", &bytes.to_string()));
     }
 
     fn prepend_mount_options(&mut self, options: &str) {
@@ -70,7 +70,7 @@ impl Devices<'_> {
     /// The device node that is the source of the mount.
     ///
     /// # Panics
-    /// If it has none, as a filesystem in memory.
+    /// If there is no device, as for a filesystem in memory.
     pub fn first(&self) -> &Path {
         self.members[0].path()
     }
@@ -111,7 +111,7 @@ pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions,
     let set =
         def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
-    mkfs.extend(mkfs_level(def, variant.level(factor::MKFS)));
+    mkfs.extend(mkfs_level_words(def, variant.level(factor::MKFS)));
     if def.mkfs.is_empty() && !mkfs.is_empty() {
         return Err(Error::Options(format!("{} is made by its mount: leave out the factor `mkfs`", def.id)));
     }
@@ -176,16 +176,16 @@ pub fn journal_bytes(def: &FsDef, options: &VariantOptions) -> Option<u64> {
 /// The mount options of a filesystem on these devices: the options of the variant, and options that name the journal device
 /// and the further devices.
 pub fn mount_options(def: &FsDef, options: &VariantOptions, devices: &Devices) -> String {
-    let mut all = vec![];
+    let mut options_list = vec![];
     if !options.mount.is_empty() {
-        all.push(options.mount.clone());
+        options_list.push(options.mount.clone());
     }
-    all.extend(devices.journal.and_then(|device| journal_option(def, device.path())));
+    options_list.extend(devices.journal.and_then(|device| journal_option(def, device.path())));
     if let Some(raid) = def.raid.filter(|_| devices.members.len() > 1) {
         let name = |device: &&ScratchDevice| raid.mount.replace("{}", &device.path().to_string_lossy());
-        all.extend(devices.members.iter().map(name));
+        options_list.extend(devices.members.iter().map(name));
     }
-    all.join(",")
+    options_list.join(",")
 }
 
 /// The mount option that names the device of a journal; None if the filesystem has no such option.
@@ -195,7 +195,7 @@ pub fn journal_option(def: &FsDef, device: &Path) -> Option<String> {
 }
 
 /// A note on how the option set of a variant differs from the recipe that it is named for; None if it does not differ.
-pub fn note_recipe_changes(variant: &Variant) -> Option<Note> {
+pub fn recipe_change_note(variant: &Variant) -> Option<Note> {
     let def = crate::filesystems::find(variant.level(factor::FS)).ok()?;
     let set = def.option_set(variant.level(factor::OPTIONS)).filter(|set| !set.changes.is_empty())?;
     Some(Note::new(NoteKind::Remark, format!("{} today, changes: {}", set.id, set.changes)).task("mkfs"))
@@ -203,7 +203,7 @@ pub fn note_recipe_changes(variant: &Variant) -> Option<Note> {
 
 /// The level of the factor `mkfs` as arguments, split at blanks. A first word without `-` is a feature list, and gets the
 /// feature flag of the filesystem before it.
-fn mkfs_level(def: &FsDef, level: &str) -> Vec<String> {
+fn mkfs_level_words(def: &FsDef, level: &str) -> Vec<String> {
     let words = level.split_whitespace();
     let flag = def.feature_flag.filter(|_| words.clone().next().is_some_and(|first| !first.starts_with('-')));
     flag.into_iter().chain(words).map(str::to_string).collect()
@@ -224,15 +224,16 @@ pub fn format<'a>(
     let devices = devices.into();
     let mut words = grammar::check_mkfs_arguments(def, &options.mkfs)?;
     for device in devices.all() {
-        device.begin()?;
+        device.begin_overwriting()?;
     }
     let journal = def.journal.zip(devices.journal);
     // mkfs cannot take a file as the journal; fsarena then joins both after mkfs.
-    let joined_later = journal.filter(|(journal, device)| !journal.files && device.file().is_some());
+    let joined_after_mkfs =
+        journal.filter(|(journal, device)| !journal.accepts_files && device.file().is_some());
     if let Some((journal, device)) = journal {
-        make_journal(journal.make, device, options, log)?;
-        if joined_later.is_some() {
-            external_journal::match_block_size(&mut words, journal.make.unwrap_or_default());
+        make_journal(journal.make_command, device, options, log)?;
+        if joined_after_mkfs.is_some() {
+            external_journal::match_block_size(&mut words, journal.make_command.unwrap_or_default());
         } else {
             let path = device.path().to_string_lossy();
             words.extend(journal.mkfs.iter().map(|arg| arg.replace("{}", &path)));
@@ -242,13 +243,13 @@ pub fn format<'a>(
         words.extend(raid_def.mkfs.iter().map(|arg| arg.replace("{}", raid.profile())));
     }
     let argv = mkfs_command(def, words, options, &devices);
-    let argv = argv.writes_only(devices.all().map(ScratchDevice::path));
-    let finished = argv.expect(log).map_err(|error| not_installed(error, def))?;
-    if let Some((_, device)) = joined_later {
+    let argv = argv.confine_writes_to(devices.all().map(ScratchDevice::path));
+    let finished = argv.run_checked(log).map_err(|error| explain_missing_mkfs(error, def))?;
+    if let Some((_, device)) = joined_after_mkfs {
         external_journal::join_journal(devices.first(), device.path(), log)?;
     }
     for device in devices.all() {
-        device.note_written()?;
+        device.log_signatures()?;
     }
     let image = devices.members[0].file().filter(|_| def.traits.read_only);
     let packed_bytes = image.map(|image| image.restore_size()).transpose()?;
@@ -267,11 +268,11 @@ fn mkfs_command(def: &FsDef, words: Vec<String>, options: &VariantOptions, devic
     let members = devices.members.iter().map(|device| device.path());
     match def.contents.zip(options.contents.as_deref()) {
         None => argv.args(def.always).args(words).args(members),
-        Some((Contents::Flag(flag), dir)) => {
+        Some((ContentsArgument::Flag(flag), dir)) => {
             argv.args(def.always).args(words).arg(flag).arg(dir).args(members)
         }
-        Some((Contents::First, dir)) => argv.arg(dir).args(members).args(def.always).args(words),
-        Some((Contents::Last, dir)) => argv.args(def.always).args(words).args(members).arg(dir),
+        Some((ContentsArgument::First, dir)) => argv.arg(dir).args(members).args(def.always).args(words),
+        Some((ContentsArgument::Last, dir)) => argv.args(def.always).args(words).args(members).arg(dir),
     }
 }
 
@@ -281,12 +282,12 @@ fn mkfs_command(def: &FsDef, words: Vec<String>, options: &VariantOptions, devic
 /// What the filesystem on this device or image lacks, and what to install; or it cannot be read.
 pub fn check_option_set(def: &FsDef, variant: &Variant, image: &Path) -> Result<(), Error> {
     let set = def.option_set(variant.level(factor::OPTIONS));
-    let Some(proof) = set.and_then(|set| set.proof) else { return Ok(()) };
-    let holds = (proof.holds)(image).map_err(fsarena_sys::Error::io("reading", image))?;
+    let Some(check) = set.and_then(|set| set.mkfs_check) else { return Ok(()) };
+    let holds = (check.holds)(image).map_err(fsarena_sys::Error::io("reading", image))?;
     if holds {
         return Ok(());
     }
-    Err(Error::OldMkfs { program: def.mkfs, set: variant.level(factor::OPTIONS).into(), fix: proof.fix })
+    Err(Error::OldMkfs { program: def.mkfs, set: variant.level(factor::OPTIONS).into(), fix: check.fix })
 }
 
 /// Writes the image of a read-only filesystem to a scratch device, from its beginning, and syncs the device.
@@ -294,14 +295,14 @@ pub fn check_option_set(def: &FsDef, variant: &Variant, image: &Path) -> Result<
 /// # Errors
 /// The device is smaller, another device has replaced it, or it cannot be written.
 pub fn write_image(image: &Path, bytes: u64, device: &ScratchDevice) -> Result<(), Error> {
-    device.begin()?;
+    device.begin_overwriting()?;
     let copy = || -> std::io::Result<()> {
         let mut to = File::options().write(true).open(device.path())?;
         std::io::copy(&mut File::open(image)?.take(bytes), &mut to)?;
         to.sync_all()
     };
     copy().map_err(fsarena_sys::Error::io("writing the image to", device.path()))?;
-    device.note_written()
+    device.log_signatures()
 }
 
 /// Makes a filesystem again if mkfs left work that the kernel would do after the mount; mkfs then does all of that work.
@@ -310,7 +311,7 @@ pub fn write_image(image: &Path, bytes: u64, device: &ScratchDevice) -> Result<(
 ///
 /// # Errors
 /// The errors of [`format()`].
-pub fn complete(
+pub fn reformat_if_work_left(
     devices: &Devices,
     def: &FsDef,
     options: &VariantOptions,
@@ -321,7 +322,7 @@ pub fn complete(
         return Ok(None);
     };
     let key = value.split('=').next().unwrap_or(value);
-    if leaves_to_kernel(options, key) || !(background.has_work)(devices.first()).unwrap_or(false) {
+    if sets_initialisation(options, key) || !(background.has_work)(devices.first()).unwrap_or(false) {
         return Ok(None);
     }
     let mut options = options.clone();
@@ -330,10 +331,11 @@ pub fn complete(
     Ok(Some(format!("{flag} {value}")))
 }
 
-/// The command that makes a filesystem on one device, whose path follows, with nothing left for the kernel to initialise.
+/// The mkfs command that makes a filesystem on one device and leaves nothing for the kernel to initialise. The caller adds the
+/// path of the device.
 ///
 /// # Errors
-/// Where the grammar refuses an argument.
+/// The grammar refuses an argument.
 pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, Error> {
     let mut words = grammar::check_mkfs_arguments(def, &options.mkfs)?;
     if let Some(pool) = &def.pool {
@@ -341,7 +343,7 @@ pub fn mkfs_words(def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, 
     }
     if let Some((flag, value)) = def.background.and_then(|work| work.by_mkfs) {
         let key = value.split('=').next().unwrap_or(value);
-        if !leaves_to_kernel(options, key) {
+        if !sets_initialisation(options, key) {
             grammar::set_flag_value(&mut words, flag, key, value);
         }
     }
@@ -372,19 +374,19 @@ fn pool_words(pool: &PoolDef, given: &[String]) -> Vec<String> {
 }
 
 /// Whether the options set whether mkfs or the kernel initialises the filesystem.
-fn leaves_to_kernel(options: &VariantOptions, key: &str) -> bool {
+fn sets_initialisation(options: &VariantOptions, key: &str) -> bool {
     options.mkfs.iter().any(|word| word.contains(key)) || options.mount.contains("init_itable")
 }
 
 /// Runs the separate command that makes a journal device, if the filesystem needs one. The journal gets the block size of the
 /// filesystem.
 fn make_journal(
-    make: Option<&[&str]>,
+    make_command: Option<&[&str]>,
     device: &ScratchDevice,
     options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
-    let Some([program, args @ ..]) = make else { return Ok(()) };
+    let Some([program, args @ ..]) = make_command else { return Ok(()) };
     let mut args: Vec<String> = args.iter().map(|arg| arg.to_string()).collect();
     let block_size_at = |args: &[String]| args.iter().position(|arg| arg == "-b").map(|at| at + 1);
     if let (Some(default), Some(given)) = (block_size_at(&args), block_size_at(&options.mkfs))
@@ -392,7 +394,7 @@ fn make_journal(
     {
         args[default] = size.clone();
     }
-    Argv::new(program).args(args).arg(device.path()).writes_only([device.path()]).expect(log)?;
+    Argv::new(program).args(args).arg(device.path()).confine_writes_to([device.path()]).run_checked(log)?;
     Ok(())
 }
 
@@ -413,12 +415,12 @@ fn render_output(output: &str) -> String {
     lines.join("\n")
 }
 
-fn not_installed(error: CommandError, def: &FsDef) -> Error {
+fn explain_missing_mkfs(error: CommandError, def: &FsDef) -> Error {
     match error {
         CommandError::NotFound { .. } => {
-            Error::NoMkfs { program: def.mkfs, title: def.title, fix: to_install([def]) }
+            Error::NoMkfs { program: def.mkfs, title: def.title, fix: install_command([def]) }
         }
-        other => other.into(),
+        error => error.into(),
     }
 }
 
@@ -433,7 +435,7 @@ pub fn mount<'a>(
     options: &VariantOptions,
     target: &Path,
     log: &mut dyn FnMut(CommandRecord),
-) -> Result<Mounted, Error> {
+) -> Result<MountedFilesystem, Error> {
     let devices = devices.into();
     let options = mount_options(def, options, &devices);
     Ok(mount::mount(journal, log, devices.source(def), target, def.id, &options)?)
@@ -442,9 +444,9 @@ pub fn mount<'a>(
 /// The features that the filesystem was made with, as its tool prints them. None if there is no tool, or it is not installed,
 /// or it fails.
 pub fn describe(device: &ScratchDevice, def: &FsDef, log: &mut dyn FnMut(CommandRecord)) -> Option<String> {
-    let describe = def.describe?;
-    let printed = Argv::new(describe.program).args(describe.args).arg(device.path()).expect(log).ok()?.stdout;
-    let wanted = |line: &&str| describe.lines.split('|').any(|start| line.starts_with(start));
+    let tool = def.describe?;
+    let printed = Argv::new(tool.program).args(tool.args).arg(device.path()).run_checked(log).ok()?.stdout;
+    let wanted = |line: &&str| tool.lines.split('|').any(|start| line.starts_with(start));
     Some(printed.lines().filter(wanted).map(str::trim_end).collect::<Vec<_>>().join("\n"))
 }
 
@@ -457,7 +459,7 @@ mod tests {
     fn variant(levels: &[(&str, &str)]) -> Variant {
         Variant {
             name: "a".into(),
-            levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            levels: levels.iter().map(|(factor, level)| (factor.to_string(), level.to_string())).collect(),
         }
     }
 
@@ -505,8 +507,9 @@ mod tests {
     fn levels_of_journal_and_raid_override_the_option_set() {
         let tuned = options_of("ext3", &[("options", "tuned-2011")]).unwrap();
         assert!(tuned.journal.is_some_and(|journal| journal.bytes.is_none()));
-        let own = options_of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
-        assert_eq!(own.journal.unwrap().bytes, Some(64 << 20));
+        let overridden =
+            options_of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
+        assert_eq!(overridden.journal.unwrap().bytes, Some(64 << 20));
         assert_eq!(
             options_of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(),
             "raid0"
@@ -521,18 +524,18 @@ mod tests {
             fsarena_sys::image::create(&journal, &dir.path().join("image"), 300 << 20, false).unwrap();
         let device = ScratchDevice::from_image(image);
         let def = filesystems::find("ext4").unwrap();
-        let left = || (def.background.unwrap().has_work)(device.path()).unwrap();
+        let has_work_left = || (def.background.unwrap().has_work)(device.path()).unwrap();
         let completed = |mkfs: &str, mount: &str| {
             let mkfs = vec!["-E".to_string(), mkfs.to_string()];
             let options = VariantOptions { mkfs, mount: mount.into(), ..VariantOptions::default() };
             format(&device, def, &options, &mut |_| ()).unwrap();
-            let before = left();
-            let by = complete(&(&device).into(), def, &options, &mut |_| ()).unwrap();
-            (before, by, left())
+            let before = has_work_left();
+            let argument = reformat_if_work_left(&(&device).into(), def, &options, &mut |_| ()).unwrap();
+            (before, argument, has_work_left())
         };
         // Without `nodiscard` mkfs discards the file, and then writes no inode tables because they read as zeros.
-        let by = Some("-E lazy_itable_init=0".to_string());
-        assert_eq!(completed("nodiscard", ""), (true, by, false));
+        let argument = Some("-E lazy_itable_init=0".to_string());
+        assert_eq!(completed("nodiscard", ""), (true, argument, false));
         assert_eq!(completed("nodiscard,lazy_itable_init=1", ""), (true, None, true));
         assert_eq!(completed("nodiscard", "noinit_itable"), (true, None, true));
         assert_eq!(completed("nodiscard,lazy_itable_init=0", ""), (false, None, false));

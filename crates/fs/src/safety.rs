@@ -7,14 +7,14 @@ mod nodes;
 use crate::{Error, error::refused};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::device::{BlockDevice, is_claimed};
-use fsarena_sys::links::LinkedDevices;
+use fsarena_sys::links::DeviceStack;
 use fsarena_sys::loopdev::{self, LoopDevice};
-use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, zram::Zram};
+use fsarena_sys::{argv::Argv, image::Image, kernel::SysRoot, zram::ZramDevice};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use crate::written_log::WrittenLog;
-use crate::written_log::{Samples, signatures};
+use crate::written_log::{Samples, read_signatures};
 pub use checks::check_image_path;
 
 use checks::{check_content, check_exclusive, check_name, check_unused};
@@ -29,9 +29,9 @@ pub struct ScratchDevice {
 enum Backing {
     /// The fields are dropped in this order, so that the image is removed after it is detached.
     Loop(LoopDevice, Image, BlockDevice),
-    Zram(Zram, BlockDevice),
+    Zram(ZramDevice, BlockDevice),
     /// Devices over another scratch device, which outlives them; the topmost counts.
-    Linked(LinkedDevices, BlockDevice),
+    Stack(DeviceStack, BlockDevice),
     /// An image file that a guest uses as a disk.
     File(Image),
     UserNamed(UserDevice),
@@ -42,7 +42,7 @@ enum Backing {
 struct UserDevice {
     device: BlockDevice,
     /// Its stable name.
-    id: PathBuf,
+    stable_name: PathBuf,
     written: WrittenLog,
     /// Whether fsarena has begun to overwrite it.
     changed: AtomicBool,
@@ -55,7 +55,7 @@ impl ScratchDevice {
     /// [`Error::Refused`] if another file is attached to the device.
     pub fn from_loop(device: LoopDevice, image: Image) -> Result<ScratchDevice, Error> {
         if device.image() != image.path() {
-            let why = format!("it carries {:?} and not the image {:?}", device.image(), image.path());
+            let why = format!("{:?} is attached to it and not the image {:?}", device.image(), image.path());
             return Err(refused(device.path(), why, "Run `fsarena recover`"));
         }
         let block = BlockDevice::open(&SysRoot::host(), device.path())?;
@@ -66,26 +66,26 @@ impl ScratchDevice {
     ///
     /// # Errors
     /// The kernel does not list the device.
-    pub fn from_zram(zram: Zram) -> Result<ScratchDevice, Error> {
+    pub fn from_zram(zram: ZramDevice) -> Result<ScratchDevice, Error> {
         let block = BlockDevice::open(&SysRoot::host(), zram.path())?;
         Ok(ScratchDevice { backing: Backing::Zram(zram, block) })
     }
 
-    /// Devices that fsarena made over another scratch device: the topmost of them.
+    /// The topmost device of a stack that fsarena made over another scratch device.
     ///
     /// # Errors
-    /// The kernel does not have it.
-    pub fn from_links(devices: LinkedDevices) -> Result<ScratchDevice, Error> {
+    /// The kernel does not list the device.
+    pub fn from_stack(devices: DeviceStack) -> Result<ScratchDevice, Error> {
         let block = BlockDevice::open(&SysRoot::host(), devices.path())?;
-        Ok(ScratchDevice { backing: Backing::Linked(devices, block) })
+        Ok(ScratchDevice { backing: Backing::Stack(devices, block) })
     }
 
-    /// Does what links need once the filesystem on them is made.
+    /// Finishes the links of a stack once the filesystem on them is made: takes snapshots.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel refuses a request.
     pub fn finish_stack(&self) -> std::io::Result<()> {
-        if let Backing::Linked(devices, _) = &self.backing { devices.formatted() } else { Ok(()) }
+        if let Backing::Stack(devices, _) = &self.backing { devices.finish_after_mkfs() } else { Ok(()) }
     }
 
     /// An image file that a guest uses as a disk. Every [`Image`] was made by fsarena, so no check is necessary.
@@ -93,15 +93,15 @@ impl ScratchDevice {
         ScratchDevice { backing: Backing::File(image) }
     }
 
-    /// A device that the user named for erasing, by its stable name. `signature_given_up` is the type of signature that fsarena
+    /// A device that the user named for erasing, by its stable name. `erasable_signature` is the type of signature that fsarena
     /// may overwrite.
     ///
     /// # Errors
     /// [`Error::Refused`] if the device is in use or may have data of the user.
-    pub fn from_erase(
+    pub fn from_user_named(
         kernel: &SysRoot,
         path: &Path,
-        signature_given_up: Option<&str>,
+        erasable_signature: Option<&str>,
         written: &WrittenLog,
     ) -> Result<ScratchDevice, Error> {
         check_name(path)?;
@@ -110,13 +110,13 @@ impl ScratchDevice {
         check_exclusive(&device, path)?;
         // If losetup fails, a loop device is refused later, because its file is unknown.
         let loops = loopdev::backing_files(kernel).unwrap_or_default();
-        let found = signatures(&device.path)?;
+        let found = read_signatures(&device.path)?;
         nodes::check_other_nodes(kernel, &device, path, &loops, &found)?;
-        check_content(&device, path, &found, signature_given_up, written)?;
+        check_content(&device, path, &found, erasable_signature, written)?;
         // Checks again at the end, because reading the content takes a while.
         check_exclusive(&device, path)?;
         let changed = AtomicBool::new(false);
-        let user_device = UserDevice { device, id: path.into(), written: written.clone(), changed };
+        let user_device = UserDevice { device, stable_name: path.into(), written: written.clone(), changed };
         Ok(ScratchDevice { backing: Backing::UserNamed(user_device) })
     }
 
@@ -124,7 +124,7 @@ impl ScratchDevice {
     pub fn path(&self) -> &Path {
         match &self.backing {
             Backing::File(image) => image.path(),
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Linked(_, device) => {
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Stack(_, device) => {
                 &device.path
             }
             Backing::UserNamed(user_device) => &user_device.device.path,
@@ -134,7 +134,7 @@ impl ScratchDevice {
     /// The block device; None for an image file.
     pub fn device(&self) -> Option<&BlockDevice> {
         match &self.backing {
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Linked(_, device) => {
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Stack(_, device) => {
                 Some(device)
             }
             Backing::UserNamed(user_device) => Some(&user_device.device),
@@ -152,13 +152,13 @@ impl ScratchDevice {
         match &self.backing {
             Backing::Loop(_, image, _) | Backing::File(image) => image.size_bytes(),
             Backing::Zram(zram, _) => zram.size_bytes(),
-            Backing::Linked(_, device) => device.size_bytes().unwrap_or(0),
+            Backing::Stack(_, device) => device.size_bytes().unwrap_or(0),
             Backing::UserNamed(user_device) => user_device.device.size_bytes().unwrap_or(0),
         }
     }
 
     /// Whether fsarena made it for this run, so that it has no data of the user.
-    pub fn is_made(&self) -> bool {
+    pub fn is_made_by_fsarena(&self) -> bool {
         !matches!(self.backing, Backing::UserNamed(_))
     }
 
@@ -175,8 +175,8 @@ impl ScratchDevice {
             }
             Backing::File(image) => image.remove()?,
             Backing::Zram(zram, _) => zram.remove()?,
-            Backing::Linked(devices, _) => devices.remove()?,
-            Backing::UserNamed(user_device) => user_device.note_content()?,
+            Backing::Stack(devices, _) => devices.remove()?,
+            Backing::UserNamed(user_device) => user_device.log_content()?,
         }
         Ok(())
     }
@@ -186,9 +186,9 @@ impl ScratchDevice {
     /// # Errors
     /// The device does not support discard.
     pub fn discard(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
-        self.begin()?;
+        self.begin_overwriting()?;
         // Without --force blkdiscard refuses a device with a signature. The guard has already decided that it may go.
-        Argv::new("blkdiscard").arg("--force").arg(self.path()).expect(log)?;
+        Argv::new("blkdiscard").arg("--force").arg(self.path()).run_checked(log)?;
         Ok(())
     }
 
@@ -196,41 +196,41 @@ impl ScratchDevice {
     ///
     /// # Errors
     /// [`Error::Refused`] if another device has replaced it, or if the device of the user is in use.
-    pub fn begin(&self) -> Result<(), Error> {
+    pub fn begin_overwriting(&self) -> Result<(), Error> {
         if let Some(device) = self.device().filter(|device| !device.is_in_place()) {
             let why = "another disk or image is there than the one that fsarena was about to overwrite";
             return Err(refused(&device.path, why, "Run again, and leave the device alone meanwhile"));
         }
         if let Backing::UserNamed(user_device) = &self.backing {
-            check_exclusive(&user_device.device, &user_device.id)?;
+            check_exclusive(&user_device.device, &user_device.stable_name)?;
             user_device.changed.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
     /// Logs the signatures that mkfs has just written to a device of the user as fsarena's own.
-    pub(crate) fn note_written(&self) -> Result<(), Error> {
+    pub(crate) fn log_signatures(&self) -> Result<(), Error> {
         let Backing::UserNamed(user_device) = &self.backing else { return Ok(()) };
-        user_device.written.note(&user_device.id, &signatures(self.path())?)
+        user_device.written.note_signatures(&user_device.stable_name, &read_signatures(self.path())?)
     }
 }
 
 impl UserDevice {
     /// Logs the fingerprint of the content, if fsarena changed it, the device is still in place and nothing uses it.
-    fn note_content(&self) -> Result<(), Error> {
+    fn log_content(&self) -> Result<(), Error> {
         let changed = self.changed.swap(false, Ordering::Relaxed);
         if !changed || !self.device.is_in_place() || is_claimed(&self.device.path)? {
             return Ok(());
         }
         let samples = Samples::read(&self.device, || Ok(()))?;
-        self.written.note_content(&self.id, samples.fingerprint)
+        self.written.note_content(&self.stable_name, samples.fingerprint)
     }
 }
 
 impl Drop for UserDevice {
     fn drop(&mut self) {
         // If this fails, the next run requires --erase-signature, which is safe.
-        let _ = self.note_content();
+        let _ = self.log_content();
     }
 }
 

@@ -37,9 +37,9 @@ impl Signature {
 ///
 /// # Errors
 /// wipefs is not installed, fails, or prints something unexpected. The caller must not treat the device as empty then.
-pub fn signatures(device: &Path) -> Result<Vec<Signature>, Error> {
+pub fn read_signatures(device: &Path) -> Result<Vec<Signature>, Error> {
     let argv = Argv::new("wipefs").args(["--no-act", "--json"]).arg(device).env("LC_ALL", "C");
-    let text = argv.expect(&mut |_| {})?.stdout;
+    let text = argv.run_checked(&mut |_| {})?.stdout;
     let why = |error| format!("wipefs prints something unexpected ({error})");
     parse_wipefs(&text).map_err(|error| refused(device, why(error), "Look at it with `wipefs --no-act`"))
 }
@@ -95,16 +95,17 @@ impl WrittenLog {
     ///
     /// # Errors
     /// The log exists and cannot be read.
-    pub fn contains(&self, device: &Path, signature: &Signature) -> Result<bool, Error> {
-        let same = |logged: &LogContent| matches!(logged, LogContent::Signature(found) if found == signature);
-        Ok(signature.uuid.is_some() && self.entries_of(device)?.iter().any(same))
+    pub fn has_signature(&self, device: &Path, signature: &Signature) -> Result<bool, Error> {
+        let is_same =
+            |logged: &LogContent| matches!(logged, LogContent::Signature(found) if found == signature);
+        Ok(signature.uuid.is_some() && self.entries_of(device)?.iter().any(is_same))
     }
 
     /// The fingerprint of the content that the last run left on the device with this stable name.
     ///
     /// # Errors
     /// The log exists and cannot be read.
-    pub fn content(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
+    pub fn last_content(&self, device: &Path) -> Result<Option<Fingerprint>, Error> {
         let content = |logged| match logged {
             LogContent::Content { content } => Some(content),
             LogContent::Signature(_) => None,
@@ -127,10 +128,10 @@ impl WrittenLog {
     /// Adds signatures that were just written to the device with this stable name.
     ///
     /// # Errors
-    /// Where the log cannot be written.
-    pub fn note(&self, device: &Path, signatures: &[Signature]) -> Result<(), Error> {
+    /// The log cannot be written.
+    pub fn note_signatures(&self, device: &Path, signatures: &[Signature]) -> Result<(), Error> {
         for signature in signatures {
-            if !self.contains(device, signature)? {
+            if !self.has_signature(device, signature)? {
                 self.append(device, LogContent::Signature(signature.clone()))?;
             }
         }
@@ -140,15 +141,15 @@ impl WrittenLog {
     /// Adds the fingerprint of the content that a run leaves on the device with this stable name.
     ///
     /// # Errors
-    /// Where the log cannot be written.
+    /// The log cannot be written.
     pub fn note_content(&self, device: &Path, content: Fingerprint) -> Result<(), Error> {
         self.append(device, LogContent::Content { content })
     }
 
     fn append(&self, device: &Path, content: LogContent) -> Result<(), Error> {
         let entry = LogEntry { device: device.into(), content };
-        let mut text =
-            serde_json::to_string(&entry).map_err(|e| SysError::io("noting in", &self.path)(e.into()))?;
+        let mut text = serde_json::to_string(&entry)
+            .map_err(|error| SysError::io("noting in", &self.path)(error.into()))?;
         text.push('\n');
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
@@ -196,7 +197,7 @@ pub struct Samples {
     /// The fingerprint of the samples.
     pub fingerprint: Fingerprint,
     /// Whether all bytes are 0 or all are 0xff: erased flash reads as one or the other.
-    pub blank: bool,
+    pub is_blank: bool,
 }
 
 impl Samples {
@@ -228,20 +229,20 @@ impl Samples {
         // Direct reads, because the page cache may have outdated content.
         let direct = OFlags::DIRECT.bits() as i32;
         let file = File::options().read(true).custom_flags(direct).open(&device.path).map_err(failed)?;
-        let mut space = vec![0u8; (MAX_SAMPLE_BYTES + unit) as usize];
-        let start = space.as_ptr().align_offset(unit as usize);
+        let mut buffer = vec![0u8; (MAX_SAMPLE_BYTES + unit) as usize];
+        let start = buffer.as_ptr().align_offset(unit as usize);
         let mut hasher = blake3::Hasher::new();
         let (mut zeros, mut ones) = (true, true);
         for (from, length) in sample_ranges(size_bytes, seed, unit) {
             check_cancelled()?;
-            let read = &mut space[start..start + length as usize];
+            let read = &mut buffer[start..start + length as usize];
             file.read_exact_at(read, from).map_err(failed)?;
             zeros &= read.iter().all(|byte| *byte == 0);
             ones &= read.iter().all(|byte| *byte == 0xff);
             hasher.update(&from.to_le_bytes()).update(read);
         }
         let hash = hasher.finalize().to_hex().to_string();
-        Ok(Samples { fingerprint: Fingerprint { size_bytes, seed, hash }, blank: zeros || ones })
+        Ok(Samples { fingerprint: Fingerprint { size_bytes, seed, hash }, is_blank: zeros || ones })
     }
 }
 
@@ -264,7 +265,7 @@ impl Fingerprint {
 /// Random samples are one `unit` long and start at a multiple of `unit`.
 fn sample_ranges(size: u64, seed: u64, unit: u64) -> Vec<(u64, u64)> {
     if size <= WHOLE_DEVICE_BYTES {
-        return split(0, size).collect();
+        return split_range(0, size).collect();
     }
     let mut bits = blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof();
     let mut random = || {
@@ -278,15 +279,15 @@ fn sample_ranges(size: u64, seed: u64, unit: u64) -> Vec<(u64, u64)> {
         ((first + random() % (next - first)) * unit, unit)
     };
     let superblocks = SUPERBLOCK_OFFSETS.iter().filter(|at| **at + SUPERBLOCK_BYTES <= size);
-    let mut all: Vec<(u64, u64)> = (0..RANDOM_SAMPLES).map(in_part).collect();
-    all.extend(superblocks.map(|at| (*at, SUPERBLOCK_BYTES)));
-    all.extend(split(0, HEAD_BYTES).chain(split(size - TAIL_BYTES, TAIL_BYTES)));
-    all.sort_unstable();
-    all
+    let mut ranges: Vec<(u64, u64)> = (0..RANDOM_SAMPLES).map(in_part).collect();
+    ranges.extend(superblocks.map(|at| (*at, SUPERBLOCK_BYTES)));
+    ranges.extend(split_range(0, HEAD_BYTES).chain(split_range(size - TAIL_BYTES, TAIL_BYTES)));
+    ranges.sort_unstable();
+    ranges
 }
 
 /// Splits a range into samples of at most [`MAX_SAMPLE_BYTES`].
-fn split(from: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
+fn split_range(from: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
     (0..length)
         .step_by(MAX_SAMPLE_BYTES as usize)
         .map(move |at| (from + at, MAX_SAMPLE_BYTES.min(length - at)))
@@ -321,14 +322,14 @@ mod tests {
             serde_json::from_value(serde_json::json!({ "size_bytes": 4096, "seed": seed, "hash": "00" }))
                 .unwrap()
         };
-        assert_eq!(log.content(a).unwrap(), None);
-        log.note(a, &[signature("ext4", Some("1"))]).unwrap();
-        assert_eq!(log.content(a).unwrap(), None);
+        assert_eq!(log.last_content(a).unwrap(), None);
+        log.note_signatures(a, &[signature("ext4", Some("1"))]).unwrap();
+        assert_eq!(log.last_content(a).unwrap(), None);
         log.note_content(a, content(1)).unwrap();
         log.note_content(a, content(2)).unwrap();
         log.note_content(b, content(3)).unwrap();
-        assert_eq!(log.content(a).unwrap(), Some(content(2)));
-        assert!(log.contains(a, &signature("ext4", Some("1"))).unwrap());
+        assert_eq!(log.last_content(a).unwrap(), Some(content(2)));
+        assert!(log.has_signature(a, &signature("ext4", Some("1"))).unwrap());
     }
 
     /// A line as fsarena 0.1.0 wrote it.
@@ -339,8 +340,8 @@ mod tests {
         std::fs::write(dir.path().join("written.jsonl"), format!("{line}\n")).unwrap();
         let log = WrittenLog::open(dir.path());
         let device = Path::new("/dev/disk/by-id/a");
-        assert!(log.contains(device, &signature("ext4", Some("1"))).unwrap());
-        assert_eq!(log.content(device).unwrap(), None);
+        assert!(log.has_signature(device, &signature("ext4", Some("1"))).unwrap());
+        assert_eq!(log.last_content(device).unwrap(), None);
     }
 
     #[test]
@@ -349,43 +350,43 @@ mod tests {
         let log = WrittenLog::open(&dir.path().join("not yet"));
         let (a, b) = (Path::new("/dev/disk/by-id/a"), Path::new("/dev/disk/by-id/b"));
         let ours = signature("ext4", Some("1"));
-        assert!(!log.contains(a, &ours).unwrap());
-        log.note(a, &[ours.clone(), signature("jfs", None)]).unwrap();
-        assert!(log.contains(a, &ours).unwrap());
-        assert!(!log.contains(b, &ours).unwrap());
-        assert!(!log.contains(a, &signature("ext4", Some("2"))).unwrap());
-        assert!(!log.contains(a, &signature("jfs", None)).unwrap());
+        assert!(!log.has_signature(a, &ours).unwrap());
+        log.note_signatures(a, &[ours.clone(), signature("jfs", None)]).unwrap();
+        assert!(log.has_signature(a, &ours).unwrap());
+        assert!(!log.has_signature(b, &ours).unwrap());
+        assert!(!log.has_signature(a, &signature("ext4", Some("2"))).unwrap());
+        assert!(!log.has_signature(a, &signature("jfs", None)).unwrap());
     }
 
     const GIB: u64 = 1 << 30;
 
     #[test]
     fn a_small_device_is_read_whole() {
-        let all = sample_ranges(64 << 20, 7, MIN_SAMPLE_BYTES);
-        assert_eq!((all.len(), all[0], all[63]), (64, (0, 1 << 20), (63 << 20, 1 << 20)));
+        let ranges = sample_ranges(64 << 20, 7, MIN_SAMPLE_BYTES);
+        assert_eq!((ranges.len(), ranges[0], ranges[63]), (64, (0, 1 << 20), (63 << 20, 1 << 20)));
         assert_eq!(sample_ranges((1 << 20) + 512, 7, MIN_SAMPLE_BYTES), [(0, 1 << 20), (1 << 20, 512)]);
     }
 
     #[test]
     fn a_large_device_is_read_at_its_ends_its_superblocks_and_once_in_each_thousandth() {
         let size = 1000 * GIB;
-        let all = sample_ranges(size, 7, MIN_SAMPLE_BYTES);
-        assert_eq!(all.len(), 16 + 4 + 9 + 1000);
-        assert!(all.iter().map(|(_, length)| length).sum::<u64>() < 26 << 20);
-        assert!(all.contains(&(15 << 20, 1 << 20)) && all.contains(&(size - (1 << 20), 1 << 20)));
-        assert!(all.contains(&(64 << 20, 64 << 10)) && all.contains(&(256 * GIB, 64 << 10)));
+        let ranges = sample_ranges(size, 7, MIN_SAMPLE_BYTES);
+        assert_eq!(ranges.len(), 16 + 4 + 9 + 1000);
+        assert!(ranges.iter().map(|(_, length)| length).sum::<u64>() < 26 << 20);
+        assert!(ranges.contains(&(15 << 20, 1 << 20)) && ranges.contains(&(size - (1 << 20), 1 << 20)));
+        assert!(ranges.contains(&(64 << 20, 64 << 10)) && ranges.contains(&(256 * GIB, 64 << 10)));
         for part in 0..1000 {
             let within = |at: u64| (part * GIB..(part + 1) * GIB).contains(&at);
-            assert!(all.iter().any(|(from, length)| *length == 4096 && within(*from)), "{part}");
+            assert!(ranges.iter().any(|(from, length)| *length == 4096 && within(*from)), "{part}");
         }
-        assert!(all.iter().all(|(from, length)| from % 4096 == 0 && from + length <= size));
+        assert!(ranges.iter().all(|(from, length)| from % 4096 == 0 && from + length <= size));
     }
 
     #[test]
     fn the_seed_chooses_the_samples_and_large_blocks_are_read_whole() {
         assert_eq!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 1, MIN_SAMPLE_BYTES));
         assert_ne!(sample_ranges(GIB, 1, MIN_SAMPLE_BYTES), sample_ranges(GIB, 2, MIN_SAMPLE_BYTES));
-        let all = sample_ranges(GIB, 1, 16 << 10);
-        assert!(all.iter().all(|(from, length)| from % (16 << 10) == 0 && length % (16 << 10) == 0));
+        let ranges = sample_ranges(GIB, 1, 16 << 10);
+        assert!(ranges.iter().all(|(from, length)| from % (16 << 10) == 0 && length % (16 << 10) == 0));
     }
 }

@@ -1,62 +1,62 @@
 //! Targets for files of other programs: published figures, samples and curves, job files of fio, loadfiles of dbench, and the
 //! output of benchmark programs.
 
-use crate::support::{self, assert_sensible};
+use crate::support::{self, assert_sensible_message};
 use fsarena_core::{published, scale::Scale, setting::Settings};
-use fsarena_load::dbench::{Program, loadfile};
-use fsarena_load::fio::{JobFile, Surroundings, looks_like_job_file};
+use fsarena_load::dbench::{LoadProgram, loadfile};
+use fsarena_load::fio::{JobFile, JobFileEnvironment, looks_like_job_file};
 use fsarena_load::workload::{Job, Place};
 use fsarena_load::{task::Action, workloads};
 use fsarena_report::{compare::compare_samples, import, scaling};
 use std::{io, path::Path};
 
 /// Parses published figures, and checks that all are finite.
-pub fn published(bytes: &[u8]) {
+pub fn fuzz_published(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match published::parse("study", text, &Default::default()) {
         // An error message must not be empty or much longer than the input.
-        Err(error) => assert_sensible(&error, bytes),
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(sets) => assert!(sets.iter().flat_map(|set| &set.rows).all(|figure| figure.value.is_finite())),
     }
 }
 
 /// Parses a loadfile, and decodes its compact form, which every cell reads.
-pub fn loadfile(bytes: &[u8]) {
-    let path = support::file("loadfile", bytes);
+pub fn fuzz_loadfile(bytes: &[u8]) {
+    let path = support::write_file("loadfile", bytes);
     match loadfile::load(&path) {
-        Err(error) => assert_sensible(&error, bytes),
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(program) => {
-            let packed = program.pack();
-            let again = Program::unpack(&packed).expect("a packed load can be unpacked");
-            assert_eq!(again.pack(), packed);
+            let packed = program.encode();
+            let again = LoadProgram::decode(&packed).expect("a packed load can be unpacked");
+            assert_eq!(again.encode(), packed);
         }
     }
-    let _ = Program::unpack(bytes).map_err(|error| assert_sensible(&error, bytes));
+    let _ = LoadProgram::decode(bytes).map_err(|error| assert_sensible_message(&error, bytes));
 }
 
 /// Parses the input as the output of fio and of sysbench, and checks that all figures are finite.
-pub fn tools(bytes: &[u8]) {
+pub fn fuzz_tool_output(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let place = Place { root: support::path(""), other: support::path(""), server_user: None };
+    let place = Place { root: support::temp_path(""), source_dir: support::temp_path(""), server_user: None };
     for name in ["fio", "sysbench"] {
-        let workload = workloads::find(name).expect("a workload");
+        let workload = workloads::find_workload(name).expect("a workload");
         let job = Job { settings: Settings::defaults(workload.def().settings), scale: Scale::Tiny, seed: 1 };
         let tasks = workload.tasks(&job, &place).expect("tasks");
-        let read = tasks.into_iter().flat_map(|task| task.work).find_map(|action| match action {
-            Action::Read(_, read) => Some(read),
+        let parse = tasks.into_iter().flat_map(|task| task.work).find_map(|action| match action {
+            Action::RunAndParse(_, parse) => Some(parse),
             _ => None,
         });
-        match read.expect("a task that reads what is printed")(text) {
-            Err(error) => assert_sensible(&error, bytes),
+        match parse.expect("a task that reads what is printed")(text) {
+            Err(error) => assert_sensible_message(&error, bytes),
             Ok(output) => assert!(output.readings.0.values().all(|value| value.is_finite()), "{output:?}"),
         }
     }
 }
 
 /// Imports figures in a format, or with `None` in the format that the importer detects, and checks that all are finite.
-pub fn samples(bytes: &[u8], format: Option<&str>) {
+pub fn fuzz_import(bytes: &[u8], format: Option<&str>) {
     match import::parse("a file", bytes, format) {
-        Err(error) => assert_sensible(&error, bytes),
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(samples) => {
             let mut values = samples.series.iter().flat_map(|series| &series.values);
             assert!(values.clone().next().is_some() && values.all(|value| value.is_finite()));
@@ -71,9 +71,9 @@ pub fn samples(bytes: &[u8], format: Option<&str>) {
 }
 
 /// Reads a file of scaling curves, and checks that no number is infinite.
-pub fn curves(bytes: &[u8]) {
-    match scaling::file::read("curves.csv", bytes) {
-        Err(error) => assert_sensible(&error, bytes),
+pub fn fuzz_curves(bytes: &[u8]) {
+    match scaling::file::read_curves("curves.csv", bytes) {
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(curves) => {
             for curve in curves.series {
                 // NaN is allowed: it stands for a round without a figure.
@@ -83,14 +83,15 @@ pub fn curves(bytes: &[u8]) {
     }
 }
 
-/// Options whose values would run a program, load code, or read a trace.
-const FORBIDDEN: [&str; 6] = ["exec_", "read_iolog", "opendir", "ioscheduler", "profile", "cgroup"];
+/// The beginnings of options whose values would run a program, load code, or read a trace.
+const FORBIDDEN_PREFIXES: [&str; 6] = ["exec_", "read_iolog", "opendir", "ioscheduler", "profile", "cgroup"];
 /// The beginnings of options whose values are names of files.
-const OF_FILES: [&str; 6] = ["filename", "directory", "write_bw", "write_lat", "write_iops", "write_hist"];
+const FILE_PREFIXES: [&str; 6] =
+    ["filename", "directory", "write_bw", "write_lat", "write_iops", "write_hist"];
 
-/// Reads the input as a job file that includes itself once, with every variable set. What is accepted must read back equal,
-/// line by line as fio reads lines, and must name no file outside of the working directory.
-pub fn job_file(bytes: &[u8]) {
+/// Reads the input as a job file, with every variable set; the file that it can include has its first line. What is accepted
+/// must be accepted again as fio gets it, without a change, and must name no file outside of the working directory.
+pub fn fuzz_job_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let _ = looks_like_job_file(text);
     let first_line = text.lines().next().unwrap_or_default().to_string();
@@ -99,14 +100,17 @@ pub fn job_file(bytes: &[u8]) {
         false => Err(io::ErrorKind::NotFound.into()),
     };
     let variable = |name: &str| Some(if name.starts_with('$') { "4".into() } else { name.to_string() });
-    let around = Surroundings { read: &read, variable: &variable };
-    let file = match JobFile::read(Path::new("a.fio"), text, &around) {
+    let environment = JobFileEnvironment { read_file: &read, look_up: &variable };
+    let file = match JobFile::parse_with_includes(Path::new("a.fio"), text, &environment) {
         Ok(file) => file,
-        Err(error) => return assert_sensible(&error, bytes),
+        Err(error) => return assert_sensible_message(&error, bytes),
     };
-    let plain = file.text();
-    assert_eq!(JobFile::parse("a.fio", &plain).expect("what is accepted is accepted again").text(), plain);
-    for line in plain.lines() {
+    let rewritten = file.text();
+    assert_eq!(
+        JobFile::parse("a.fio", &rewritten).expect("what is accepted is accepted again").text(),
+        rewritten
+    );
+    for line in rewritten.lines() {
         // fio reads lines of up to 4096 bytes.
         assert!(line.len() < 4095 && !line.contains("${") && !line.contains([';', '#']), "{line:?}");
         if line.starts_with('[') {
@@ -114,15 +118,19 @@ pub fn job_file(bytes: &[u8]) {
             continue;
         }
         let (name, value) = line.split_once('=').unwrap_or((line, ""));
-        assert!(!FORBIDDEN.iter().any(|forbidden| name.starts_with(forbidden)), "{line:?}");
-        if OF_FILES.iter().any(|files| name.starts_with(files)) {
-            let leaves = |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
-            assert!(!value.split(':').any(|path| leaves(path.trim())), "{line:?}");
+        assert!(!FORBIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)), "{line:?}");
+        if FILE_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+            let leaves_directory =
+                |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
+            assert!(!value.split(':').any(|path| leaves_directory(path.trim())), "{line:?}");
         }
         assert!(name != "ioengine" || !value.contains([':', '/']), "{line:?}");
     }
     for job in file.jobs() {
-        let _ =
-            (job.files().map_err(|error| assert_sensible(&error, bytes)), job.durability(), job.summary());
+        let _ = (
+            job.file_needs().map_err(|error| assert_sensible_message(&error, bytes)),
+            job.durability_options(),
+            job.main_options(),
+        );
     }
 }

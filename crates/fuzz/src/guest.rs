@@ -1,35 +1,39 @@
 //! Targets for guests and agents: their requests and lines, kernel images, modules, names of kernel releases, recordings of
 //! writes, and the last lines of a console.
 
-use crate::support::{self, assert_sensible};
+use crate::support::{self, assert_sensible_message};
 use fsarena_guest::config::GuestConfig;
-use fsarena_guest::debian::{by_version, flavour_of, is_version};
-use fsarena_guest::writes::{Later, replay};
-use fsarena_guest::{launch::LastWords, modules::Modules, vmlinux};
-use fsarena_run::protocol::{Guest, Line, Request};
+use fsarena_guest::debian::{compare_releases, flavour_of, matches_version};
+use fsarena_guest::writes::{UnflushedWrites, replay};
+use fsarena_guest::{launch::ConsoleEnd, modules::Modules, vmlinux};
+use fsarena_run::protocol::{AgentMessage, AgentRequest, GuestRequest};
 use fsarena_sys::process_output;
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::Cursor;
 use std::path::Path;
 
 /// Reads the last lines of a console, and checks that they are few and have no control characters.
-pub fn console(bytes: &[u8]) {
-    let words = LastWords::read(&support::file("console.log", bytes));
-    assert!(words.lines.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", words.lines);
-    assert!(words.lines.lines().count() <= 13 && words.lines.len() <= 3 * (16 << 10));
+pub fn fuzz_console(bytes: &[u8]) {
+    let console_end = ConsoleEnd::read(&support::write_file("console.log", bytes));
+    assert!(
+        console_end.lines.chars().all(|letter| letter == '\n' || !letter.is_control()),
+        "{:?}",
+        console_end.lines
+    );
+    assert!(console_end.lines.lines().count() <= 13 && console_end.lines.len() <= 3 * (16 << 10));
 }
 
 /// Inspects and unpacks a kernel image, and checks that its release can be a part of a file name.
-pub fn kernel(bytes: &[u8]) {
-    let (path, cache) = (Path::new("bzImage"), support::path("cache"));
+pub fn fuzz_kernel(bytes: &[u8]) {
+    let (path, cache) = (Path::new("bzImage"), support::temp_path("cache"));
     let _ = vmlinux::is_compressed(bytes);
     match vmlinux::inspect(path, bytes) {
-        Err(error) => assert_sensible(&error, bytes),
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(kernel_info) => {
             let name = &kernel_info.release;
             assert!(!name.contains(['/', '\0']), "{name:?} becomes a part of a file's name");
-            let unpacked = vmlinux::unpacked(path, bytes, &kernel_info, &[&cache]);
-            let _ = unpacked.map_err(|error| assert_sensible(&error, bytes));
+            let unpacked = vmlinux::find_or_unpack(path, bytes, &kernel_info, &[&cache]);
+            let _ = unpacked.map_err(|error| assert_sensible_message(&error, bytes));
             let _ = std::fs::remove_dir_all(&cache);
         }
     }
@@ -37,59 +41,64 @@ pub fn kernel(bytes: &[u8]) {
 
 /// Opens a directory with one module. The first byte of the input chooses the name of the module's file, and the other bytes
 /// are the contents of the file.
-pub fn modules(bytes: &[u8]) {
+pub fn fuzz_modules(bytes: &[u8]) {
     let Some((first, bytes)) = bytes.split_first() else { return };
     let names = ["m.ko", "m.ko.gz", "m.ko.xz", "m.ko.zst"];
-    let dir = support::path("modules");
+    let dir = support::temp_path("modules");
     let path = dir.join(names[usize::from(*first) % names.len()]);
     std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, bytes)).expect("a file");
     let modules = Modules::open(&dir).expect("a directory of modules");
-    let _ = modules.closure(&["m"], "crc32c_generic").map_err(|error| assert_sensible(&error, bytes));
+    let _ =
+        modules.load_order(&["m"], "crc32c_generic").map_err(|error| assert_sensible_message(&error, bytes));
     std::fs::remove_file(path).expect("a file");
 }
 
 /// Replays a recording of writes to a disk of 64 KiB, and checks that the disk keeps its size.
-pub fn writes(bytes: &[u8]) {
-    let (log, image) = (support::file("writes", bytes), support::file("disk.img", &[b'.'; 64 << 10]));
-    for later in [Later::Lost, Later::Chosen(1)] {
-        let _ = replay(&log, &image, later).map_err(|error| assert_sensible(&error, bytes));
+pub fn fuzz_writes(bytes: &[u8]) {
+    let (log, image) =
+        (support::write_file("writes", bytes), support::write_file("disk.img", &[b'.'; 64 << 10]));
+    for unflushed in [UnflushedWrites::Lost, UnflushedWrites::Chosen(1)] {
+        let _ = replay(&log, &image, unflushed).map_err(|error| assert_sensible_message(&error, bytes));
         assert_eq!(image.metadata().expect("an image").len(), 64 << 10);
     }
 }
 
 /// Checks that the comparison of kernel releases is a total order for any names.
-pub fn releases(bytes: &[u8]) {
+pub fn fuzz_releases(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let mut names: Vec<&str> = text.lines().take(8).collect();
-    names.sort_by(|a, b| by_version(a, b));
+    names.sort_by(|a, b| compare_releases(a, b));
     for (at, a) in names.iter().enumerate() {
-        assert!(is_version(a, a), "{a}");
+        assert!(matches_version(a, a), "{a}");
         let _ = flavour_of(a);
-        assert!(names[at..].iter().all(|b| by_version(a, b).is_le() && by_version(b, a).is_ge()), "{a}");
+        assert!(
+            names[at..].iter().all(|b| compare_releases(a, b).is_le() && compare_releases(b, a).is_ge()),
+            "{a}"
+        );
     }
 }
 
 /// Parses the input as each kind of request.
-pub fn request(bytes: &[u8]) {
-    round_trip::<Request>(bytes);
-    round_trip::<Guest>(bytes);
+pub fn fuzz_request(bytes: &[u8]) {
+    round_trip::<AgentRequest>(bytes);
+    round_trip::<GuestRequest>(bytes);
     round_trip::<GuestConfig>(bytes);
 }
 
 /// Parses each line of the input as an agent's line.
-pub fn agent_lines(bytes: &[u8]) {
-    for line in process_output::lines(Cursor::new(bytes.to_vec())) {
-        round_trip::<Line>(line.as_bytes());
+pub fn fuzz_agent_lines(bytes: &[u8]) {
+    for line in process_output::receive_lines(Cursor::new(bytes.to_vec())) {
+        round_trip::<AgentMessage>(line.as_bytes());
         // The message quotes a long line only in part, so that it may not be longer than for a line of 200 bytes.
-        let _ = Line::read(&line)
-            .map_err(|error| assert_sensible(&error, &line.as_bytes()[..line.len().min(200)]));
+        let _ = AgentMessage::parse(&line)
+            .map_err(|error| assert_sensible_message(&error, &line.as_bytes()[..line.len().min(200)]));
     }
 }
 
 /// Checks that a parsed value has the same JSON after it was written and parsed again.
 fn round_trip<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     match serde_json::from_slice::<T>(bytes) {
-        Err(error) => assert_sensible(&error, bytes),
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(value) => {
             let text = serde_json::to_string(&value).expect("it is JSON");
             let again: T = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"));

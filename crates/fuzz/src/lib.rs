@@ -18,43 +18,43 @@ use rustix::time::{ClockId, clock_gettime};
 /// CPU time in seconds from which an input counts as a hang, because all inputs are small.
 const MAX_CPU_S: i64 = 1;
 
-/// The name of a target, and its function, which takes an input.
+/// The name of a target, and its function, which tests a parser with an input and panics on a fault.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
-    ("plan", plan::plan),
-    ("claim", plan::claim),
-    ("options", plan::options),
-    ("import-csv", |bytes| formats::samples(bytes, Some("csv"))),
-    ("import-dbench", |bytes| formats::samples(bytes, Some("dbench"))),
-    ("import-fio", |bytes| formats::samples(bytes, Some("fio"))),
-    ("import-gobench", |bytes| formats::samples(bytes, Some("gobench"))),
-    ("import-hyperfine", |bytes| formats::samples(bytes, Some("hyperfine"))),
-    ("import-ior", |bytes| formats::samples(bytes, Some("ior"))),
-    ("import-mdtest", |bytes| formats::samples(bytes, Some("mdtest"))),
-    ("import-sysbench", |bytes| formats::samples(bytes, Some("sysbench"))),
-    ("import-any", |bytes| formats::samples(bytes, None)),
-    ("curves", formats::curves),
-    ("published", formats::published),
-    ("fio-job-file", formats::job_file),
-    ("loadfile", formats::loadfile),
-    ("tools", formats::tools),
-    ("events", store::events),
-    ("store", store::database),
-    ("bundle", store::bundle),
-    ("stored-plan", stored::plan),
-    ("stored-values", stored::values),
-    ("serve", web::serve),
-    ("counters", web::counters),
-    ("squid", web::squid),
-    ("agent-request", guest::request),
-    ("agent-lines", guest::agent_lines),
-    ("console", guest::console),
-    ("kernel", guest::kernel),
-    ("modules", guest::modules),
-    ("releases", guest::releases),
-    ("writes", guest::writes),
+    ("plan", plan::fuzz_plan),
+    ("claim", plan::fuzz_claim),
+    ("options", plan::fuzz_options),
+    ("import-csv", |bytes| formats::fuzz_import(bytes, Some("csv"))),
+    ("import-dbench", |bytes| formats::fuzz_import(bytes, Some("dbench"))),
+    ("import-fio", |bytes| formats::fuzz_import(bytes, Some("fio"))),
+    ("import-gobench", |bytes| formats::fuzz_import(bytes, Some("gobench"))),
+    ("import-hyperfine", |bytes| formats::fuzz_import(bytes, Some("hyperfine"))),
+    ("import-ior", |bytes| formats::fuzz_import(bytes, Some("ior"))),
+    ("import-mdtest", |bytes| formats::fuzz_import(bytes, Some("mdtest"))),
+    ("import-sysbench", |bytes| formats::fuzz_import(bytes, Some("sysbench"))),
+    ("import-any", |bytes| formats::fuzz_import(bytes, None)),
+    ("curves", formats::fuzz_curves),
+    ("published", formats::fuzz_published),
+    ("fio-job-file", formats::fuzz_job_file),
+    ("loadfile", formats::fuzz_loadfile),
+    ("tools", formats::fuzz_tool_output),
+    ("events", store::fuzz_event_log),
+    ("store", store::fuzz_database),
+    ("bundle", store::fuzz_bundle),
+    ("stored-plan", stored::fuzz_stored_plan),
+    ("stored-values", stored::fuzz_stored_values),
+    ("serve", web::fuzz_serve),
+    ("counters", web::fuzz_counters),
+    ("squid", web::fuzz_message_heads),
+    ("agent-request", guest::fuzz_request),
+    ("agent-lines", guest::fuzz_agent_lines),
+    ("console", guest::fuzz_console),
+    ("kernel", guest::fuzz_kernel),
+    ("modules", guest::fuzz_modules),
+    ("releases", guest::fuzz_releases),
+    ("writes", guest::fuzz_writes),
 ];
 
 /// Runs a target with an input.
@@ -62,10 +62,10 @@ pub const TARGETS: &[Target] = &[
 /// # Panics
 /// If the target finds a fault, or takes too long.
 pub fn run((name, target): &Target, bytes: &[u8]) {
-    let before = clock_gettime(ClockId::ProcessCPUTime);
+    let begin = clock_gettime(ClockId::ProcessCPUTime);
     target(bytes);
-    let took = clock_gettime(ClockId::ProcessCPUTime) - before;
-    assert!(took.tv_sec < MAX_CPU_S, "{name}: {took:?} of CPU time for {} bytes", bytes.len());
+    let cpu_time = clock_gettime(ClockId::ProcessCPUTime) - begin;
+    assert!(cpu_time.tv_sec < MAX_CPU_S, "{name}: {cpu_time:?} of CPU time for {} bytes", bytes.len());
 }
 
 #[cfg(test)]

@@ -1,44 +1,44 @@
 //! Targets for plans, claims, arguments of mkfs, and mount options.
 
-use crate::support::assert_sensible;
+use crate::support::assert_sensible_message;
 use fsarena_core::claim::{Claim, parse_all};
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::{Overrides, Vocabulary, resolve};
-use fsarena_core::plan::{Plan, Written};
+use fsarena_core::plan::{ParsedPlan, Plan};
 use fsarena_fs::{filesystems::FILESYSTEMS, grammar};
 use fsarena_run::registry;
 use fsarena_sys::kernel::SysRoot;
 use std::sync::OnceLock;
 
 /// Largest number of stages of a plan that are resolved.
-const STAGES: usize = 3;
+const MAX_STAGES: usize = 3;
 
 /// Parses a plan, and checks it and its first stages.
-pub fn plan(bytes: &[u8]) {
+pub fn fuzz_plan(bytes: &[u8]) {
     match PlanFile::parse("plan.toml", bytes) {
-        Err(error) => assert_sensible(&error, bytes),
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(written) => {
-            check_resolved(&written, bytes);
-            let stages = written.file.stages.iter().take(STAGES);
-            stages.for_each(|stage| check_resolved(&written.of_stage(stage), bytes));
+            fuzz_resolved(&written, bytes);
+            let stages = written.file.stages.iter().take(MAX_STAGES);
+            stages.for_each(|stage| fuzz_resolved(&written.of_stage(stage), bytes));
         }
     }
 }
 
-/// Checks that a resolved plan, as its run stores it, resolves to the same plan again.
-fn check_resolved(written: &Written, bytes: &[u8]) {
-    let mut over = Overrides { fresh_seed: 1, ..Overrides::default() };
-    let _ = over.keep_backing_of(written);
-    match resolve(written, &over, vocabulary()) {
-        Err(error) => assert_sensible(&error, bytes),
+/// Resolves a plan, and checks that the resolved plan, as its run stores it, resolves to the same plan again.
+fn fuzz_resolved(written: &ParsedPlan, bytes: &[u8]) {
+    let mut overrides = Overrides { fresh_seed: 1, ..Overrides::default() };
+    let _ = overrides.keep_backing_of(written);
+    match resolve(written, &overrides, vocabulary()) {
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(plan) => {
             let text = toml::to_string(&plan).expect("a plan is TOML");
             assert_eq!(toml::from_str::<Plan>(&text).expect("a stored plan"), plan);
             let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
-            let mut over = Overrides::default();
-            if over.keep_backing_of(&stored).is_ok() {
-                let again =
-                    resolve(&stored, &over, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+            let mut overrides = Overrides::default();
+            if overrides.keep_backing_of(&stored).is_ok() {
+                let again = resolve(&stored, &overrides, vocabulary())
+                    .unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(toml::to_string(&again).expect("a plan is TOML"), text);
             }
         }
@@ -50,18 +50,18 @@ fn vocabulary() -> &'static Vocabulary {
     static VOCABULARY: OnceLock<Vocabulary> = OnceLock::new();
     VOCABULARY.get_or_init(|| Vocabulary {
         available: FILESYSTEMS.iter().map(|def| def.id.into()).collect(),
-        ..registry::collect(&SysRoot::host(), &Overrides::default()).expect("words")
+        ..registry::collect_vocabulary(&SysRoot::host(), None, &Overrides::default()).expect("words")
     })
 }
 
 /// Parses a claim, and checks that its text form parses to the same claim.
-pub fn claim(bytes: &[u8]) {
+pub fn fuzz_claim(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    let _ = parse_all(text).map_err(|error| assert_sensible(&error, bytes));
+    let _ = parse_all(text).map_err(|error| assert_sensible_message(&error, bytes));
     match text.parse::<Claim>() {
         Err(error) => {
             assert!((1..=text.chars().count() + 1).contains(&error.column), "column {}", error.column);
-            assert_sensible(&error, bytes);
+            assert_sensible_message(&error, bytes);
         }
         Ok(claim) => {
             let again: Claim = claim.to_string().parse().expect("a claim as it is displayed");
@@ -74,24 +74,24 @@ pub fn claim(bytes: &[u8]) {
 
 /// Checks the first line as arguments of mkfs, and the second line as mount options. No accepted word may name a second file:
 /// each is an option or the value of an option and has no slash, and no mount option has a key that names a device.
-pub fn options(bytes: &[u8]) {
+pub fn fuzz_options(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let (mkfs, mount) = text.split_once('\n').unwrap_or((text, ""));
     let words: Vec<String> = mkfs.split(' ').map(String::from).collect();
     for def in FILESYSTEMS {
-        let Ok(accepted) =
-            grammar::check_mkfs_arguments(def, &words).map_err(|error| assert_sensible(&error, bytes))
+        let Ok(accepted) = grammar::check_mkfs_arguments(def, &words)
+            .map_err(|error| assert_sensible_message(&error, bytes))
         else {
             continue;
         };
-        check_harmless(&accepted);
+        assert_harmless(&accepted);
         let again =
             grammar::check_mkfs_arguments(def, &accepted).expect("what is accepted is accepted again");
         assert_eq!(again, accepted, "{}", def.id);
         for (at, word) in accepted.iter().enumerate() {
-            let value = at > 0 && accepted[at - 1].starts_with('-') && !accepted[at - 1].contains('=');
+            let is_value = at > 0 && accepted[at - 1].starts_with('-') && !accepted[at - 1].contains('=');
             assert!(
-                word.starts_with('-') || value,
+                word.starts_with('-') || is_value,
                 "mkfs of {} would use {word:?} of {accepted:?} as a file",
                 def.id
             );
@@ -99,10 +99,10 @@ pub fn options(bytes: &[u8]) {
     }
     let options: Vec<&str> = mount.split(',').collect();
     if grammar::check_mount_options(options.iter().copied())
-        .map_err(|error| assert_sensible(&error, bytes))
+        .map_err(|error| assert_sensible_message(&error, bytes))
         .is_ok()
     {
-        check_harmless(&options);
+        assert_harmless(&options);
         let names_a_file = |option: &&str| {
             let key = option.split_once('=').map_or("", |(key, _)| key);
             ["dev", "device", "dir", "file", "path"].iter().any(|end| key.ends_with(end)) || *option == "loop"
@@ -112,7 +112,7 @@ pub fn options(bytes: &[u8]) {
 }
 
 /// Checks that no word is empty or has a character that is special in a shell or a path.
-fn check_harmless(words: &[impl AsRef<str>]) {
+fn assert_harmless(words: &[impl AsRef<str>]) {
     let special =
         |letter: char| letter.is_whitespace() || letter.is_control() || "/~$*?'\"\\;&|<>()".contains(letter);
     let harmful = words.iter().find(|word| word.as_ref().contains(special) || word.as_ref().is_empty());

@@ -1,12 +1,12 @@
 //! Targets for stored runs: the database, the log of events, and bundles that come from elsewhere.
 
-use crate::support::{self, assert_sensible};
+use crate::support::{self, assert_sensible_message};
 use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
-use fsarena_report::live::{Intervals, RunView};
+use fsarena_report::live::{RunView, VariantIntervals};
 use fsarena_report::report::{self, ReportOptions};
 use fsarena_store::Error;
-use fsarena_store::archive::{Limits, extract, files_below};
-use fsarena_store::{Events, RunDir};
+use fsarena_store::archive::{ArchiveLimits, extract, files_below};
+use fsarena_store::{EventReader, RunDir};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::sync::OnceLock;
 use std::{fs, path::Path};
@@ -19,10 +19,10 @@ const BATCH: usize = 100;
 const MAX_SAMPLES: usize = 200;
 
 /// A run that consists of its plan and an empty database.
-fn run() -> &'static RunDir {
+fn shared_run() -> &'static RunDir {
     static RUN: OnceLock<RunDir> = OnceLock::new();
     RUN.get_or_init(|| {
-        let dir = support::path("20260101-000000-tasks-2222");
+        let dir = support::temp_path("20260101-000000-tasks-2222");
         std::fs::create_dir(&dir).expect("a directory");
         for (file, text) in [("plan.toml", PLAN), ("run.db", "")] {
             std::fs::write(dir.join(file), text).expect("a file");
@@ -32,13 +32,14 @@ fn run() -> &'static RunDir {
 }
 
 /// Follows a run by its event log, as the live page does.
-pub fn events(bytes: &[u8]) {
-    std::fs::write(run().event_log(), bytes).expect("a file");
+pub fn fuzz_event_log(bytes: &[u8]) {
+    std::fs::write(shared_run().event_log_file(), bytes).expect("a file");
     let plan: Plan = toml::from_str(PLAN).expect("a plan");
-    let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), Intervals::new("elapsed"));
-    let mut log = Events::of(run());
+    let (mut state, mut intervals) =
+        (RunState::new(RunRecord::new(plan, vec![])), VariantIntervals::new("elapsed"));
+    let mut log = EventReader::open(shared_run());
     loop {
-        let events = log.next(BATCH).expect("a log");
+        let events = log.read_next(BATCH).expect("a log");
         if events.is_empty() {
             break;
         }
@@ -54,36 +55,36 @@ pub fn events(bytes: &[u8]) {
 }
 
 /// Reads a damaged database, and makes a report of what could be read.
-pub fn database(bytes: &[u8]) {
-    std::fs::write(run().database(), bytes).expect("a file");
-    let _ = fsarena_store::summary(run()).map_err(|error| assert_sensible(&error, bytes));
-    match fsarena_store::read(run()) {
-        Err(error) => assert_sensible(&error, bytes),
+pub fn fuzz_database(bytes: &[u8]) {
+    std::fs::write(shared_run().database_file(), bytes).expect("a file");
+    let _ = fsarena_store::read_summary(shared_run()).map_err(|error| assert_sensible_message(&error, bytes));
+    match fsarena_store::read(shared_run()) {
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(record) if record.samples.len() <= MAX_SAMPLES => {
             let _ = report::analyse_run(record, ReportOptions::default())
-                .map_err(|error| assert_sensible(&error, bytes));
+                .map_err(|error| assert_sensible_message(&error, bytes));
         }
         Ok(_) => {}
     }
 }
 
 /// Limits that small inputs can reach.
-const LIMITS: Limits = Limits { members: 16, bytes: 1 << 20, ratio: 20, free_bytes: 64 << 10 };
+const LIMITS: ArchiveLimits = ArchiveLimits { members: 16, bytes: 1 << 20, ratio: 20, free_bytes: 64 << 10 };
 
-/// Extracts an archive, and checks that nothing but regular files below one directory was written, and not too much. An input
-/// that begins with `z` is an archive behind that; any other is a tar file behind its first byte, which the target compresses.
-pub fn bundle(bytes: &[u8]) {
+/// Extracts an archive, and checks that nothing but regular files below one directory was written, and not too much. After a
+/// first byte `z` the input is an archive; after any other it is a tar file, which the target compresses.
+pub fn fuzz_bundle(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let archive = match first {
         b'z' => rest.to_vec(),
         _ => compress_to_vec(rest, CompressionLevel::Fastest),
     };
-    let dir = support::path("bundle");
+    let dir = support::temp_path("bundle");
     let (file, into) = (dir.join("a.tar.zst"), dir.join("into"));
     fs::create_dir_all(&into).and_then(|()| fs::write(&file, &archive)).expect("a place");
     let extracted = extract(&file, &into, LIMITS);
     assert_eq!(entries(&dir), ["a.tar.zst", "into"], "nothing is written elsewhere");
-    let (files, size) = check_regular(&into);
+    let (files, size) = count_regular_files(&into);
     assert!(files <= LIMITS.members && size <= LIMITS.bytes, "{files} files of {size} bytes");
     match extracted {
         Ok(names) => {
@@ -93,7 +94,7 @@ pub fn bundle(bytes: &[u8]) {
         }
         Err(error) => {
             assert!(!matches!(error, Error::Unfit(..)), "{error}");
-            assert_sensible(&error, bytes);
+            assert_sensible_message(&error, bytes);
         }
     }
     fs::remove_dir_all(&dir).expect("a directory");
@@ -108,15 +109,15 @@ fn entries(dir: &Path) -> Vec<String> {
 }
 
 /// Checks that a directory has only regular files and directories. Returns the number of files and their size in bytes.
-fn check_regular(dir: &Path) -> (usize, u64) {
+fn count_regular_files(dir: &Path) -> (usize, u64) {
     let (mut files, mut size) = (0, 0);
     for entry in fs::read_dir(dir).expect("a directory") {
         let path = entry.expect("an entry").path();
         let meta = path.symlink_metadata().expect("a file");
         assert!(meta.is_dir() || meta.is_file(), "{}", path.display());
         if meta.is_dir() {
-            let below = check_regular(&path);
-            (files, size) = (files + below.0, size + below.1);
+            let inside = count_regular_files(&path);
+            (files, size) = (files + inside.0, size + inside.1);
         } else {
             (files, size) = (files + 1, size + meta.len());
         }

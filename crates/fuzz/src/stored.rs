@@ -1,10 +1,10 @@
 //! Targets for runs whose files were changed after they were written: the plan as text, and single values of the database.
 
-use crate::support::{self, assert_sensible};
+use crate::support::{self, assert_sensible_message};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, SpentOn};
 use fsarena_core::latency::Latencies;
-use fsarena_core::metric::{TIMER, reading};
+use fsarena_core::metric::{TIMER_READINGS, reading};
 use fsarena_core::plan::{Plan, limits};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::series::Point;
@@ -25,15 +25,15 @@ const MAX_CHANGES: usize = 8;
 const FORMATS: [&str; 3] = ["md", "html", "json"];
 
 /// A run, and the bytes of its database before a change.
-struct Base {
+struct BaseRun {
     run: RunDir,
     database: Vec<u8>,
 }
 
 /// Makes the run of a target at the first call. Each target has a separate run, because tests run targets at the same time.
-fn base(of: &'static OnceLock<Base>, name: &str) -> &'static Base {
-    of.get_or_init(|| {
-        let root = support::path(name);
+fn base_run(once: &'static OnceLock<BaseRun>, name: &str) -> &'static BaseRun {
+    once.get_or_init(|| {
+        let root = support::temp_path(name);
         std::fs::create_dir(&root).expect("a directory");
         let mut plan = Plan::of_stored(PLAN).expect("a plan");
         plan.factors.insert("fs".into(), vec!["ext2".into(), "ext4".into()]);
@@ -41,19 +41,19 @@ fn base(of: &'static OnceLock<Base>, name: &str) -> &'static Base {
         let run = RunDir::create(&root, &plan, "0.1.0").expect("a run");
         let facts = [("cpu_threads".to_string(), "2".to_string())].into();
         let host = Host { hostname: "h".into(), boot_id: "b".into(), kernel: "6.18".into(), facts };
-        let mut writer = Writer::open(&run, &host, TIMER).expect("a writer");
+        let mut writer = Writer::open(&run, &host, TIMER_READINGS).expect("a writer");
         let variants = matrix::expand(&plan);
         for cell in (0..ROUNDS).flat_map(|round| matrix::cells(&plan, &variants, &[0, 1], round)) {
-            events(&cell).iter().for_each(|event| writer.apply(event).expect("an event"));
+            cell_events(&cell).iter().for_each(|event| writer.apply(event).expect("an event"));
         }
         drop(writer);
-        let database = std::fs::read(run.database()).expect("a database");
-        Base { run, database }
+        let database = std::fs::read(run.database_file()).expect("a database");
+        BaseRun { run, database }
     })
 }
 
 /// The events of a cell with one sample.
-fn events(cell: &Cell) -> Vec<Event> {
+fn cell_events(cell: &Cell) -> Vec<Event> {
     let inside = |what| Event::Cell { cell: cell.id(), what };
     let mut readings = Readings::default();
     readings.set(reading::ELAPSED, 1e9 + f64::from(7 * cell.round + cell.position));
@@ -73,11 +73,11 @@ fn events(cell: &Cell) -> Vec<Event> {
 }
 
 /// Reads, analyses and exports a run, as the commands of fsarena do.
-fn check_commands(run: &RunDir, bytes: &[u8]) {
-    let _ = fsarena_store::summary(run).map_err(|error| assert_sensible(&error, bytes));
+fn run_commands(run: &RunDir, bytes: &[u8]) {
+    let _ = fsarena_store::read_summary(run).map_err(|error| assert_sensible_message(&error, bytes));
     let record = match fsarena_store::read(run) {
         Ok(record) => record,
-        Err(error) => return assert_sensible(&error, bytes),
+        Err(error) => return assert_sensible_message(&error, bytes),
     };
     let state = RunState::new(record.clone());
     let _ = (state.time_left(), state.departures());
@@ -90,38 +90,36 @@ fn check_commands(run: &RunDir, bytes: &[u8]) {
 }
 
 /// Reads a run whose plan is the input, and checks the limits of an accepted plan.
-pub fn plan(bytes: &[u8]) {
-    static BASE: OnceLock<Base> = OnceLock::new();
-    let Base { run, .. } = base(&BASE, "stored-plan");
+pub fn fuzz_stored_plan(bytes: &[u8]) {
+    static BASE: OnceLock<BaseRun> = OnceLock::new();
+    let BaseRun { run, .. } = base_run(&BASE, "stored-plan");
     std::fs::write(run.plan_file(), bytes).expect("a file");
     match run.plan() {
-        Err(error) => assert_sensible(&error, bytes),
+        Err(error) => assert_sensible_message(&error, bytes),
         Ok(plan) => {
             let (stop, idle) = (&plan.stop, &plan.idle);
             for seconds in stop.budget_s.into_iter().chain([idle.timeout_s]) {
-                limits::time(seconds).expect("a time of a plan that was accepted");
+                limits::duration(seconds).expect("a time of a plan that was accepted");
             }
-            assert!(
-                (1..=limits::LARGEST_ROUNDS).contains(&stop.rounds) && stop.warmup <= limits::MOST_WARMUP
-            );
+            assert!((1..=limits::MAX_ROUNDS).contains(&stop.rounds) && stop.warmup <= limits::MOST_WARMUP);
             assert!(stop.rounds_here() <= stop.all_rounds());
             match work::check(&plan) {
                 Ok(()) => drop(work::outline(&plan)),
-                Err(fault) => assert_sensible(&fault, bytes),
+                Err(fault) => assert_sensible_message(&fault, bytes),
             }
         }
     }
-    check_commands(run, bytes);
+    run_commands(run, bytes);
 }
 
 /// Reads a run after changes of its database. Each line of the input is a table, a column, a value, and optionally a row;
 /// without a row, all rows get the value.
-pub fn values(bytes: &[u8]) {
-    static BASE: OnceLock<Base> = OnceLock::new();
-    let Base { run, database } = base(&BASE, "stored-values");
+pub fn fuzz_stored_values(bytes: &[u8]) {
+    static BASE: OnceLock<BaseRun> = OnceLock::new();
+    let BaseRun { run, database } = base_run(&BASE, "stored-values");
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    std::fs::write(run.database(), database).expect("a file");
-    let db = Connection::open(run.database()).expect("a database");
+    std::fs::write(run.database_file(), database).expect("a file");
+    let db = Connection::open(run.database_file()).expect("a database");
     let _ =
         db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
     let is_name = |word: &&str| {
@@ -141,10 +139,10 @@ pub fn values(bytes: &[u8]) {
             },
         };
         let row = words.next().and_then(|row| row.parse::<u16>().ok());
-        let only = row.map_or(String::new(), |row| format!(" WHERE rowid = {row}"));
+        let condition = row.map_or(String::new(), |row| format!(" WHERE rowid = {row}"));
         // A constraint of the table can refuse the value.
-        let _ = db.execute(&format!("UPDATE \"{table}\" SET \"{column}\" = ?1{only}"), [value]);
+        let _ = db.execute(&format!("UPDATE \"{table}\" SET \"{column}\" = ?1{condition}"), [value]);
     }
     drop(db);
-    check_commands(run, bytes);
+    run_commands(run, bytes);
 }

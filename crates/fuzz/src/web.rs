@@ -15,18 +15,18 @@ use std::{pin::pin, time::Duration};
 /// The token that the server requires.
 const TOKEN: &str = "a-token-for-tests";
 /// The last request on a connection, after which the server closes it.
-const LAST: &[u8] = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+const LAST_REQUEST: &[u8] = b"GET /favicon.ico HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 /// How long the target waits for the end of a response, which never comes for an incomplete request or a stream of events.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(40);
 
 /// Checks that the server gives no page without the token, and protects every answer by its headers.
-pub fn serve(bytes: &[u8]) {
+pub fn fuzz_serve(bytes: &[u8]) {
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
-    let address = ADDRESS.get_or_init(start);
+    let address = ADDRESS.get_or_init(start_server);
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out");
     // The server closes the connection early on a request that it refuses.
-    let _ = stream.write_all(&[bytes, LAST].concat());
+    let _ = stream.write_all(&[bytes, LAST_REQUEST].concat());
     let mut answer = vec![];
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer).to_ascii_lowercase();
@@ -34,24 +34,27 @@ pub fn serve(bytes: &[u8]) {
         assert!(!answer.starts_with("http/1.1 2"), "without the token: {answer}");
     }
     // Responses without a body come from hyper itself, for requests that are not HTTP, and have nothing to protect.
-    let with_a_body = |answer: &&str| !answer.contains("content-length: 0\r\n");
-    for answer in answer.split("http/1.1 ").skip(1).filter(with_a_body) {
+    let has_body = |answer: &&str| !answer.contains("content-length: 0\r\n");
+    for answer in answer.split("http/1.1 ").skip(1).filter(has_body) {
         assert!(answer.contains("x-frame-options: deny"), "{answer}");
         assert!(!answer.starts_with("500"), "{answer}");
     }
 }
 
 /// Starts a server and returns its address.
-fn start() -> SocketAddr {
-    let runs = support::path("runs");
+fn start_server() -> SocketAddr {
+    let runs = support::temp_path("runs");
     std::fs::create_dir(&runs).expect("a directory");
     let options = Options {
-        runs,
+        folder: runs,
         bind: Ipv4Addr::LOCALHOST.into(),
         port: 0,
         token: Some(TOKEN.into()),
         hosts: vec![],
-        analysis: AnalysisFunctions { report: |_| Err("no analysis".into()), metric: |_| "elapsed".into() },
+        analysis: AnalysisFunctions {
+            analyse_run: |_| Err("no analysis".into()),
+            primary_metric: |_| "elapsed".into(),
+        },
     };
     let server = Server::open(options).expect("a server");
     let address = server.address();
@@ -60,7 +63,7 @@ fn start() -> SocketAddr {
 }
 
 /// Checks that a service's answer gives a finite number or a short error.
-pub fn counters(bytes: &[u8]) {
+pub fn fuzz_counters(bytes: &[u8]) {
     static ANSWER: Mutex<Vec<u8>> = Mutex::new(vec![]);
     static ADDRESS: OnceLock<SocketAddr> = OnceLock::new();
     let answer = || ANSWER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,24 +86,24 @@ pub fn counters(bytes: &[u8]) {
         let mut counter = spec.open(&SysRoot::host(), None, Duration::from_secs(30)).expect("a counter");
         match counter.read() {
             Ok(number) => assert!(number.is_finite() && number >= 0.0, "{number}"),
-            Err(trouble) => {
-                assert!(trouble.0.len() < 1000 && !trouble.0.contains("no whole answer"), "{}", trouble.0)
+            Err(error) => {
+                assert!(error.0.len() < 1000 && !error.0.contains("no whole answer"), "{}", error.0)
             }
         }
     }
 }
 
 /// Reads the heads of requests and responses until the end of the input or an error.
-pub fn squid(bytes: &[u8]) {
+pub fn fuzz_message_heads(bytes: &[u8]) {
     let mut stream = tokio::io::BufReader::new(bytes);
     while let Ok(Some(head)) = poll_ready(read_head(&mut stream)) {
-        let _ = (head.status, head.object, head.length, head.hit, head.last);
+        let _ = (head.status, head.object, head.content_length, head.is_hit, head.closes_connection);
     }
 }
 
 /// The result of a future that never waits, because its input is complete.
-fn poll_ready<T>(work: impl Future<Output = T>) -> T {
-    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+fn poll_ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(done) => done,
         Poll::Pending => panic!("the future waits although its input is complete"),
     }

@@ -8,7 +8,7 @@ const EDGE_WORDS: &str = "0 1 -1 4294967296 -9223372036854775808 184467440737095
                      100% 99999999EB 1y .. ../x / \" ' = , : [ ] { } \u{0} \u{7f}\u{301}\u{202e} \n \r\n \t \\ \\u0000";
 
 /// Whether a byte is a part of a word. It is a table, because libFuzzer would record comparisons.
-const IS_WORD: [bool; 256] = {
+const IS_WORD_BYTE: [bool; 256] = {
     let (mut table, mut at) = ([false; 256], 0);
     while at < table.len() {
         table[at] = (at as u8).is_ascii_alphanumeric() || matches!(at as u8, b'_' | b'-' | b'.' | b'%');
@@ -32,31 +32,31 @@ fn word_pool() -> &'static [Vec<u8>] {
 
 /// Splits a text into words and the separators between them.
 fn split_words(text: &[u8]) -> Vec<&[u8]> {
-    text.chunk_by(|a, b| IS_WORD[usize::from(*a)] & IS_WORD[usize::from(*b)]).collect()
+    text.chunk_by(|a, b| IS_WORD_BYTE[usize::from(*a)] & IS_WORD_BYTE[usize::from(*b)]).collect()
 }
 
 /// Makes another input from an input by one to four changes of words or lines, which the seed chooses.
 pub fn mutate_text(input: &[u8], seed: u32) -> Vec<u8> {
     let mut state = mix(seed.into(), 0);
-    let mut below = |limit: usize| {
+    let mut random_below = |limit: usize| {
         state = mix(state, 1);
         state as usize % limit.max(1)
     };
-    let by_lines = below(4) == 0;
+    let by_lines = random_below(4) == 0;
     let mut parts: Vec<&[u8]> =
         if by_lines { input.split_inclusive(|byte| *byte == b'\n').collect() } else { split_words(input) };
-    for _ in 0..=below(4) {
-        let (at, other) = (below(parts.len()), below(parts.len()));
-        let new = match parts.get(other) {
-            Some(part) if by_lines || below(3) == 0 => part,
-            _ => word_pool()[below(word_pool().len())].as_slice(),
+    for _ in 0..=random_below(4) {
+        let (at, source) = (random_below(parts.len()), random_below(parts.len()));
+        let new = match parts.get(source) {
+            Some(part) if by_lines || random_below(3) == 0 => part,
+            _ => word_pool()[random_below(word_pool().len())].as_slice(),
         };
-        match below(5) {
+        match random_below(5) {
             // Delete a part, swap two, replace one, insert one 1 to 128 times, or insert one once.
             0 if at < parts.len() => drop(parts.remove(at)),
-            1 if at < parts.len() => parts.swap(at, other),
+            1 if at < parts.len() => parts.swap(at, source),
             2 if at < parts.len() => parts[at] = new,
-            3 if at < parts.len() => drop(parts.splice(at..at, vec![new; 1 << below(8)])),
+            3 if at < parts.len() => drop(parts.splice(at..at, vec![new; 1 << random_below(8)])),
             _ => parts.insert(at, new),
         }
     }

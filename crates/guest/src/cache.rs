@@ -24,35 +24,40 @@ pub fn dir() -> PathBuf {
 }
 
 /// Records that an entry does not match its digest; `remedy` is what fsarena does about it.
-pub fn was_damaged(entry: &Path, remedy: &str) {
+pub fn record_damage(entry: &Path, remedy: &str) {
     let line = format!("{}: this file of the cache was damaged; fsarena {remedy}", entry.display());
     DAMAGE.lock().unwrap_or_else(PoisonError::into_inner).push(line);
 }
 
 /// Returns the damage that was recorded since the last call, a line for each entry.
-pub fn damage() -> Vec<String> {
+pub fn take_damage() -> Vec<String> {
     std::mem::take(&mut DAMAGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// The first characters of the id of this boot. Each boot has its own entries, because the next boot may be on another
 /// machine. If the id is unknown, a text that contains the id of this process.
-pub(crate) fn this_boot() -> String {
+pub(crate) fn boot_prefix() -> String {
     let boot = process::boot_id(&SysRoot::host()).unwrap_or_else(|_| format!("p{}", std::process::id()));
     boot.chars().take(8).collect()
 }
 
 /// A digest of the path, identity, size and timestamps of a file, which every write changes. None if the file is missing.
-pub(crate) fn state_of(path: &Path) -> Option<String> {
+pub(crate) fn digest_state(path: &Path) -> Option<String> {
     let meta = path.metadata().ok()?;
-    let changed = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()].map(i64::to_le_bytes);
-    let which = [meta.dev(), meta.ino(), meta.len()].map(u64::to_le_bytes);
-    Some(digest_parts([path.as_os_str().as_bytes(), which.as_flattened(), changed.as_flattened()]))
+    let timestamps = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()].map(i64::to_le_bytes);
+    let identity_and_size = [meta.dev(), meta.ino(), meta.len()].map(u64::to_le_bytes);
+    Some(digest_parts([
+        path.as_os_str().as_bytes(),
+        identity_and_size.as_flattened(),
+        timestamps.as_flattened(),
+    ]))
 }
 
-/// Whether only this user can write to a directory of the cache: QEMU trusts the state that it resumes from.
-pub(crate) fn is_ours(dir: &Path) -> bool {
-    let ours = |meta: &Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
-    dir.symlink_metadata().is_ok_and(|meta| ours(&meta) && meta.mode() & 0o002 == 0)
+/// Whether a directory of the cache belongs to this user and is not writable for everybody: QEMU trusts the state that it
+/// resumes from.
+pub(crate) fn is_private_dir(dir: &Path) -> bool {
+    let is_own_dir = |meta: &Metadata| meta.is_dir() && meta.uid() == rustix::process::geteuid().as_raw();
+    dir.symlink_metadata().is_ok_and(|meta| is_own_dir(&meta) && meta.mode() & 0o002 == 0)
 }
 
 /// Sets the time of last use of an entry, by which the oldest are removed.
@@ -61,14 +66,14 @@ pub(crate) fn mark_used(entry: &Path) {
     let _ = std::fs::File::open(entry).and_then(|file| file.set_modified(SystemTime::now()));
 }
 
-/// Removes entries whose names have this prefix, except the newest `count` and those that were used within `age`, which a
+/// Removes the oldest entries whose names have this prefix: all but the newest `count` and those used within `age`, which a
 /// run in progress may need.
-pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize, age: Duration) {
+pub(crate) fn remove_oldest(cache: &Path, prefix: &str, count: usize, age: Duration) {
     let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    let when =
+    let last_use =
         |path: &Path| path.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-    let mut found: Vec<_> = named.map(|entry| (when(&entry.path()), entry.path())).collect();
+    let mut found: Vec<_> = named.map(|entry| (last_use(&entry.path()), entry.path())).collect();
     found.sort();
     found.truncate(found.len().saturating_sub(count));
     for (used, path) in found {
@@ -82,17 +87,18 @@ pub(crate) fn keep_newest(cache: &Path, prefix: &str, count: usize, age: Duratio
 pub(crate) fn remove(path: &Path) {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".gone-{}", std::process::id()));
-    let gone = path.with_file_name(name);
+    let renamed = path.with_file_name(name);
     // Another process may have removed it.
-    if std::fs::rename(path, &gone).is_ok() {
-        let _ = if gone.is_dir() { std::fs::remove_dir_all(&gone) } else { std::fs::remove_file(&gone) };
+    if std::fs::rename(path, &renamed).is_ok() {
+        let _ =
+            if renamed.is_dir() { std::fs::remove_dir_all(&renamed) } else { std::fs::remove_file(&renamed) };
     }
 }
 
 /// The number of bytes of SHA-256 in a digest, enough to find any damage.
 const DIGEST_BYTES: usize = 16;
 /// The number of bytes that are read at once.
-const PART: usize = 1 << 20;
+const PART_BYTES: usize = 1 << 20;
 
 /// Computes a digest from parts.
 #[derive(Default)]
@@ -103,17 +109,17 @@ impl Digester {
         self.0.update(part);
     }
 
-    pub(crate) fn end(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.0.finalize()[..DIGEST_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
 /// The digest of everything in a reader.
 pub fn digest(mut from: impl Read) -> Result<String> {
-    let (mut digester, mut part) = (Digester::default(), vec![0; PART]);
+    let (mut digester, mut part) = (Digester::default(), vec![0; PART_BYTES]);
     loop {
         match from.read(&mut part)? {
-            0 => return Ok(digester.end()),
+            0 => return Ok(digester.finish()),
             count => digester.add(&part[..count]),
         }
     }
@@ -128,24 +134,27 @@ pub fn digest_parts<P: AsRef<[u8]>>(parts: impl IntoIterator<Item = P>) -> Strin
         digester.add(&(part.len() as u64).to_le_bytes());
         digester.add(part);
     }
-    digester.end()
+    digester.finish()
 }
 
 /// The name of an entry with this digest.
-pub(crate) fn digest_name(head: &str, digest: &str) -> String {
+pub(crate) fn name_with_digest(head: &str, digest: &str) -> String {
     format!("{head}.{digest}")
 }
 
-/// The entries of a directory whose names [`digest_name`] made from this head.
+/// The entries of a directory whose names [`name_with_digest`] made from this head.
 pub(crate) fn entries_named(dir: &Path, head: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    let is = |name: &str| {
+    let is_entry = |name: &str| {
         let end = name.strip_prefix(head).and_then(|rest| rest.strip_prefix('.'));
         end.is_some_and(|end| {
             end.len() == 2 * DIGEST_BYTES && end.bytes().all(|byte| byte.is_ascii_hexdigit())
         })
     };
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(is)).map(|entry| entry.path()).collect()
+    entries
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_entry))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// Whether the name of an entry has the digest of these contents.
@@ -164,13 +173,14 @@ const PACKAGE_DIRS: [&str; 3] = ["boot", "lib", "usr/lib"];
 /// # Errors
 /// A file cannot be read, or the list not written.
 pub(crate) fn write_digest_list(package: &Path) -> Result<()> {
-    std::fs::write(package.join(DIGEST_LIST), digests(package)?)
+    std::fs::write(package.join(DIGEST_LIST), list_digests(package)?)
 }
 
-/// Whether every file of a package matches its digest. A package without a list, which an older fsarena unpacked, gets one.
-pub(crate) fn is_package_whole(package: &Path) -> bool {
+/// Returns whether every file of a package matches its digest. Makes the list of a package that an older fsarena unpacked
+/// without one.
+pub(crate) fn verify_package(package: &Path) -> bool {
     match none_if_missing(std::fs::read_to_string(package.join(DIGEST_LIST))) {
-        Ok(Some(list)) => digests(package).is_ok_and(|now| now == list),
+        Ok(Some(list)) => list_digests(package).is_ok_and(|now| now == list),
         Ok(None) => {
             // Only root can write to the cache that others share.
             let _ = write_digest_list(package);
@@ -180,7 +190,7 @@ pub(crate) fn is_package_whole(package: &Path) -> bool {
     }
 }
 
-fn digests(package: &Path) -> Result<String> {
+fn list_digests(package: &Path) -> Result<String> {
     let mut list = String::new();
     for part in PACKAGE_DIRS.iter().map(|part| package.join(part)).filter(|part| part.is_dir()) {
         for entry in WalkDir::new(part).sort_by_file_name() {
@@ -199,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_of_a_kind_go() {
+    fn the_oldest_entries_with_a_prefix_are_removed() {
         const AGE: Duration = Duration::from_secs(60);
         let dir = tempfile::tempdir().unwrap();
         for (age, name) in ["vm-old", "vm-used", "vm-file", "vm-new", "other"].into_iter().rev().enumerate() {
@@ -212,10 +222,10 @@ mod tests {
             file.set_modified(SystemTime::now() - (1 + age as u32) * 2 * AGE).unwrap();
         }
         mark_used(&dir.path().join("vm-old"));
-        keep_newest(dir.path(), "vm-", 1, 100 * AGE);
+        remove_oldest(dir.path(), "vm-", 1, 100 * AGE);
         let left = |name: &str| dir.path().join(name).exists();
         assert!(left("vm-used") && left("vm-file"), "none is that old");
-        keep_newest(dir.path(), "vm-", 2, AGE);
+        remove_oldest(dir.path(), "vm-", 2, AGE);
         assert!(left("vm-old") && left("vm-new") && left("other") && !left("vm-used") && !left("vm-file"));
     }
 
@@ -224,23 +234,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kernel");
         std::fs::write(&path, "one").unwrap();
-        let before = state_of(&path);
-        assert!(before.is_some() && before == state_of(&path));
+        let before = digest_state(&path);
+        assert!(before.is_some() && before == digest_state(&path));
         std::fs::write(&path, "another").unwrap();
-        assert_ne!(before, state_of(&path));
-        assert_eq!(state_of(&dir.path().join("none")), None);
+        assert_ne!(before, digest_state(&path));
+        assert_eq!(digest_state(&dir.path().join("none")), None);
     }
 
     #[test]
-    fn a_directory_that_others_can_write_to_is_not_ours() {
+    fn a_directory_that_others_can_write_to_is_not_private() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(is_ours(dir.path()) && !is_ours(&dir.path().join("none")));
+        assert!(is_private_dir(dir.path()) && !is_private_dir(&dir.path().join("none")));
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/", &link).unwrap();
-        assert!(!is_ours(&link));
+        assert!(!is_private_dir(&link));
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(dir.path(), open).unwrap();
-        assert!(!is_ours(dir.path()));
+        assert!(!is_private_dir(dir.path()));
     }
 
     #[test]
@@ -259,7 +269,7 @@ mod tests {
     #[test]
     fn an_entry_matches_only_its_own_contents() {
         let dir = tempfile::tempdir().unwrap();
-        let entry = dir.path().join(digest_name("state", &digest(&b"abc"[..]).unwrap()));
+        let entry = dir.path().join(name_with_digest("state", &digest(&b"abc"[..]).unwrap()));
         std::fs::write(&entry, "abc").unwrap();
         std::fs::write(dir.path().join("state.other"), "").unwrap();
         assert_eq!(entries_named(dir.path(), "state"), std::slice::from_ref(&entry));

@@ -10,27 +10,28 @@ use std::time::Duration;
 pub const CONFIG: &str = "/config.json";
 
 /// The text that a guest prints on its console in a trial boot.
-pub const WORKS: &str = "fsarena: this kernel works";
+pub const WORKS_MESSAGE: &str = "fsarena: this kernel works";
 
 /// The message of a guest that is ready for its machine to be saved.
-pub const READY: &str = "fsarena: ready";
+pub const READY_MESSAGE: &str = "fsarena: ready";
 /// The beginning of the message that the machine cannot be saved; the reason follows.
-pub const NOT_READY: &str = "fsarena: not ready: ";
+pub const NOT_READY_MESSAGE: &str = "fsarena: not ready: ";
 /// The message of a guest that has found its config and disks.
-pub const GOING_ON: &str = "fsarena: going on";
+pub const CONTINUING_MESSAGE: &str = "fsarena: going on";
 /// The content of the config file until the machine is saved.
 pub const NO_CONFIG: &[u8] = b"-";
 
 /// The name under which QEMU's `fw_cfg` has the config of a guest that boots before it has one.
-pub(crate) const CONFIG_FILE: &str = "opt/fsarena/config";
+pub(crate) const FW_CFG_NAME: &str = "opt/fsarena/config";
 
 /// The work of a guest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct GuestConfig {
-    /// Whether it only prints [`WORKS`] on its console and ends.
+    /// Whether it only prints [`WORKS_MESSAGE`] on its console and ends.
     pub trial: bool,
-    /// Whether the guest gets the rest of its config later, once its machine has been saved.
-    pub later: bool,
+    /// Whether the config of the guest's work follows, once its machine has been saved.
+    #[serde(rename = "later")]
+    pub config_follows: bool,
     /// The files of the host that a guest copies into its memory before its machine is saved, so that its programs run without
     /// the host; None for other guests.
     pub host_tree: Option<HostTree>,
@@ -41,22 +42,25 @@ pub struct GuestConfig {
     /// Where the guest writes its events.
     pub events: EventChannel,
     /// How the guest identifies its disks.
-    pub disks: Disks,
+    #[serde(rename = "disks")]
+    pub disk_lookup: DiskLookup,
     /// The devices between the disks and the filesystem under test.
-    pub stack: Stack,
+    pub stack: StackConfig,
     /// The request to the agent, unparsed. The guest's boot does not read it.
     pub request: serde_json::Value,
 }
 
 /// The devices between the disks and the filesystem under test.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Stack {
+pub struct StackConfig {
     /// The number of disks besides the first.
-    pub more: usize,
+    #[serde(rename = "more")]
+    pub further_disks: usize,
     /// Whether there is a disk for the journal.
-    pub journal: bool,
+    #[serde(rename = "journal")]
+    pub has_journal: bool,
     /// The array that the disks under test form, if any.
-    pub array: Option<Array>,
+    pub array: Option<MdArray>,
     /// The faults of the device under test, if any.
     pub faults: Option<Faults>,
     /// The names of the links over that device, from the disks up ([`fsarena_sys::links`]).
@@ -73,36 +77,36 @@ pub struct Stack {
 /// An md array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Array {
+pub enum MdArray {
     /// Striped.
     Raid0,
     /// Mirrored.
     Raid1,
 }
 
-impl Array {
+impl MdArray {
     /// The array for an arrangement of devices.
-    pub fn from_raid(raid: Raid) -> Array {
-        if raid.mirrored { Array::Raid1 } else { Array::Raid0 }
+    pub fn from_raid(raid: Raid) -> MdArray {
+        if raid.mirrored { MdArray::Raid1 } else { MdArray::Raid0 }
     }
 
     /// The name of its level in md, which is also the name of its kernel module.
     pub fn level(self) -> &'static str {
         match self {
-            Array::Raid0 => "raid0",
-            Array::Raid1 => "raid1",
+            MdArray::Raid0 => "raid0",
+            MdArray::Raid1 => "raid1",
         }
     }
 }
 
-impl Stack {
+impl StackConfig {
     /// The modules that arrays and faults require.
     const MODULES: [&str; 6] = ["md_mod", "raid0", "raid1", "dm_mod", "dm_delay", "dm_flakey"];
 
     /// All modules that any stack requires, or that make one faster.
     pub fn all_modules() -> impl Iterator<Item = &'static str> {
-        let links = LINKS.iter().flat_map(|link| link.modules.iter().chain(link.faster).copied());
-        Stack::MODULES.into_iter().chain(links)
+        let links = LINKS.iter().flat_map(|link| link.modules.iter().chain(link.accelerators).copied());
+        StackConfig::MODULES.into_iter().chain(links)
     }
 
     /// The links.
@@ -113,7 +117,7 @@ impl Stack {
 
     /// The modules that make this stack faster, if the kernel has them.
     pub fn faster_modules(&self) -> impl Iterator<Item = &'static str> {
-        self.links().into_iter().flat_map(|link| link.faster.iter().copied())
+        self.links().into_iter().flat_map(|link| link.accelerators.iter().copied())
     }
 
     /// The modules that this stack requires.
@@ -138,7 +142,8 @@ pub enum EventChannel {
     Port(String),
     /// An I/O port of this number, which takes a byte at a time and completes at once, so that the speed of the host
     /// has no effect on the guest.
-    Io(u64),
+    #[serde(rename = "io")]
+    IoPort(u64),
     /// The console.
     #[default]
     Console,
@@ -147,12 +152,13 @@ pub enum EventChannel {
 /// How the guest identifies its disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Disks {
+pub enum DiskLookup {
     /// By their virtio serial numbers, because the order of their names is not predictable.
     #[default]
     BySerial,
     /// `pmem0`, `pmem1`: disks in memory, which exist from the start, in the order of the command line.
-    Memory,
+    #[serde(rename = "memory")]
+    InMemory,
 }
 
 /// The serial number of the disk with the filesystem under test.

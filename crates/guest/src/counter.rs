@@ -10,13 +10,13 @@ use std::time::Duration;
 /// The bytes of the plugin; empty if fsarena was built for another kind of machine than it was built on.
 const PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counter.so"));
 /// The major versions of QEMU that have this plugin interface.
-const VERSIONS: std::ops::RangeInclusive<u32> = 6..=8;
+const SUPPORTED_VERSIONS: std::ops::RangeInclusive<u32> = 6..=8;
 
-/// The extension of the file that the plugin makes beside the file that ends a hold, once the guest is held.
-pub const HELD: &str = "held";
+/// The extension of the file by which the plugin reports that the guest is held. It lies beside the file that ends the hold.
+pub const HELD_EXTENSION: &str = "held";
 
 /// The file of a guest with the counts of its steps.
-pub const COUNTS: &str = "counts";
+pub const COUNTS_FILE: &str = "counts";
 
 /// A moment of a step that the plugin counts up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,12 +58,12 @@ const DELAY: Duration = Duration::from_millis(50);
 
 /// Marks a moment as [`mark`] does. Ahead of the work it waits for the same moment of a period, so that clock ticks and timers
 /// interrupt the same work at the same places. Waiting takes a guest that counts instructions no time.
-pub fn mark_on_time(moment: Mark) {
+pub fn wait_and_mark(moment: Mark) {
     if moment == Mark::Ahead {
         let now = rustix::time::clock_gettime(ClockId::Monotonic);
         let tv_sec = (now.tv_sec / PERIOD_S + 1) * PERIOD_S;
         let begin = Timespec { tv_sec, tv_nsec: DELAY.as_nanos() as i64 };
-        // Only the places of interrupts depend on it.
+        // If this fails, interrupts only come at other places.
         let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &begin);
     }
     mark(moment);
@@ -72,7 +72,7 @@ pub fn mark_on_time(moment: Mark) {
 /// Instructions of one step, of programs and of the kernel. The kernel's are all of its work: system calls, interrupts
 /// and its own threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
+pub struct InstructionCounts {
     /// Of programs, until the work returned.
     pub user: u64,
     /// Of the kernel, until the work returned.
@@ -87,36 +87,36 @@ pub struct Counts {
 
 /// The plugin as a file that QEMU can load.
 #[derive(Debug, Clone)]
-pub struct Counter(PathBuf);
+pub struct CounterPlugin(PathBuf);
 
-impl Counter {
+impl CounterPlugin {
     /// Writes the plugin into a directory. Returns None if this QEMU cannot load it; `version` is what `--version` prints.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn install(dir: &Path, version: &str) -> Result<Option<Counter>> {
-        if !Counter::fits(version) {
+    pub fn install(dir: &Path, version: &str) -> Result<Option<CounterPlugin>> {
+        if !CounterPlugin::supports(version) {
             return Ok(None);
         }
         let path = dir.join("counter.so");
         std::fs::write(&path, PLUGIN).map_err(Error::io("writing the counter", &path))?;
-        Ok(Some(Counter(path)))
+        Ok(Some(CounterPlugin(path)))
     }
 
     /// Whether a QEMU can load it; `version` is what `--version` prints.
-    pub fn fits(version: &str) -> bool {
-        !PLUGIN.is_empty() && major(version).is_some_and(|major| VERSIONS.contains(&major))
+    pub fn supports(version: &str) -> bool {
+        !PLUGIN.is_empty() && major_version(version).is_some_and(|major| SUPPORTED_VERSIONS.contains(&major))
     }
 
     /// The arguments of QEMU that count into a file.
-    pub fn words(&self, out: &Path) -> [OsString; 2] {
+    pub fn count_arguments(&self, out: &Path) -> [OsString; 2] {
         let mut plugin = path_option("file=", &self.0);
         plugin.push(path_option(",out=", out));
         ["-plugin".into(), plugin]
     }
 
     /// The arguments of QEMU that hold a guest at [`Mark::Hold`] until the file `end` exists.
-    pub fn words_to_hold(&self, end: &Path) -> [OsString; 2] {
+    pub fn hold_arguments(&self, end: &Path) -> [OsString; 2] {
         let mut plugin = path_option("file=", &self.0);
         plugin.push(path_option(",hold=", end));
         ["-plugin".into(), plugin]
@@ -124,17 +124,17 @@ impl Counter {
 }
 
 /// `QEMU emulator version 7.2.22 (Debian …)` → 7.
-fn major(version: &str) -> Option<u32> {
+fn major_version(version: &str) -> Option<u32> {
     version.split("version ").nth(1)?.split('.').next()?.parse().ok()
 }
 
 /// Reads the counts of a step, numbered from 0, from the file of a guest. None if the file does not contain them.
-pub fn counts(out: &Path, step: usize) -> Option<Counts> {
+pub fn read_counts(out: &Path, step: usize) -> Option<InstructionCounts> {
     let text = std::fs::read_to_string(out).ok()?;
     let mut words = text.lines().nth(step)?.split(' ').map(|word| word.parse().ok());
     let mut next = || words.next().flatten();
     let (user, kernel) = (next()?, next()?);
-    Some(Counts { user, kernel, user_synced: next()?, kernel_synced: next()?, calls: next()? })
+    Some(InstructionCounts { user, kernel, user_synced: next()?, kernel_synced: next()?, calls: next()? })
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_plugin_is_used_only_with_supported_versions() {
         let dir = tempfile::tempdir().unwrap();
-        let has = |version: &str| Counter::install(dir.path(), version).unwrap().is_some();
+        let has = |version: &str| CounterPlugin::install(dir.path(), version).unwrap().is_some();
         assert!(has("QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)\nCopyright"));
         assert!(!has("QEMU emulator version 10.0.2") && !has("") && !has("version x"));
         assert!(std::fs::read(dir.path().join("counter.so")).unwrap().starts_with(b"\x7fELF"));
@@ -155,9 +155,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("counts");
         std::fs::write(&out, "1 2 3 4 5\n5 6 7 8 9\n9 1").unwrap();
-        let second = Counts { user: 5, kernel: 6, user_synced: 7, kernel_synced: 8, calls: 9 };
-        assert_eq!(counts(&out, 1), Some(second));
-        assert_eq!((counts(&out, 2), counts(&out, 3)), (None, None));
+        let second = InstructionCounts { user: 5, kernel: 6, user_synced: 7, kernel_synced: 8, calls: 9 };
+        assert_eq!(read_counts(&out, 1), Some(second));
+        assert_eq!((read_counts(&out, 2), read_counts(&out, 3)), (None, None));
     }
 
     /// The plugin finds the instructions in the program that marks, where they run without any effect.
@@ -167,12 +167,12 @@ mod tests {
         if cfg!(not(target_arch = "x86_64")) {
             return fsarena_sys::testkit::skipped("marks are instructions of x86-64");
         }
-        let own = std::fs::read("/proc/self/exe").unwrap();
+        let program = std::fs::read("/proc/self/exe").unwrap();
         for number in 1..=4 {
             // Inverted, so that this program has the bytes as an instruction only.
             let inverted = std::hint::black_box([0xf0, 0xe0, 0x7b, 0xff, 0xa5, 0x5a, 0x05, !number]);
             let instruction = inverted.map(|byte: u8| !byte);
-            assert!(own.windows(8).any(|bytes| bytes == instruction), "no mark {number} in the program");
+            assert!(program.windows(8).any(|bytes| bytes == instruction), "no mark {number} in the program");
         }
     }
 }

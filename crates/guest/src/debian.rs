@@ -1,35 +1,41 @@
 //! Fetches kernels of Debian packages and unpacks them into a cache as an ordinary user. Nothing is installed.
 
-use crate::suites::{Log, Package, Suites};
+use crate::suites::{OnCommand, Package, Suites};
 use crate::{Error, Result};
 use fsarena_core::setting_text::setting;
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 /// The prefix of the names of kernel packages.
-const PACKAGE: &str = "linux-image-";
+const PACKAGE_PREFIX: &str = "linux-image-";
 /// The end of the names of kernels for x86-64, the only processor that guests have. Debug symbols (`-dbg`) and unsigned copies
 /// (`-unsigned`) have another end.
-const ARCHITECTURE: &str = "-amd64";
+const ARCHITECTURE_SUFFIX: &str = "-amd64";
 /// Flavours that only an explicit version selects: `cloud` lacks many filesystems, `rt` is a real-time kernel.
 const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 
 /// Fetches the newest kernel of Debian whose version begins with `version`, and unpacks it. Returns the directory with its kernel
-/// and modules. `here` are the releases that this machine already has, for the message.
+/// and modules. `available` are the releases that this machine already has, for the message.
 ///
 /// # Errors
 /// No suite has such a kernel, or apt cannot fetch it.
-pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log: Log) -> Result<PathBuf> {
+pub fn fetch(
+    version: &str,
+    cache: &Path,
+    suites: &Suites,
+    available: &[String],
+    log: OnCommand,
+) -> Result<PathBuf> {
     let refreshed = suites.refresh(log);
     let kernels = list_kernels(suites, log).unwrap_or_default();
     let stable = suites.stable_code_name(log).unwrap_or_default();
-    let Some(kernel) = newest(version, &kernels, stable.as_deref()) else {
+    let Some(kernel) = newest_kernel(version, &kernels, stable.as_deref()) else {
         let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
         let why = refreshed.err().map(|error| format!("\nIts package lists could not be fetched: {error}"));
         return Err(Error::Missing(format!(
             "no kernel of version {version:?} is here or in a suite of Debian; {}{}choose another version, or name a kernel: {} {}{}",
-            list_of("here are", here),
-            list_of("Debian has", &series(&releases)),
+            list_for_message("here are", available),
+            list_for_message("Debian has", &list_series(&releases)),
             setting("kernel", "PATH"),
             setting("modules", "DIR"),
             why.unwrap_or_default(),
@@ -39,7 +45,7 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, here: &[String], log:
     if place.is_dir() {
         return Ok(place);
     }
-    suites.unpack(&suites.with_parts(&kernel.package, log)?, &place, log)?;
+    suites.unpack(&suites.list_parts(&kernel.package, log)?, &place, log)?;
     Ok(place)
 }
 
@@ -56,17 +62,22 @@ pub struct DebianKernel {
 ///
 /// # Errors
 /// apt is not installed, or its lists are damaged.
-pub fn list_kernels(suites: &Suites, log: Log) -> Result<Vec<DebianKernel>> {
-    let packages = suites.packages(PACKAGE, |name| release(name).is_some(), log)?;
-    let kernel = |package: Package| Some(DebianKernel { release: release(&package.name)?.into(), package });
+pub fn list_kernels(suites: &Suites, log: OnCommand) -> Result<Vec<DebianKernel>> {
+    let packages = suites.packages(PACKAGE_PREFIX, |name| release_of_package(name).is_some(), log)?;
+    let kernel =
+        |package: Package| Some(DebianKernel { release: release_of_package(&package.name)?.into(), package });
     let mut kernels: Vec<DebianKernel> = packages.into_iter().filter_map(kernel).collect();
-    kernels.sort_by(|a, b| by_version(&a.release, &b.release));
+    kernels.sort_by(|a, b| compare_releases(&a.release, &b.release));
     Ok(kernels)
 }
 
 /// The newest kernel whose version begins with `version`; for an empty version the newest of the stable suite, if it has one.
-fn newest<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) -> Option<&'a DebianKernel> {
-    let mut wanted = kernels.iter().filter(|kernel| is_version(&kernel.release, version));
+fn newest_kernel<'a>(
+    version: &str,
+    kernels: &'a [DebianKernel],
+    stable: Option<&str>,
+) -> Option<&'a DebianKernel> {
+    let mut wanted = kernels.iter().filter(|kernel| matches_version(&kernel.release, version));
     let is_default =
         |kernel: &&DebianKernel| version.is_empty() && Some(kernel.package.suite.as_str()) == stable;
     wanted.clone().rfind(is_default).or_else(|| wanted.next_back())
@@ -74,16 +85,16 @@ fn newest<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) 
 
 /// The release of a package; None if it is not a kernel for guests. `6.12-amd64` has none, because it only depends
 /// on the newest package of its series.
-fn release(package: &str) -> Option<&str> {
-    let release = package.strip_prefix(PACKAGE)?;
+fn release_of_package(package: &str) -> Option<&str> {
+    let release = package.strip_prefix(PACKAGE_PREFIX)?;
     let (number, _) = release.split_once(['-', '+'])?;
     let numbered = number.split('.').count() > 2 && number.starts_with(|first: char| first.is_ascii_digit());
-    Some(release).filter(|release| numbered && release.ends_with(ARCHITECTURE))
+    Some(release).filter(|release| numbered && release.ends_with(ARCHITECTURE_SUFFIX))
 }
 
 /// The versions by which a user can select these releases: `6.1`, `6.1-cloud`.
-fn series(releases: &[&str]) -> Vec<String> {
-    in_order(releases.iter().map(|release| series_of(release)))
+fn list_series(releases: &[&str]) -> Vec<String> {
+    sort_releases(releases.iter().map(|release| series_of(release)))
 }
 
 /// The version by which a user can select a release: `6.1` of `6.1.0-53-amd64`.
@@ -96,21 +107,21 @@ pub fn series_of(release: &str) -> String {
 }
 
 /// Sorts releases, the oldest first, and removes duplicates.
-pub fn in_order(releases: impl Iterator<Item = String>) -> Vec<String> {
+pub fn sort_releases(releases: impl Iterator<Item = String>) -> Vec<String> {
     let mut releases: Vec<String> = releases.collect();
-    releases.sort_by(|a, b| by_version(a, b));
+    releases.sort_by(|a, b| compare_releases(a, b));
     releases.dedup();
     releases
 }
 
 /// A list for a message, `here are 6.1.0-53-amd64, 6.12.1-amd64; `; empty without names.
-fn list_of(what: &str, names: &[String]) -> String {
+fn list_for_message(what: &str, names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!("{what} {}; ", names.join(", ")) }
 }
 
 /// Whether a release is of a version: `6.1.0-53-amd64` is of `6.1`, and `6.12.1` is not; `6.1.0-53-cloud-amd64` is of
 /// `6.1-cloud`. Every release without a flavour is of the empty version.
-pub fn is_version(release: &str, version: &str) -> bool {
+pub fn matches_version(release: &str, version: &str) -> bool {
     if version == release {
         return true;
     }
@@ -131,7 +142,7 @@ pub fn flavour_of(release: &str) -> Option<&'static str> {
 }
 
 /// Compares releases by their numbers: `6.1.0-9` is older than `6.1.0-53`.
-pub fn by_version(a: &str, b: &str) -> Ordering {
+pub fn compare_releases(a: &str, b: &str) -> Ordering {
     let numbers = |text: &str| -> Vec<u64> {
         text.split(|letter: char| !letter.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
     };
@@ -158,16 +169,16 @@ mod tests {
 
     #[test]
     fn only_packages_with_kernels_for_guests_have_releases() {
-        let releases: Vec<&str> = PACKAGES.into_iter().filter_map(release).collect();
-        assert_eq!(series(&releases), ["6.1", "6.1-cloud", "6.1-rt", "6.12"]);
+        let releases: Vec<&str> = PACKAGES.into_iter().filter_map(release_of_package).collect();
+        assert_eq!(list_series(&releases), ["6.1", "6.1-cloud", "6.1-rt", "6.12"]);
         assert_eq!(releases.len(), 6, "{releases:?}");
     }
 
     #[test]
     fn a_version_selects_its_newest_release() {
         let of = |version: &str| {
-            let releases = PACKAGES.into_iter().filter_map(release);
-            releases.filter(|release| is_version(release, version)).max_by(|a, b| by_version(a, b))
+            let releases = PACKAGES.into_iter().filter_map(release_of_package);
+            releases.filter(|release| matches_version(release, version)).max_by(|a, b| compare_releases(a, b))
         };
         assert_eq!(of("6.1"), Some("6.1.0-53-amd64"));
         assert_eq!(of("6.1.0-9"), Some("6.1.0-9-amd64"));
@@ -175,7 +186,7 @@ mod tests {
         assert_eq!(of("6.1-cloud"), Some("6.1.0-60-cloud-amd64"));
         assert_eq!(of("6.1.0-60-cloud-amd64"), of("6.1-cloud"));
         assert_eq!(of("5.10"), None);
-        assert_eq!(list_of("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
+        assert_eq!(list_for_message("here are", &["6.1".into(), "6.12".into()]), "here are 6.1, 6.12; ");
     }
 
     #[test]
@@ -190,7 +201,7 @@ mod tests {
             kernel("7.3.4+deb13-amd64", "trixie-backports"),
             kernel("7.4.1+deb14-cloud-amd64", "unstable"),
         ];
-        let of = |version, stable| Some(newest(version, &kernels, stable)?.release.as_str());
+        let of = |version, stable| Some(newest_kernel(version, &kernels, stable)?.release.as_str());
         assert_eq!(of("", Some("trixie")), Some("6.12.117+deb13-amd64"));
         assert_eq!(of("", None), Some("7.3.4+deb13-amd64"));
         assert_eq!(of("7.3", Some("trixie")), Some("7.3.4+deb13-amd64"));
@@ -201,7 +212,7 @@ mod tests {
     #[test]
     fn an_error_lists_the_available_releases() {
         let dir = tempfile::tempdir().unwrap();
-        let suites = Suites::of_mirror(dir.path(), "file:///nowhere/debian");
+        let suites = Suites::with_mirror(dir.path(), "file:///nowhere/debian");
         let here = ["6.1.0-53-amd64".into()];
         let error = fetch("0.01", dir.path(), &suites, &here, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("\"0.01\"") && error.contains("here are 6.1.0-53-amd64; "), "{error}");

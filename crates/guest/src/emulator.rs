@@ -6,9 +6,9 @@
 //! byte while the guest's own instruction waits.
 
 use crate::config::{
-    CONFIG_FILE, Disks, EventChannel, JOURNAL_DISK, SOURCE_DISK, TERMINAL_PORT, TEST_DISK, member_disk,
+    DiskLookup, EventChannel, FW_CFG_NAME, JOURNAL_DISK, SOURCE_DISK, TERMINAL_PORT, TEST_DISK, member_disk,
 };
-use crate::{kernel::GuestKernel, launch::Launch, modules::Modules};
+use crate::{kernel::GuestKernel, launch::GuestCommand, modules::Modules};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use std::path::{Path, PathBuf};
 use std::{ffi::OsString, process::Stdio};
@@ -16,9 +16,9 @@ use std::{ffi::OsString, process::Stdio};
 /// The emulator of whole machines.
 pub const QEMU: &str = "qemu-system-x86_64";
 /// The virtio serial port that events come over.
-const PORT: &str = "fsarena.events";
+const EVENT_PORT_NAME: &str = "fsarena.events";
 /// The devices of that port. `stdio` would close the connection to the guest at the end of an empty standard input.
-const EVENTS: &str = "-device virtio-serial-pci -chardev file,id=events,path=/dev/stdout \
+const EVENT_ARGUMENTS: &str = "-device virtio-serial-pci -chardev file,id=events,path=/dev/stdout \
                       -device virtserialport,chardev=events,name=fsarena.events";
 
 /// A virtual machine to start.
@@ -35,13 +35,13 @@ pub struct Machine<'a> {
     /// The file with its config, if the config is not in the initramfs.
     pub config: Option<&'a Path>,
     /// The images under test: one, or the members of an array.
-    pub test: &'a [PathBuf],
+    pub test_images: &'a [PathBuf],
     /// The file in which QEMU records each write to the first image under test, if any.
-    pub record: Option<&'a Path>,
+    pub write_recording: Option<&'a Path>,
     /// The image of the journal's disk, if any.
-    pub journal: Option<&'a Path>,
+    pub journal_image: Option<&'a Path>,
     /// The image of the source disk.
-    pub other: &'a Path,
+    pub source_image: &'a Path,
     /// Whether it can read the files of the host, for the programs in them.
     pub host_files: bool,
     /// Whether its standard input is the connection to a terminal.
@@ -51,7 +51,7 @@ pub struct Machine<'a> {
     /// Whether its images keep what it writes even if it counts instructions.
     pub keeps_disks: bool,
     /// The first time of its clock, such as `2020-01-01T00:00:00`, for a machine that counts instructions.
-    pub clock: &'a str,
+    pub clock_start: &'a str,
     /// Its memory in mebibytes.
     pub memory_mib: u64,
     /// A directory for this guest alone, which receives its console log.
@@ -68,14 +68,14 @@ pub struct MemoryFile<'a> {
 }
 
 /// The first time of the clock of a guest that counts instructions.
-pub const CLOCK: &str = "2020-01-01T00:00:00";
+pub const CLOCK_START: &str = "2020-01-01T00:00:00";
 
 /// Kernel parameters for every guest: among others, no self-tests of ciphers and none of the 256 legacy ptys.
 const KERNEL_PARAMETERS: &str = "quiet panic=-1 oops=panic cryptomgr.notests pty.legacy_count=0 rdinit=/init";
 /// Further kernel parameters for exact counts: no random addresses, no random page or slab order, and one CPU without
 /// its local timer, whose calibration takes a third of the boot. And short lists of free pages for each CPU: by default
 /// Linux 6.7 and later fill them with up to 2,016 pages at a time, so that some tasks take 600,000 instructions more than others.
-const EXACT_KERNEL: &str = "norandmaps nokaslr page_alloc.shuffle=0 slab_nomerge randomize_kstack_offset=off nosmp nolapic \
+const EXACT_KERNEL_PARAMETERS: &str = "norandmaps nokaslr page_alloc.shuffle=0 slab_nomerge randomize_kstack_offset=off nosmp nolapic \
      sysctl.vm.percpu_pagelist_high_fraction=1000000";
 
 impl Machine<'_> {
@@ -87,22 +87,26 @@ impl Machine<'_> {
     /// The device to which the guest writes its events.
     pub fn events(&self) -> EventChannel {
         match self.emulator {
-            Emulator::Qemu => EventChannel::Port(PORT.into()),
-            Emulator::Exact => EventChannel::Io(EXACT_EVENT_PORT),
+            Emulator::Qemu => EventChannel::Port(EVENT_PORT_NAME.into()),
+            Emulator::Exact => EventChannel::IoPort(EXACT_EVENT_PORT),
         }
     }
 
     /// How the guest identifies its disks.
-    pub fn disks(&self) -> Disks {
+    pub fn disk_lookup(&self) -> DiskLookup {
         match self.emulator {
-            Emulator::Exact if has_memory_disks(&self.kernel.modules) => Disks::Memory,
-            Emulator::Qemu | Emulator::Exact => Disks::BySerial,
+            Emulator::Exact if has_memory_disks(&self.kernel.modules) => DiskLookup::InMemory,
+            Emulator::Qemu | Emulator::Exact => DiskLookup::BySerial,
         }
     }
 
     /// Returns the command that starts it, with further arguments and a standard input.
-    pub fn launch(&self, further: impl IntoIterator<Item = OsString>, stdin: Stdio) -> Launch {
-        Launch { argv: self.argv().into_iter().chain(further).collect(), console: self.console(), stdin }
+    pub fn guest_command(&self, further: impl IntoIterator<Item = OsString>, stdin: Stdio) -> GuestCommand {
+        GuestCommand {
+            argv: self.argv().into_iter().chain(further).collect(),
+            console: self.console(),
+            stdin,
+        }
     }
 
     /// Returns the program and its arguments.
@@ -116,74 +120,83 @@ impl Machine<'_> {
             // With `max`, the guest's memory copies run byte by byte under translation.
             (Accelerator::Tcg, _) => ("tcg,thread=multi", "Nehalem"),
         };
-        let in_memory = self.disks() == Disks::Memory;
+        let in_memory = self.disk_lookup() == DiskLookup::InMemory;
         let board = match (in_memory, self.memory) {
             (true, Some(_)) => "q35,nvdimm=on,memory-backend=ram",
             (true, None) => "q35,nvdimm=on",
             (false, _) => "q35",
         };
         let machine = format!("{QEMU} -M {board} -accel {accelerator} -cpu {cpu} -smp 1");
-        let mut all: Vec<OsString> = words(&machine).collect();
-        all.extend(words("-nodefaults -no-user-config -display none -no-reboot"));
-        all.extend(["-kernel".into(), self.kernel.image.clone().into()]);
-        all.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
-        let config = format!("name={CONFIG_FILE},file=");
-        all.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), path_option(&config, path)]));
-        all.extend(["-chardev".into(), path_option("file,id=console,append=on,path=", &self.console())]);
-        all.extend(words("-serial chardev:console"));
+        let mut arguments: Vec<OsString> = split_words(&machine).collect();
+        arguments.extend(split_words("-nodefaults -no-user-config -display none -no-reboot"));
+        arguments.extend(["-kernel".into(), self.kernel.image.clone().into()]);
+        arguments.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
+        let config = format!("name={FW_CFG_NAME},file=");
+        arguments
+            .extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), path_option(&config, path)]));
+        arguments
+            .extend(["-chardev".into(), path_option("file,id=console,append=on,path=", &self.console())]);
+        arguments.extend(split_words("-serial chardev:console"));
         if in_memory {
-            let images = [(TEST_DISK, self.test[0].as_path()), (SOURCE_DISK, self.other)];
-            all.extend(memory_arguments(
+            let images = [(TEST_DISK, self.test_images[0].as_path()), (SOURCE_DISK, self.source_image)];
+            arguments.extend(memory_arguments(
                 self.memory_mib,
                 &images,
                 self.keeps_disks || self.memory.is_some_and(|file| file.is_written),
             ));
-            all.extend(self.memory.into_iter().flat_map(|file| {
+            arguments.extend(self.memory.into_iter().flat_map(|file| {
                 let (mib, share) = (self.memory_mib, on_off(file.is_written));
                 let head = format!("memory-backend-file,id=ram,share={share},size={mib}M,mem-path=");
                 ["-object".into(), path_option(&head, file.path)]
             }));
         } else {
-            let forgets = exact && !self.keeps_disks;
-            all.extend(["-m".into(), self.memory_mib.to_string().into()]);
-            all.extend(match self.record {
-                Some(record) => recorded_disk_arguments(TEST_DISK, &self.test[0], record),
-                None => disk_arguments(TEST_DISK, &self.test[0], forgets),
+            let discards_writes = exact && !self.keeps_disks;
+            arguments.extend(["-m".into(), self.memory_mib.to_string().into()]);
+            arguments.extend(match self.write_recording {
+                Some(record) => recorded_disk_arguments(TEST_DISK, &self.test_images[0], record),
+                None => disk_arguments(TEST_DISK, &self.test_images[0], discards_writes),
             });
-            all.extend(disk_arguments(SOURCE_DISK, self.other, forgets));
-            let members = self.test[1..].iter().zip(1..);
-            all.extend(
-                members.flat_map(|(path, number)| disk_arguments(&member_disk(number), path, forgets)),
+            arguments.extend(disk_arguments(SOURCE_DISK, self.source_image, discards_writes));
+            let members = self.test_images[1..].iter().zip(1..);
+            arguments.extend(
+                members
+                    .flat_map(|(path, number)| disk_arguments(&member_disk(number), path, discards_writes)),
             );
-            all.extend(self.journal.into_iter().flat_map(|path| disk_arguments(JOURNAL_DISK, path, forgets)));
+            arguments.extend(
+                self.journal_image
+                    .into_iter()
+                    .flat_map(|path| disk_arguments(JOURNAL_DISK, path, discards_writes)),
+            );
         }
         if exact {
-            all.extend(words(EXACT_CLOCK).chain(words(EXACT_EVENTS)));
-            all.extend(["-rtc".into(), format!("base={},clock=vm", self.clock).into()]);
+            arguments.extend(split_words(EXACT_CLOCK_ARGUMENTS).chain(split_words(EXACT_EVENT_ARGUMENTS)));
+            arguments.extend(["-rtc".into(), format!("base={},clock=vm", self.clock_start).into()]);
         } else {
-            all.extend(words(EVENTS));
+            arguments.extend(split_words(EVENT_ARGUMENTS));
         }
         if self.terminal {
             let port = format!("virtserialport,chardev=terminal,name={TERMINAL_PORT}");
-            all.extend(words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]));
+            arguments.extend(
+                split_words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]),
+            );
         }
         if self.host_files {
-            let tag = format!("{HOST_FILES_DEVICE},fsdev=host,mount_tag={}", GuestPlan::HOST_FILES);
-            all.extend(words(HOST_FILES).chain(["-device".into(), tag.into()]));
+            let tag = format!("{HOST_FILES_DEVICE},fsdev=host,mount_tag={}", GuestPlan::HOST_FILES_DEVICE);
+            arguments.extend(split_words(HOST_FILES_ARGUMENTS).chain(["-device".into(), tag.into()]));
         }
         // `earlyprintk` shows errors from before the console works.
-        let further = if exact { EXACT_KERNEL } else { "nokaslr earlyprintk=ttyS0" };
+        let further = if exact { EXACT_KERNEL_PARAMETERS } else { "nokaslr earlyprintk=ttyS0" };
         let append = "console=ttyS0 mitigations=off random.trust_cpu=on no_timer_check";
-        all.extend(["-append".into(), format!("{append} {KERNEL_PARAMETERS} {further}").into()]);
-        all
+        arguments.extend(["-append".into(), format!("{append} {KERNEL_PARAMETERS} {further}").into()]);
+        arguments
     }
 }
 
 /// A raw image as a virtio disk with a serial number.
-fn disk_arguments(name: &str, path: &Path, forgets: bool) -> [OsString; 4] {
+fn disk_arguments(name: &str, path: &Path, discards_writes: bool) -> [OsString; 4] {
     // A full host disk becomes an I/O error in the guest; by default QEMU would pause the guest for ever. Exact guests
     // count instructions and leave both disks unchanged, so they need not wait for the host's writes.
-    let further = if forgets { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
+    let further = if discards_writes { "cache=unsafe,snapshot=on" } else { "cache=writeback" };
     let drive = format!("if=none,id={name},format=raw,werror=report,rerror=report,{further},file=");
     let device = format!("virtio-blk-pci,drive={name},serial={name}");
     ["-drive".into(), path_option(&drive, path), "-device".into(), device.into()]
@@ -201,18 +214,19 @@ fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString;
 
 /// The files of the host, which QEMU reads as the user who started it and never writes. Inode numbers of several
 /// filesystems stay distinct.
-const HOST_FILES: &str = "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap";
+const HOST_FILES_ARGUMENTS: &str =
+    "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap";
 /// The device of QEMU through which a guest reads the files of the host.
 pub const HOST_FILES_DEVICE: &str = "virtio-9p-pci";
 
 /// The drivers of disks in memory.
-pub const MEMORY_DISKS: [&str; 2] = ["nfit", "nd_pmem"];
+pub const MEMORY_DISK_DRIVERS: [&str; 2] = ["nfit", "nd_pmem"];
 /// The I/O port to which the guest writes its events: the traditional debugging port of Bochs.
 const EXACT_EVENT_PORT: u64 = 0xe9;
 
 /// Whether a kernel is known to support disks in memory.
 pub fn has_memory_disks(modules: &Modules) -> bool {
-    MEMORY_DISKS.iter().all(|name| modules.has(name))
+    MEMORY_DISK_DRIVERS.iter().all(|name| modules.has(name))
 }
 
 fn on_off(on: bool) -> &'static str {
@@ -223,11 +237,11 @@ fn on_off(on: bool) -> &'static str {
 /// images do not change: QEMU discards the guest's writes when it ends.
 fn memory_arguments(mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec<OsString> {
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
-    let disks: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
+    let disk_bytes: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
     // QEMU may align each disk to a gibibyte.
-    let largest = mib + (disks >> 20) + 1024 * images.len() as u64;
+    let max_mib = mib + (disk_bytes >> 20) + 1024 * images.len() as u64;
     let mut words: Vec<OsString> =
-        vec!["-m".into(), format!("{mib}M,slots={},maxmem={largest}M", images.len()).into()];
+        vec!["-m".into(), format!("{mib}M,slots={},maxmem={max_mib}M", images.len()).into()];
     for (name, path) in images {
         let (share, size) = (on_off(is_written), size(path));
         let head = format!("memory-backend-file,id=memory-{name},share={share},size={size},mem-path=");
@@ -238,15 +252,15 @@ fn memory_arguments(mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec
 }
 
 /// Arguments that connect the I/O port for events to standard output.
-const EXACT_EVENTS: &str =
+const EXACT_EVENT_ARGUMENTS: &str =
     "-chardev file,id=events,path=/dev/stdout -device isa-debugcon,iobase=0xe9,chardev=events";
 
 /// Arguments for a deterministic clock: one instruction is one nanosecond, and waiting takes none of the host's time.
 /// Random numbers are the same each time.
-const EXACT_CLOCK: &str = "-icount shift=0,sleep=off,align=off -seed 1";
+const EXACT_CLOCK_ARGUMENTS: &str = "-icount shift=0,sleep=off,align=off -seed 1";
 
 /// Splits a text at its spaces.
-pub(crate) fn words(text: &str) -> impl Iterator<Item = OsString> {
+pub(crate) fn split_words(text: &str) -> impl Iterator<Item = OsString> {
     text.split(' ').map(OsString::from)
 }
 
@@ -259,7 +273,7 @@ pub(crate) fn path_option(head: &str, path: &Path) -> OsString {
 mod tests {
     use super::*;
 
-    fn words(emulator: Emulator, test: &str) -> String {
+    fn command_line(emulator: Emulator, test: &str) -> String {
         let kernel = GuestKernel { image: "/k".into(), release: "6.1".into(), ..GuestKernel::default() };
         let machine = Machine {
             emulator,
@@ -267,15 +281,15 @@ mod tests {
             kernel: &kernel,
             initramfs: Some(Path::new("/i")),
             config: None,
-            test: &[PathBuf::from(test), PathBuf::from("/m")],
-            record: None,
-            journal: Some(Path::new("/j")),
-            other: Path::new("/o"),
+            test_images: &[PathBuf::from(test), PathBuf::from("/m")],
+            write_recording: None,
+            journal_image: Some(Path::new("/j")),
+            source_image: Path::new("/o"),
             host_files: false,
             terminal: false,
             memory: None,
             keeps_disks: false,
-            clock: CLOCK,
+            clock_start: CLOCK_START,
             memory_mib: 512,
             dir: Path::new("/d"),
         };
@@ -284,17 +298,18 @@ mod tests {
 
     #[test]
     fn a_comma_in_a_path_is_doubled() {
-        assert!(words(Emulator::Qemu, "/a,b").contains("file=/a,,b "));
+        assert!(command_line(Emulator::Qemu, "/a,b").contains("file=/a,,b "));
     }
 
     #[test]
     fn members_of_an_array_and_the_journal_are_disks_with_a_serial_number() {
         assert!(
-            words(Emulator::Qemu, "/t")
+            command_line(Emulator::Qemu, "/t")
                 .contains("file=/j -device virtio-blk-pci,drive=journal,serial=journal")
         );
         assert!(
-            words(Emulator::Qemu, "/t").contains("file=/m -device virtio-blk-pci,drive=test1,serial=test1")
+            command_line(Emulator::Qemu, "/t")
+                .contains("file=/m -device virtio-blk-pci,drive=test1,serial=test1")
         );
     }
 
@@ -311,10 +326,10 @@ mod tests {
 
     #[test]
     fn only_exact_guests_count_instructions() {
-        let exact = words(Emulator::Exact, "/t");
+        let exact = command_line(Emulator::Exact, "/t");
         assert!(exact.contains("-icount shift=0,sleep=off") && exact.contains("norandmaps"), "{exact}");
         assert!(exact.contains("snapshot=on,file=/o") && exact.contains("snapshot=on,file=/t"), "{exact}");
-        let plain = words(Emulator::Qemu, "/t");
+        let plain = command_line(Emulator::Qemu, "/t");
         assert!(!plain.contains("icount") && !plain.contains("norandmaps"), "{plain}");
     }
 

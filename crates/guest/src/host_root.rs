@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The kernel modules that such a root requires.
 pub const MODULES: [&str; 3] = ["9p", "9pnet_virtio", "overlay"];
 /// Directories of the host that a guest does not show, because it has its own.
-const OWN: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
+const OWN_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 /// The mount point of the files of the host in the guest.
 pub(crate) const HOST: &str = "/host";
 /// The mount point of the memory with the guest's writes over them.
@@ -61,7 +61,7 @@ pub fn enter() -> Result<()> {
 pub(crate) fn mount_host() -> Result<()> {
     mount(
         "9p",
-        GuestPlan::HOST_FILES,
+        GuestPlan::HOST_FILES_DEVICE,
         Path::new(HOST),
         "ro,nosuid,nodev,trans=virtio,version=9p2000.L,access=any,cache=loose,msize=262144",
     )
@@ -99,8 +99,8 @@ pub(crate) fn mount(kind: &str, source: &str, target: &Path, options: &str) -> R
 }
 
 /// Whether a path of the host lies below a directory that each guest has for itself.
-pub fn is_own(path: &Path) -> bool {
-    OWN.iter().any(|own| path.starts_with(own))
+pub fn is_in_own_dir(path: &Path) -> bool {
+    OWN_DIRS.iter().any(|dir| path.starts_with(dir))
 }
 
 /// Enables the loopback interface, on which servers listen. A guest has no other interface.
@@ -195,7 +195,8 @@ fn copy_links(path: &Path, seen: &mut BTreeSet<PathBuf>) {
 pub fn network_attempts() -> u64 {
     let text = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
     let (of_ip4, of_ip6) = (text("/proc/net/snmp"), text("/proc/net/snmp6"));
-    let ip4 = [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")].map(|(group, name)| snmp(&of_ip4, group, name));
+    let ip4 =
+        [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")].map(|(group, name)| snmp_counter(&of_ip4, group, name));
     let ip6 = ["Ip6OutNoRoutes", "Udp6NoPorts"].map(|name| {
         let line = of_ip6.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
@@ -204,7 +205,7 @@ pub fn network_attempts() -> u64 {
 }
 
 /// A counter in the format of `/proc/net/snmp`: a line with names, then a line with values, both beginning with the group.
-fn snmp(text: &str, group: &str, name: &str) -> u64 {
+fn snmp_counter(text: &str, group: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let mut counters = names.split_whitespace().zip(values.split_whitespace());
@@ -218,7 +219,7 @@ mod tests {
     #[test]
     fn a_counter_is_found_by_its_group_and_name() {
         let text = "Ip: Forwarding OutNoRoutes\nIp: 2 7\nUdp: InDatagrams NoPorts\nUdp: 5 3\n";
-        assert_eq!((snmp(text, "Ip:", "OutNoRoutes"), snmp(text, "Udp:", "NoPorts")), (7, 3));
-        assert_eq!((snmp(text, "Tcp:", "NoPorts"), snmp("", "Ip:", "OutNoRoutes")), (0, 0));
+        assert_eq!((snmp_counter(text, "Ip:", "OutNoRoutes"), snmp_counter(text, "Udp:", "NoPorts")), (7, 3));
+        assert_eq!((snmp_counter(text, "Tcp:", "NoPorts"), snmp_counter("", "Ip:", "OutNoRoutes")), (0, 0));
     }
 }

@@ -29,39 +29,39 @@ impl HostTree {
     ///
     /// # Errors
     /// The kernel lacks 9p, or the memory of the guest is too small.
-    pub fn pack(&self) -> Result<()> {
+    pub fn copy_from_host(&self) -> Result<()> {
         host_root::mount_host()?;
         host_root::mount("tmpfs", "tmpfs", Path::new(ROOT), "mode=755,size=75%")?;
-        let mut packer = Packer { done: BTreeSet::new(), dirs: vec![] };
+        let mut copier = TreeCopier { copied: BTreeSet::new(), dirs: vec![] };
         for path in self.files.iter().chain(&self.names) {
-            packer.add(path, MAX_LINKS)?;
+            copier.copy_path(path, MAX_LINKS)?;
         }
-        for dir in self.files.iter().filter(|path| below(HOST, path).is_dir()) {
-            for entry in std::fs::read_dir(below(HOST, dir))?.flatten() {
-                packer.add(&dir.join(entry.file_name()), MAX_LINKS)?;
+        for dir in self.files.iter().filter(|path| path_below(HOST, path).is_dir()) {
+            for entry in std::fs::read_dir(path_below(HOST, dir))?.flatten() {
+                copier.copy_path(&dir.join(entry.file_name()), MAX_LINKS)?;
             }
         }
-        packer.finish()?;
+        copier.finish()?;
         Ok(rustix::mount::unmount(HOST, rustix::mount::UnmountFlags::empty())?)
     }
 }
 
 /// The path of a host path below another root.
-fn below(root: &str, path: &Path) -> PathBuf {
+fn path_below(root: &str, path: &Path) -> PathBuf {
     Path::new(root).join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// A copy in progress.
-struct Packer {
+struct TreeCopier {
     /// The paths that are copied.
-    done: BTreeSet<PathBuf>,
+    copied: BTreeSet<PathBuf>,
     /// The copied directories with their metadata, because their times change when entries are added.
     dirs: Vec<(PathBuf, Metadata)>,
 }
 
-impl Packer {
+impl TreeCopier {
     /// Copies the file that a path leads to, and everything on the way; follows at most `links` symbolic links.
-    fn add(&mut self, path: &Path, links: usize) -> Result<()> {
+    fn copy_path(&mut self, path: &Path, links: usize) -> Result<()> {
         let mut at = PathBuf::from("/");
         let mut parts = path.components();
         parts.next();
@@ -70,26 +70,26 @@ impl Packer {
                 Component::ParentDir => drop(at.pop()),
                 part => at.push(part),
             }
-            if host_root::is_own(&at) {
+            if host_root::is_in_own_dir(&at) {
                 return Ok(());
             }
-            let Ok(meta) = below(HOST, &at).symlink_metadata() else { return Ok(()) };
-            if self.done.insert(at.clone()) {
+            let Ok(meta) = path_below(HOST, &at).symlink_metadata() else { return Ok(()) };
+            if self.copied.insert(at.clone()) {
                 self.copy(&at, &meta).map_err(|error| {
                     Error::other(format!("copying {} into the memory of the guest: {error}", at.display()))
                 })?;
             }
             if meta.is_symlink() {
-                let target = std::fs::read_link(below(HOST, &at))?;
+                let target = std::fs::read_link(path_below(HOST, &at))?;
                 let target = at.parent().unwrap_or(&at).join(target).join(parts.as_path());
-                return if links == 0 { Ok(()) } else { self.add(&target, links - 1) };
+                return if links == 0 { Ok(()) } else { self.copy_path(&target, links - 1) };
             }
         }
         Ok(())
     }
 
     fn copy(&mut self, path: &Path, meta: &Metadata) -> Result<()> {
-        let (from, to) = (below(HOST, path), below(ROOT, path));
+        let (from, to) = (path_below(HOST, path), path_below(ROOT, path));
         let kind = meta.file_type();
         if kind.is_dir() {
             std::fs::create_dir(&to)?;

@@ -5,14 +5,14 @@
 //! the whole machine, and each guest that resumes from the saved state reads its own config and disks.
 
 use crate::config::{
-    Array, CONFIG, CONFIG_FILE, Disks, EventChannel, GOING_ON, GuestConfig, JOURNAL_DISK, NOT_READY, READY,
-    SOURCE_DISK, Stack, TEST_DISK, WORKS, member_disk,
+    CONFIG, CONTINUING_MESSAGE, DiskLookup, EventChannel, FW_CFG_NAME, GuestConfig, JOURNAL_DISK, MdArray,
+    NOT_READY_MESSAGE, READY_MESSAGE, SOURCE_DISK, StackConfig, TEST_DISK, WORKS_MESSAGE, member_disk,
 };
 use crate::counter::{self, Mark};
 use crate::host_tree::HostTree;
-use crate::{packing::module_path, stripes::CHUNK};
-use fsarena_sys::device_mapper::{self, Mapper};
-use fsarena_sys::links::{LinkedDevices, Programs};
+use crate::{packing::module_path, stripes::CHUNK_BYTES};
+use fsarena_sys::device_mapper::{self, DeviceMapper};
+use fsarena_sys::links::{CommandForProgram, DeviceStack};
 use fsarena_sys::wait::{Cancel, wait_until};
 use rustix::{io::Errno, mount::MountFlags, system::RebootCommand};
 use std::io::{Error, Result, Write};
@@ -32,7 +32,7 @@ pub struct BootedGuest {
     /// The disk of the journal, if any.
     pub journal: Option<PathBuf>,
     /// The source disk.
-    pub other: PathBuf,
+    pub source_disk: PathBuf,
 }
 
 /// Whether this process is the first of a guest that fsarena booted.
@@ -50,33 +50,33 @@ pub fn boot() -> Result<BootedGuest> {
     }
     let mut config: GuestConfig = serde_json::from_slice(&std::fs::read(CONFIG)?)?;
     if config.trial {
-        println!("{WORKS}");
+        println!("{WORKS_MESSAGE}");
         power_off();
     }
-    if config.later {
+    if config.config_follows {
         config = wait_for_config(&config)?;
     }
     for module in &config.modules {
         load_module(module)?;
     }
     let events = open_events(&config.events)?;
-    let Stack { more, journal: has_journal, .. } = config.stack;
+    let StackConfig { further_disks, has_journal, .. } = config.stack;
     // The numbers are those of the memory disks in exact guests.
-    let disk = |number: usize, name: &str| match config.disks {
-        Disks::BySerial => wait_for_disk(name),
-        Disks::Memory => wait_for_device(format!("/dev/pmem{number}")),
+    let disk = |number: usize, name: &str| match config.disk_lookup {
+        DiskLookup::BySerial => wait_for_disk(name),
+        DiskLookup::InMemory => wait_for_device(format!("/dev/pmem{number}")),
     };
     let mut disks = vec![disk(0, TEST_DISK)?];
-    for number in 1..=more {
+    for number in 1..=further_disks {
         disks.push(disk(number + 1, &member_disk(number))?);
     }
-    let journal = has_journal.then(|| disk(more + 2, JOURNAL_DISK)).transpose()?;
-    let other = disk(1, SOURCE_DISK)?;
-    if config.disks == Disks::Memory {
+    let journal = has_journal.then(|| disk(further_disks + 2, JOURNAL_DISK)).transpose()?;
+    let source_disk = disk(1, SOURCE_DISK)?;
+    if config.disk_lookup == DiskLookup::InMemory {
         // Enables the counters of written sectors. Where the kernel cannot, the probe adds a note.
         let _ = std::fs::write("/sys/block/pmem0/queue/iostats", "1");
     }
-    Ok(BootedGuest { config, events, disks, journal, other })
+    Ok(BootedGuest { config, events, disks, journal, source_disk })
 }
 
 impl BootedGuest {
@@ -85,21 +85,23 @@ impl BootedGuest {
     ///
     /// # Errors
     /// The kernel refuses.
-    pub fn stack(&self, command: Programs) -> Result<(PathBuf, Option<LinkedDevices>)> {
+    pub fn assemble_stack(&self, command: CommandForProgram) -> Result<(PathBuf, Option<DeviceStack>)> {
         let stack = &self.config.stack;
         let below = match stack.array {
             Some(array) => wait_for_device(assemble_array(array, &self.disks)?)?,
             None => self.disks[0].clone(),
         };
         let below = match stack.faults {
-            Some(faults) => wait_for_device(device_mapper::make_faulty(faults, &below, sectors(&below)?)?)?,
+            Some(faults) => {
+                wait_for_device(device_mapper::make_faulty(faults, &below, sector_count(&below)?)?)?
+            }
             None => below,
         };
         if stack.links.is_empty() {
             return Ok((below, None));
         }
         let linked =
-            LinkedDevices::make(Mapper::open(None)?, command, "", &stack.links(), &below, stack.bytes)?;
+            DeviceStack::make(DeviceMapper::open(None)?, command, "", &stack.links(), &below, stack.bytes)?;
         Ok((linked.path().to_path_buf(), Some(linked)))
     }
 }
@@ -143,7 +145,9 @@ fn open_events(events: &EventChannel) -> Result<Box<dyn Write>> {
             let port = wait_for_port(name)?;
             Box::new(File::options().write(true).open(port)?)
         }
-        EventChannel::Io(number) => Box::new(IoPort(File::options().write(true).open("/dev/port")?, *number)),
+        EventChannel::IoPort(number) => {
+            Box::new(IoPort(File::options().write(true).open("/dev/port")?, *number))
+        }
     })
 }
 
@@ -192,14 +196,14 @@ fn find_device(class: &str, attribute: &str, value: &str) -> Option<PathBuf> {
     Some(Path::new("/dev").join(found.file_name()?)).filter(|path| path.exists())
 }
 
-/// Polls until `look` finds something; `what` names it in the error.
-fn wait_for<T>(what: &str, look: impl Fn() -> Option<T>) -> Result<T> {
-    wait_until(Instant::now() + DEVICE_TIMEOUT, Cancel::Never, look)
+/// Polls until `find` returns something; `what` names it in the error.
+fn wait_for<T>(what: &str, find: impl Fn() -> Option<T>) -> Result<T> {
+    wait_until(Instant::now() + DEVICE_TIMEOUT, Cancel::Never, find)
         .map_err(|_| Error::other(format!("this kernel does not find {what}")))
 }
 
 /// The size of a device in sectors of 512 bytes.
-fn sectors(device: &Path) -> Result<u64> {
+fn sector_count(device: &Path) -> Result<u64> {
     let size = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("size");
     std::fs::read_to_string(size)?.trim().parse().map_err(Error::other)
 }
@@ -209,8 +213,8 @@ const FW_CFG_DATA: u16 = 0x511;
 /// The selector of the directory of files.
 const FW_CFG_DIRECTORY: u16 = 0x19;
 /// A file in the directory: size, selector, two reserved bytes, name; numbers in big-endian order.
-const FW_CFG_ENTRY: usize = 64;
-const NAME_AT: usize = 8;
+const FW_CFG_ENTRY_BYTES: usize = 64;
+const NAME_OFFSET: usize = 8;
 
 /// QEMU's `fw_cfg` interface (docs/specs/fw_cfg.rst in QEMU), which hands files to a guest through two I/O ports. It needs no
 /// driver, and files can change after the boot. Only this thread may use the ports.
@@ -232,31 +236,31 @@ impl FwCfg {
     }
 
     /// The content of a file; None if there is no file of this name.
-    fn file(&self, name: &str) -> Option<Vec<u8>> {
+    fn read_file(&self, name: &str) -> Option<Vec<u8>> {
         self.select(FW_CFG_DIRECTORY);
-        let count = u32::from_be_bytes(self.read(4).try_into().ok()?);
+        let count = u32::from_be_bytes(self.read_bytes(4).try_into().ok()?);
         let named = |entry: &Vec<u8>| {
-            let text = entry[NAME_AT..].split(|byte| *byte == 0).next();
+            let text = entry[NAME_OFFSET..].split(|byte| *byte == 0).next();
             text == Some(name.as_bytes())
         };
-        let entry = (0..count).map(|_| self.read(FW_CFG_ENTRY)).find(named)?;
+        let entry = (0..count).map(|_| self.read_bytes(FW_CFG_ENTRY_BYTES)).find(named)?;
         let size = u32::from_be_bytes(entry[..4].try_into().ok()?);
         self.select(u16::from_be_bytes([entry[4], entry[5]]));
-        Some(self.read(size as usize))
+        Some(self.read_bytes(size as usize))
     }
 
     /// Selects the item that the next reads return from its beginning.
-    fn select(&self, what: u16) {
+    fn select(&self, selector: u16) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: access to the port is permitted, and only QEMU's device uses it.
         unsafe {
-            asm!("out dx, ax", in("dx") FW_CFG_SELECTOR, in("ax") what, options(nomem, nostack, preserves_flags));
+            asm!("out dx, ax", in("dx") FW_CFG_SELECTOR, in("ax") selector, options(nomem, nostack, preserves_flags));
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = (FW_CFG_SELECTOR, what);
+        let _ = (FW_CFG_SELECTOR, selector);
     }
 
-    fn read(&self, count: usize) -> Vec<u8> {
+    fn read_bytes(&self, count: usize) -> Vec<u8> {
         let byte = |_| {
             let byte: u8;
             #[cfg(target_arch = "x86_64")]
@@ -287,17 +291,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
     // If loading failed, the event channel may not exist.
     let loaded: Result<()> = first.modules.iter().try_for_each(|module| load_module(module));
-    let loaded = loaded.and_then(|()| first.host_tree.as_ref().map_or(Ok(()), HostTree::pack));
+    let loaded = loaded.and_then(|()| first.host_tree.as_ref().map_or(Ok(()), HostTree::copy_from_host));
     let mut out = open_events(&first.events)?;
     let mut send = |words: &str| out.write_all(format!("{words}\n").as_bytes()).and_then(|()| out.flush());
-    let (ports, disks) = match loaded.and_then(|()| release_disks(first)) {
+    let (ports, disks) = match loaded.and_then(|()| unbind_disks(first)) {
         Ok(ready) => ready,
         Err(error) => {
-            send(&format!("{NOT_READY}{error}"))?;
+            send(&format!("{NOT_READY_MESSAGE}{error}"))?;
             power_off()
         }
     };
-    send(READY)?;
+    send(READY_MESSAGE)?;
     counter::mark(Mark::Hold);
     let mut config = read_config(&ports);
     if let Some(now) = config.now {
@@ -307,21 +311,21 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
         write_to_driver("bind", disk)?;
     }
     // From here on, an error makes the cell fail.
-    send(GOING_ON)?;
+    send(CONTINUING_MESSAGE)?;
     config.modules.retain(|module| !first.modules.contains(module));
     Ok(config)
 }
 
 /// Unbinds the disks from their driver. Returns the interface for the config, and the names of the disks.
-fn release_disks(config: &GuestConfig) -> Result<(FwCfg, Vec<String>)> {
+fn unbind_disks(config: &GuestConfig) -> Result<(FwCfg, Vec<String>)> {
     let ports = FwCfg::open()
         .map_err(|error| Error::other(format!("its kernel does not permit I/O ports: {error}")))?;
-    if config.disks == Disks::Memory {
+    if config.disk_lookup == DiskLookup::InMemory {
         // The driver of disks in memory is loaded after the guest has received the config for its own disks.
         return Ok((ports, vec![]));
     }
     let stack = &config.stack;
-    let disks = wait_for_disks(2 + stack.more + usize::from(stack.journal))?;
+    let disks = wait_for_disks(2 + stack.further_disks + usize::from(stack.has_journal))?;
     for disk in &disks {
         write_to_driver("unbind", disk)?;
     }
@@ -331,7 +335,7 @@ fn release_disks(config: &GuestConfig) -> Result<(FwCfg, Vec<String>)> {
 fn read_config(ports: &FwCfg) -> GuestConfig {
     loop {
         // QEMU may have saved the machine while it was reading: if the text is not a config, read again.
-        match ports.file(CONFIG_FILE).and_then(|text| serde_json::from_slice(&text).ok()) {
+        match ports.read_file(FW_CFG_NAME).and_then(|text| serde_json::from_slice(&text).ok()) {
             Some(config) => return config,
             None => std::thread::sleep(POLL_INTERVAL),
         }
@@ -351,9 +355,9 @@ fn wait_for_disks(count: usize) -> Result<Vec<String>> {
     wait_for("its disks", names)
 }
 
-fn write_to_driver(word: &str, disk: &str) -> Result<()> {
-    std::fs::write(Path::new(DISK_DRIVER).join(word), disk)
-        .map_err(|error| Error::other(format!("{word} of the disk {disk}: {error}")))
+fn write_to_driver(file: &str, disk: &str) -> Result<()> {
+    std::fs::write(Path::new(DISK_DRIVER).join(file), disk)
+        .map_err(|error| Error::other(format!("{file} of the disk {disk}: {error}")))
 }
 
 /// Sets the clock, which stood still while the machine was saved.
@@ -362,7 +366,7 @@ fn set_clock(now: Duration) -> Result<()> {
     Ok(rustix::time::clock_settime(rustix::time::ClockId::Realtime, time)?)
 }
 
-const ARRAY: &str = "md0";
+const ARRAY_NAME: &str = "md0";
 /// Writing a name to this file creates the md device of that name.
 const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
 
@@ -371,21 +375,20 @@ const NEW_ARRAY: &str = "/sys/module/md_mod/parameters/new_array";
 ///
 /// # Errors
 /// The kernel refuses.
-fn assemble_array(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
-    write(Path::new(NEW_ARRAY), ARRAY)?;
-    let md = Path::new("/sys/block").join(ARRAY).join("md");
-    let set = |name: &str, value: &str| write(&md.join(name), value);
+fn assemble_array(array: MdArray, members: &[PathBuf]) -> Result<PathBuf> {
+    write_value(Path::new(NEW_ARRAY), ARRAY_NAME)?;
+    let md = Path::new("/sys/block").join(ARRAY_NAME).join("md");
+    let set = |name: &str, value: &str| write_value(&md.join(name), value);
     set("metadata_version", "none")?;
     set("level", array.level())?;
     set("raid_disks", &members.len().to_string())?;
-    if array == Array::Raid0 {
-        set("chunk_size", &CHUNK.to_string())?;
+    if array == MdArray::Raid0 {
+        set("chunk_size", &CHUNK_BYTES.to_string())?;
     }
-    let sizes = members.iter().map(|disk| sectors(disk)).collect::<Result<Vec<u64>>>()?;
-    // In kibibytes.
-    let least = sizes.into_iter().min().unwrap_or(0) / 2;
-    if array == Array::Raid1 {
-        set("component_size", &least.to_string())?;
+    let sizes = members.iter().map(|disk| sector_count(disk)).collect::<Result<Vec<u64>>>()?;
+    let smallest_kib = sizes.into_iter().min().unwrap_or(0) / 2;
+    if array == MdArray::Raid1 {
+        set("component_size", &smallest_kib.to_string())?;
         // All members have the same contents, so they need no resynchronisation.
         set("resync_start", "none")?;
     }
@@ -394,14 +397,14 @@ fn assemble_array(array: Array, members: &[PathBuf]) -> Result<PathBuf> {
         set("new_dev", &format!("{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev)))?;
         let name = disk.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let member = md.join(format!("dev-{name}"));
-        write(&member.join("size"), &least.to_string())?;
-        write(&member.join("slot"), &slot.to_string())?;
+        write_value(&member.join("size"), &smallest_kib.to_string())?;
+        write_value(&member.join("slot"), &slot.to_string())?;
     }
     set("array_state", "active")?;
-    Ok(Path::new("/dev").join(ARRAY))
+    Ok(Path::new("/dev").join(ARRAY_NAME))
 }
 
-fn write(path: &Path, value: &str) -> Result<()> {
+fn write_value(path: &Path, value: &str) -> Result<()> {
     std::fs::write(path, value)
         .map_err(|error| Error::other(format!("writing {value} to {}: {error}", path.display())))
 }

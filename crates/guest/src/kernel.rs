@@ -1,8 +1,8 @@
 //! Finding a kernel: a file that the user names, a kernel of a Debian package, or the newest available one.
 
-use crate::debian::{self, by_version, in_order, is_version};
-use crate::kernel_dir::{self, BuiltKernel, PackagedKernel, packages};
-pub use crate::suites::Log;
+use crate::debian::{self, compare_releases, matches_version, sort_releases};
+use crate::kernel_dir::{self, KernelFiles, PackagedKernel, find_packaged_kernels};
+pub use crate::suites::OnCommand;
 use crate::vmlinux::{ELF_MAGIC, ElfKind, elf_kind};
 use crate::{Error, Result, cache, kernel_config, module_build, modules::Modules, suites::Suites, vmlinux};
 use fsarena_core::setting_text::setting;
@@ -29,7 +29,7 @@ pub struct GuestKernel {
 
 /// The directories with kernels.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct KernelDirs {
     /// The root of the kernels of this machine: `boot/` and `lib/modules/` are below it.
     pub root: PathBuf,
     /// The cache for fetched and unpacked kernels.
@@ -49,29 +49,29 @@ impl GuestKernel {
     }
 
     /// The parts of it that check the kernel itself while it runs, such as KASAN.
-    pub fn debugging(&self) -> Vec<&'static str> {
-        kernel_config::debugging(&self.config)
+    pub fn debug_options(&self) -> Vec<&'static str> {
+        kernel_config::find_debug_options(&self.config)
     }
 
     /// Whether it supports a filesystem. If its modules are unknown, this searches its code for the name, which a kernel
     /// with a built-in filesystem contains. Returns true if the code cannot be read or decompressed.
-    pub fn has(&self, filesystem: &str) -> bool {
+    pub fn supports(&self, filesystem: &str) -> bool {
         if self.modules.is_known() {
             return self.modules.has(filesystem);
         }
-        let Ok(bytes) = input::read(&self.code, vmlinux::LARGEST) else { return true };
+        let Ok(bytes) = input::read(&self.code, vmlinux::LARGEST_KERNEL_BYTES) else { return true };
         let wanted = [filesystem.as_bytes(), b"\0"].concat();
         // `memmem` is many times as fast as `windows`, and a kernel is large.
         vmlinux::is_compressed(&bytes) || memchr::memmem::find(&bytes, &wanted).is_some()
     }
 }
 
-impl Places {
+impl KernelDirs {
     /// The default directories of this machine.
-    pub fn usual(modules: Option<PathBuf>) -> Places {
+    pub fn of_this_machine(modules: Option<PathBuf>) -> KernelDirs {
         let cache = cache::dir();
         let suites = Suites::in_cache(&cache);
-        Places { root: "/".into(), cache, shared: cache::SHARED.into(), modules, suites }
+        KernelDirs { root: "/".into(), cache, shared: cache::SHARED.into(), modules, suites }
     }
 
     /// The directories that kernels lie below: each fetched package, and the root of this machine.
@@ -89,8 +89,8 @@ impl Places {
     ///
     /// # Errors
     /// The kernels or their modules cannot be read.
-    pub fn usual_kernel(&self) -> Result<Option<(String, Modules)>> {
-        let Some(kernel) = newest(&self.roots(), "") else { return Ok(None) };
+    pub fn default_kernel(&self) -> Result<Option<(String, Modules)>> {
+        let Some(kernel) = newest_kernel(&self.roots(), "") else { return Ok(None) };
         let modules = self.modules_of(&kernel)?;
         Ok(Some((kernel.release, modules)))
     }
@@ -98,7 +98,7 @@ impl Places {
     /// The modules of a packaged kernel, and those that fsarena has compiled for it.
     fn modules_of(&self, kernel: &PackagedKernel) -> Result<Modules> {
         let mut modules = Modules::open(&kernel.modules)?;
-        for dir in module_build::find([&self.cache, &self.shared], &kernel.release) {
+        for dir in module_build::find_compiled([&self.cache, &self.shared], &kernel.release) {
             modules.add(&dir)?;
         }
         Ok(modules)
@@ -106,7 +106,7 @@ impl Places {
 
     /// Returns the releases of all available kernels with modules, the oldest first.
     pub fn releases(&self) -> Vec<String> {
-        in_order(packages(&self.roots()).into_iter().map(|kernel| kernel.release))
+        sort_releases(find_packaged_kernels(&self.roots()).into_iter().map(|kernel| kernel.release))
     }
 
     /// Whether a kernel of this release is installed, instead of fetched into the cache.
@@ -116,9 +116,9 @@ impl Places {
 
     /// The releases of the kernels whose modules can be read and meet a condition.
     pub fn releases_with(&self, has: impl Fn(&Modules) -> bool) -> Vec<String> {
-        let kernels = packages(&self.roots()).into_iter();
+        let kernels = find_packaged_kernels(&self.roots()).into_iter();
         let kernels = kernels.filter(|kernel| self.modules_of(kernel).is_ok_and(|modules| has(&modules)));
-        in_order(kernels.map(|kernel| kernel.release))
+        sort_releases(kernels.map(|kernel| kernel.release))
     }
 }
 
@@ -128,21 +128,52 @@ impl Places {
 ///
 /// # Errors
 /// No such kernel exists, it is damaged, or the cache cannot be written.
-pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
-    let package = match level.split_once(':') {
-        _ if level.is_empty() || level == DEBIAN => Some(find_packaged("", places, log)?),
-        Some((DEBIAN, version)) => Some(find_packaged(version, places, log)?),
+pub fn find(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<GuestKernel> {
+    let KernelFiles { image, modules, config } = find_files(level, dirs, log)?;
+    let bytes = read_image(&image)?;
+    let info = vmlinux::inspect(&image, &bytes)?;
+    let modules = match modules {
+        Some(modules) => modules,
+        None => find_modules(&image, &info.release, dirs)?,
+    };
+    let config_beside_image = image.with_file_name(format!("config-{}", info.release));
+    let (image, code) = match vmlinux::find_or_unpack(&image, &bytes, &info, &[&dirs.cache, &dirs.shared])? {
+        Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
+        // QEMU boots it only inside its bzImage.
+        Some(vmlinux) => (image, vmlinux.path),
+        None if bytes.starts_with(ELF_MAGIC) => (check_bootable(&image, elf_kind(&bytes))?, image),
+        None => (image.clone(), image),
+    };
+    let files = [config.as_path(), config_beside_image.as_path()];
+    let read_code = || input::read(&code, vmlinux::LARGEST_KERNEL_BYTES).unwrap_or_default();
+    let config = kernel_config::read_config(files, read_code).unwrap_or_default();
+    Ok(GuestKernel { image, code, release: info.release, modules, config })
+}
+
+/// Finds the files of the kernel that a level names. Fetches a kernel of Debian if no available one has the version.
+fn find_files(level: &str, dirs: &KernelDirs, log: OnCommand) -> Result<KernelFiles> {
+    let version = match level.split_once(':') {
+        _ if level.is_empty() || level == DEBIAN => Some(""),
+        Some((DEBIAN, version)) => Some(version),
         _ => None,
     };
-    let (image, modules, config) = match package {
-        Some(kernel) => (kernel.image.clone(), Some(places.modules_of(&kernel)?), kernel.config()),
-        None if Path::new(level).is_dir() => {
-            let BuiltKernel { image, modules, config } = kernel_dir::open_built(Path::new(level))?;
-            (image, modules.filter(|_| places.modules.is_none()), config)
-        }
-        None => (PathBuf::from(level), None, PathBuf::new()),
-    };
-    let bytes = input::read(&image, vmlinux::LARGEST).map_err(|error| {
+    if let Some(version) = version {
+        let kernel = find_packaged(version, dirs, log)?;
+        let (modules, config) = (dirs.modules_of(&kernel)?, kernel.config_path());
+        return Ok(KernelFiles { image: kernel.image, modules: Some(modules), config });
+    }
+    let path = Path::new(level);
+    if path.is_dir() {
+        let files = kernel_dir::open_built(path)?;
+        // The modules that the user names by `--modules` come first.
+        return Ok(KernelFiles { modules: files.modules.filter(|_| dirs.modules.is_none()), ..files });
+    }
+    Ok(KernelFiles { image: path.into(), modules: None, config: PathBuf::new() })
+}
+
+/// Reads the image of a kernel; the error for a missing file names the forms of the setting `kernel`.
+fn read_image(image: &Path) -> Result<Vec<u8>> {
+    input::read(image, vmlinux::LARGEST_KERNEL_BYTES).map_err(|error| {
         let why = format!(
             "{error}; {} takes a file, a directory with a kernel that you built, or debian:VERSION",
             setting("kernel", "")
@@ -150,26 +181,8 @@ pub fn find(level: &str, places: &Places, log: Log) -> Result<GuestKernel> {
         if input::is_refusal(&error) || error.kind() == std::io::ErrorKind::NotFound {
             return Error::Plan(format!("{}: {why}", image.display()));
         }
-        Error::unfit(&image, why)
-    })?;
-    let inspected = vmlinux::inspect(&image, &bytes)?;
-    let modules = match modules {
-        Some(modules) => modules,
-        None => find_modules(&image, &inspected.release, places)?,
-    };
-    let given = image.clone();
-    let (image, code) = match vmlinux::unpacked(&image, &bytes, &inspected, &[&places.cache, &places.shared])?
-    {
-        Some(vmlinux) if vmlinux.kind == ElfKind::Bootable => (vmlinux.path.clone(), vmlinux.path),
-        // QEMU boots it only inside its bzImage.
-        Some(vmlinux) => (image, vmlinux.path),
-        None if bytes.starts_with(ELF_MAGIC) => (check_bootable(&image, elf_kind(&bytes))?, image),
-        None => (image.clone(), image),
-    };
-    let beside = given.with_file_name(format!("config-{}", inspected.release));
-    let files = [config.as_path(), beside.as_path()];
-    let config = kernel_config::read(files, || input::read(&code, vmlinux::LARGEST).unwrap_or_default());
-    Ok(GuestKernel { image, code, release: inspected.release, modules, config: config.unwrap_or_default() })
+        Error::unfit(image, why)
+    })
 }
 
 /// Returns the path of an ELF file if QEMU can boot it.
@@ -189,44 +202,45 @@ fn check_bootable(image: &Path, kind: ElfKind) -> Result<PathBuf> {
 }
 
 /// An installed kernel of that version, else a fetched one that is undamaged, else one that is fetched now.
-fn find_packaged(version: &str, places: &Places, log: Log) -> Result<PackagedKernel> {
-    let mut roots = places.roots();
-    while let Some(kernel) = newest(&roots, version) {
+fn find_packaged(version: &str, dirs: &KernelDirs, log: OnCommand) -> Result<PackagedKernel> {
+    let mut roots = dirs.roots();
+    while let Some(kernel) = newest_kernel(&roots, version) {
         // fsarena does not verify the kernels that the machine's package manager installed.
-        if kernel.root == places.root || cache::is_package_whole(&kernel.root) {
+        if kernel.root == dirs.root || cache::verify_package(&kernel.root) {
             return Ok(kernel);
         }
-        cache::was_damaged(&kernel.root, "fetches that kernel again");
+        cache::record_damage(&kernel.root, "fetches that kernel again");
         cache::remove(&kernel.root);
         roots.retain(|root| *root != kernel.root);
     }
-    let place = debian::fetch(version, &places.cache, &places.suites, &places.releases(), log)?;
-    newest(std::slice::from_ref(&place), version)
+    let place = debian::fetch(version, &dirs.cache, &dirs.suites, &dirs.releases(), log)?;
+    newest_kernel(std::slice::from_ref(&place), version)
         .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
 }
 
 /// The newest kernel below these roots that has this version. If the version is empty and only kernels of a flavour exist,
 /// the newest of those.
-fn newest(roots: &[PathBuf], version: &str) -> Option<PackagedKernel> {
-    let mut kernels = packages(roots);
-    let usual = kernels.iter().any(|kernel| is_version(&kernel.release, version));
-    kernels.retain(|kernel| is_version(&kernel.release, version) || (version.is_empty() && !usual));
-    kernels.into_iter().max_by(|a, b| by_version(&a.release, &b.release))
+fn newest_kernel(roots: &[PathBuf], version: &str) -> Option<PackagedKernel> {
+    let mut kernels = find_packaged_kernels(roots);
+    let has_plain = kernels.iter().any(|kernel| matches_version(&kernel.release, version));
+    kernels.retain(|kernel| matches_version(&kernel.release, version) || (version.is_empty() && !has_plain));
+    kernels.into_iter().max_by(|a, b| compare_releases(&a.release, &b.release))
 }
 
 /// The modules of a kernel that the user named by its path: below `--modules`, else near the image or installed.
-fn find_modules(image: &Path, release: &str, places: &Places) -> Result<Modules> {
-    if let Some(given) = &places.modules {
-        let below = ["", "lib/modules", "usr/lib/modules"].map(|dir| given.join(dir).join(release));
+fn find_modules(image: &Path, release: &str, dirs: &KernelDirs) -> Result<Modules> {
+    if let Some(named_dir) = &dirs.modules {
+        let candidates = ["", "lib/modules", "usr/lib/modules"].map(|dir| named_dir.join(dir).join(release));
         let has_modules =
             |dir: &&PathBuf| dir.join("kernel").is_dir() || dir.join("modules.builtin").is_file();
         let why = || format!("has no modules of {release}: neither kernel/ nor modules.builtin");
-        let found = below.iter().chain([given]).find(has_modules);
-        return Modules::open(found.ok_or_else(|| Error::unfit(given, why()))?);
+        let found = candidates.iter().chain([named_dir]).find(has_modules);
+        return Modules::open(found.ok_or_else(|| Error::unfit(named_dir, why()))?);
     }
-    let own = image.parent().unwrap_or(Path::new("/")).join("../lib/modules");
-    let usual = [own, places.root.join("lib/modules")];
-    let found = usual.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir());
+    let near_image = image.parent().unwrap_or(Path::new("/")).join("../lib/modules");
+    let candidates = [near_image, dirs.root.join("lib/modules")];
+    let found =
+        candidates.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir());
     found.map_or_else(|| Ok(Modules::default()), |dir| Modules::open(&dir))
 }
 
@@ -234,7 +248,7 @@ fn find_modules(image: &Path, release: &str, places: &Places) -> Result<Modules>
 mod tests {
     use super::*;
 
-    fn machine(releases: &[&str]) -> (tempfile::TempDir, Places) {
+    fn machine(releases: &[&str]) -> (tempfile::TempDir, KernelDirs) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         std::fs::create_dir_all(root.join("boot")).unwrap();
@@ -243,62 +257,62 @@ mod tests {
             std::fs::create_dir_all(root.join("lib/modules").join(release).join("kernel")).unwrap();
         }
         let cache = dir.path().join("cache");
-        let suites = Suites::of_mirror(&cache, "file:///nowhere/debian");
-        let places = Places { root, cache, shared: dir.path().join("shared"), modules: None, suites };
-        (dir, places)
+        let suites = Suites::with_mirror(&cache, "file:///nowhere/debian");
+        let dirs = KernelDirs { root, cache, shared: dir.path().join("shared"), modules: None, suites };
+        (dir, dirs)
     }
 
     #[test]
     fn the_newest_installed_kernel_of_a_version_is_found() {
-        let (_dir, places) = machine(&["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
+        let (_dir, dirs) = machine(&["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
         let release = |version: &str| {
-            let kernel = newest(std::slice::from_ref(&places.root), version)?;
+            let kernel = newest_kernel(std::slice::from_ref(&dirs.root), version)?;
             Some(kernel.image.file_name()?.to_string_lossy().into_owned())
         };
         assert_eq!(release("6.1").as_deref(), Some("vmlinuz-6.1.0-53-amd64"));
         assert_eq!(release("").as_deref(), Some("vmlinuz-6.12.1-amd64"));
         assert_eq!(release("5.10"), None);
-        assert_eq!(places.releases(), ["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
+        assert_eq!(dirs.releases(), ["6.1.0-9-amd64", "6.1.0-53-amd64", "6.12.1-amd64"]);
     }
 
     #[test]
     fn a_kernel_beside_its_modules_is_found_once() {
-        let (_dir, places) = machine(&[]);
-        let modules = places.root.join("usr/lib/modules/7.3.4+deb13-amd64");
+        let (_dir, dirs) = machine(&[]);
+        let modules = dirs.root.join("usr/lib/modules/7.3.4+deb13-amd64");
         std::fs::create_dir_all(&modules).unwrap();
         std::fs::write(modules.join("vmlinuz"), "").unwrap();
-        std::os::unix::fs::symlink("usr/lib", places.root.join("lib")).unwrap();
-        let found = packages(std::slice::from_ref(&places.root));
+        std::os::unix::fs::symlink("usr/lib", dirs.root.join("lib")).unwrap();
+        let found = find_packaged_kernels(std::slice::from_ref(&dirs.root));
         let images: Vec<&PathBuf> = found.iter().map(|kernel| &kernel.image).collect();
         assert_eq!(images, [&modules.join("vmlinuz")]);
     }
 
     #[test]
     fn a_flavour_is_used_if_requested_or_if_there_is_no_other() {
-        let (_dir, places) = machine(&["6.1.0-53-cloud-amd64"]);
-        let found = |version: &str| newest(&places.roots(), version).is_some();
+        let (_dir, dirs) = machine(&["6.1.0-53-cloud-amd64"]);
+        let found = |version: &str| newest_kernel(&dirs.roots(), version).is_some();
         assert!(found("") && found("6.1-cloud") && !found("6.1"));
-        let (_dir, places) = machine(&["6.1.0-9-amd64", "6.1.0-53-cloud-amd64"]);
-        assert_eq!(newest(&places.roots(), "").unwrap().release, "6.1.0-9-amd64");
+        let (_dir, dirs) = machine(&["6.1.0-9-amd64", "6.1.0-53-cloud-amd64"]);
+        assert_eq!(newest_kernel(&dirs.roots(), "").unwrap().release, "6.1.0-9-amd64");
     }
 
     /// No package has the version 0.01.
     #[test]
     fn a_fetched_kernel_that_was_damaged_is_fetched_again() {
-        let (_dir, places) = machine(&[]);
-        let package = places.cache.join("linux-image-0.01.0-amd64");
+        let (_dir, dirs) = machine(&[]);
+        let package = dirs.cache.join("linux-image-0.01.0-amd64");
         let modules = package.join("lib/modules/0.01.0-amd64");
         std::fs::create_dir_all(package.join("boot")).unwrap();
         std::fs::create_dir_all(&modules).unwrap();
         std::fs::write(package.join("boot/vmlinuz-0.01.0-amd64"), "kernel").unwrap();
         std::fs::write(modules.join("ext4.ko"), "module").unwrap();
-        let found = || find_packaged("0.01", &places, &mut |_| {});
+        let found = || find_packaged("0.01", &dirs, &mut |_| {});
         assert!(found().is_ok() && found().is_ok());
         std::fs::write(modules.join("ext4.ko"), "modula").unwrap();
         let error = found().unwrap_err().to_string();
         assert!(error.contains("no kernel") && error.contains("0.01") && !package.exists(), "{error}");
         assert!(
-            cache::damage()
+            cache::take_damage()
                 .iter()
                 .any(|line| line.contains("linux-image-0.01.0") && line.contains("fetches"))
         );
@@ -306,33 +320,33 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_a_kernel_is_refused() {
-        let (dir, places) = machine(&[]);
+        let (dir, dirs) = machine(&[]);
         let path = dir.path().join("bzImage");
         std::fs::write(&path, "text").unwrap();
-        let error = find(path.to_str().unwrap(), &places, &mut |_| {}).unwrap_err();
+        let error = find(path.to_str().unwrap(), &dirs, &mut |_| {}).unwrap_err();
         assert!(error.to_string().contains("not an x86 kernel"), "{error}");
-        let error = find("/nowhere/bzImage", &places, &mut |_| {}).unwrap_err();
+        let error = find("/nowhere/bzImage", &dirs, &mut |_| {}).unwrap_err();
         assert!(error.to_string().starts_with("/nowhere/bzImage: No such file"), "{error}");
-        let error = find("/proc/self/exe", &places, &mut |_| {}).unwrap_err().to_string();
+        let error = find("/proc/self/exe", &dirs, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("is a program, not a kernel"), "{error}");
     }
 
     #[test]
-    fn a_kernel_without_modules_has_what_is_named_in_it() {
+    fn a_kernel_without_modules_supports_what_its_code_names() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("vmlinux");
         std::fs::write(&image, b"\x7fELF..\0reiser4\0jfs_commit\0").unwrap();
         let kernel = GuestKernel { code: image, ..GuestKernel::default() };
-        assert!(kernel.has("reiser4") && !kernel.has("jfs") && !kernel.has("reiser"));
+        assert!(kernel.supports("reiser4") && !kernel.supports("jfs") && !kernel.supports("reiser"));
     }
 
     #[test]
-    fn modules_that_are_named_have_to_be_there() {
-        let (dir, mut places) = machine(&["6.1.0-9-amd64"]);
+    fn a_named_directory_of_modules_must_exist() {
+        let (dir, mut dirs) = machine(&["6.1.0-9-amd64"]);
         let image = dir.path().join("image");
-        places.modules = Some(dir.path().join("root"));
-        assert!(find_modules(&image, "6.1.0-9-amd64", &places).is_ok());
-        places.modules = Some(dir.path().join("elsewhere"));
-        assert!(find_modules(&image, "6.1.0-9-amd64", &places).is_err());
+        dirs.modules = Some(dir.path().join("root"));
+        assert!(find_modules(&image, "6.1.0-9-amd64", &dirs).is_ok());
+        dirs.modules = Some(dir.path().join("elsewhere"));
+        assert!(find_modules(&image, "6.1.0-9-amd64", &dirs).is_err());
     }
 }

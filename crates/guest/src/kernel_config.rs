@@ -7,7 +7,7 @@ use std::path::Path;
 /// Options that check the kernel or record its execution at run time (LOCK_STAT, KCOV and gcov only record), each with its name
 /// in messages. Options that distributions set, such as KFENCE,
 /// DEBUG_LIST and PAGE_POISONING, are not among them, because they cost little or need a boot parameter.
-const DEBUGGING: [(&str, &str); 24] = [
+const DEBUG_OPTIONS: [(&str, &str); 24] = [
     ("KASAN", "KASAN"),
     ("KCSAN", "KCSAN"),
     ("KMSAN", "KMSAN"),
@@ -34,15 +34,15 @@ const DEBUGGING: [(&str, &str); 24] = [
     ("BCACHEFS_DEBUG", "BCACHEFS_DEBUG"),
 ];
 
-/// The names of the set options of [`DEBUGGING`], in this text of a configuration.
-pub(crate) fn debugging(config: &str) -> Vec<&'static str> {
+/// The names of the set options of [`DEBUG_OPTIONS`], in this text of a configuration.
+pub(crate) fn find_debug_options(config: &str) -> Vec<&'static str> {
     let is_set = |option: &str| {
         let sets_option = |line: &str| {
             line.strip_prefix("CONFIG_").and_then(|rest| rest.strip_prefix(option)) == Some("=y")
         };
         config.lines().any(sets_option)
     };
-    let set = DEBUGGING.iter().filter(|(option, _)| is_set(option));
+    let set = DEBUG_OPTIONS.iter().filter(|(option, _)| is_set(option));
     let mut names: Vec<&'static str> = set.map(|(_, name)| *name).collect();
     // PROVE_LOCKING selects the others of lockdep.
     if names.contains(&"lockdep (PROVE_LOCKING)") {
@@ -54,24 +54,24 @@ pub(crate) fn debugging(config: &str) -> Vec<&'static str> {
 
 /// The text of the configuration: the first of these files that can be read, else the configuration in the kernel itself
 /// (CONFIG_IKCONFIG). None if neither exists.
-pub(crate) fn read<'a>(
+pub(crate) fn read_config<'a>(
     files: impl IntoIterator<Item = &'a Path>,
     code: impl FnOnce() -> Vec<u8>,
 ) -> Option<String> {
     let written = files.into_iter().find_map(|path| std::fs::read_to_string(path).ok());
-    written.or_else(|| embedded(&code()))
+    written.or_else(|| extract_embedded(&code()))
 }
 
 /// The mark before the compressed configuration in a kernel (kernel/configs.c).
-const BEGIN: &[u8] = b"IKCFG_ST";
+const CONFIG_MARK: &[u8] = b"IKCFG_ST";
 /// The largest configuration, in bytes.
-const MAX_CONFIG: u64 = 16 << 20;
+const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// The configuration in the code of a kernel.
-fn embedded(code: &[u8]) -> Option<String> {
-    let at = memchr::memmem::find(code, BEGIN)? + BEGIN.len();
+fn extract_embedded(code: &[u8]) -> Option<String> {
+    let at = memchr::memmem::find(code, CONFIG_MARK)? + CONFIG_MARK.len();
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&code[at..]).take(MAX_CONFIG).read_to_string(&mut text).ok()?;
+    flate2::read::GzDecoder::new(&code[at..]).take(MAX_CONFIG_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
@@ -84,9 +84,14 @@ mod tests {
 
     #[test]
     fn only_options_that_check_at_run_time_are_named() {
-        assert_eq!(debugging(CONFIG), ["KASAN", "lockdep (PROVE_LOCKING)"]);
-        assert_eq!(debugging("CONFIG_DEBUG_SPINLOCK=y\nCONFIG_XFS_DEBUG=y"), ["DEBUG_SPINLOCK", "XFS_DEBUG"]);
-        assert!(debugging("CONFIG_KFENCE=y\nCONFIG_DEBUG_LIST=y\nCONFIG_PAGE_POISONING=y\n").is_empty());
+        assert_eq!(find_debug_options(CONFIG), ["KASAN", "lockdep (PROVE_LOCKING)"]);
+        assert_eq!(
+            find_debug_options("CONFIG_DEBUG_SPINLOCK=y\nCONFIG_XFS_DEBUG=y"),
+            ["DEBUG_SPINLOCK", "XFS_DEBUG"]
+        );
+        assert!(
+            find_debug_options("CONFIG_KFENCE=y\nCONFIG_DEBUG_LIST=y\nCONFIG_PAGE_POISONING=y\n").is_empty()
+        );
     }
 
     #[test]
@@ -96,21 +101,25 @@ mod tests {
         let mut gzip = flate2::write::GzEncoder::new(b"code IKCFG_ST".to_vec(), flate2::Compression::fast());
         std::io::Write::write_all(&mut gzip, CONFIG.as_bytes()).unwrap();
         let code = [gzip.finish().unwrap(), b"IKCFG_ED more".to_vec()].concat();
-        let found = || read([dir.path(), path.as_path()], || code.clone());
+        let found = || read_config([dir.path(), path.as_path()], || code.clone());
         assert_eq!(found().as_deref(), Some(CONFIG));
         std::fs::write(&path, "CONFIG_KCOV=y\n").unwrap();
-        assert_eq!(debugging(&found().unwrap()), ["KCOV"]);
-        assert_eq!((embedded(b"no mark"), embedded(b"IKCFG_ST but no gzip")), (None, None));
+        assert_eq!(find_debug_options(&found().unwrap()), ["KCOV"]);
+        assert_eq!((extract_embedded(b"no mark"), extract_embedded(b"IKCFG_ST but no gzip")), (None, None));
     }
 
     /// The kernels of Debian must not be reported.
     #[test]
-    fn kernels_of_distributions_check_nothing() {
+    fn kernels_of_debian_have_no_debug_options() {
         let caches = std::fs::read_dir(crate::cache::SHARED).into_iter().flatten().flatten();
         let boots = caches.filter_map(|package| std::fs::read_dir(package.path().join("boot")).ok());
         for file in boots.flatten().flatten().map(|entry| entry.path()) {
             if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("config-")) {
-                assert!(debugging(&std::fs::read_to_string(&file).unwrap()).is_empty(), "{}", file.display());
+                assert!(
+                    find_debug_options(&std::fs::read_to_string(&file).unwrap()).is_empty(),
+                    "{}",
+                    file.display()
+                );
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Directories with kernels: those that packages or `make install` filled, with an image in `boot/` and modules in `lib/modules/`,
 //! and build trees.
 
-use crate::{Error, Result, debian::by_version, modules::Modules};
+use crate::{Error, Result, debian::compare_releases, modules::Modules};
 use rustix::fs::Access;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ pub(crate) struct PackagedKernel {
 
 impl PackagedKernel {
     /// The file with its configuration, which not every package has.
-    pub fn config(&self) -> PathBuf {
+    pub fn config_path(&self) -> PathBuf {
         self.root.join("boot").join(format!("config-{}", self.release))
     }
 }
 
 /// The kernels below these roots that have modules.
-pub(crate) fn packages(roots: &[PathBuf]) -> Vec<PackagedKernel> {
+pub(crate) fn find_packaged_kernels(roots: &[PathBuf]) -> Vec<PackagedKernel> {
     let mut found = vec![];
     for root in roots {
         let mut releases = BTreeSet::new();
@@ -53,14 +53,14 @@ pub(crate) fn packages(roots: &[PathBuf]) -> Vec<PackagedKernel> {
     found
 }
 
-/// A kernel that the user built.
+/// The files of a kernel.
 #[derive(Debug)]
-pub(crate) struct BuiltKernel {
+pub(crate) struct KernelFiles {
     /// The file to boot, a vmlinux or a bzImage.
     pub image: PathBuf,
-    /// Its modules; None if the directory lists none, so that they may be installed elsewhere.
+    /// Its modules; None if it is not known where they are.
     pub modules: Option<Modules>,
-    /// Its configuration.
+    /// Its configuration, which may be missing.
     pub config: PathBuf,
 }
 
@@ -74,29 +74,30 @@ const REMEDY: &str = "build one there (make bzImage modules), or install one (ma
 ///
 /// # Errors
 /// A directory without a kernel, or with modules that are not built.
-pub(crate) fn open_built(dir: &Path) -> Result<BuiltKernel> {
-    if let Some(image) = built_image(dir) {
-        return Ok(BuiltKernel { image, modules: built_modules(dir)?, config: dir.join(".config") });
+pub(crate) fn open_built(dir: &Path) -> Result<KernelFiles> {
+    if let Some(image) = newest_image(dir) {
+        return Ok(KernelFiles { image, modules: read_built_modules(dir)?, config: dir.join(".config") });
     }
-    let installed = packages(&[dir.to_path_buf()]);
-    let Some(installed) = installed.into_iter().max_by(|a, b| by_version(&a.release, &b.release)) else {
+    let installed = find_packaged_kernels(&[dir.to_path_buf()]);
+    let Some(installed) = installed.into_iter().max_by(|a, b| compare_releases(&a.release, &b.release))
+    else {
         return Err(Error::unfit(
             dir,
             format!("has neither vmlinux, {BZIMAGE} nor boot/vmlinuz-RELEASE; {REMEDY}"),
         ));
     };
-    let config = installed.config();
-    Ok(BuiltKernel { modules: Some(Modules::open(&installed.modules)?), image: installed.image, config })
+    let config = installed.config_path();
+    Ok(KernelFiles { modules: Some(Modules::open(&installed.modules)?), image: installed.image, config })
 }
 
 /// The newer one of the kernels of a build tree. The bzImage is made of the vmlinux, so it is stale if it is older; otherwise
 /// it is preferred, because it has no debug symbols.
-fn built_image(tree: &Path) -> Option<PathBuf> {
-    let built = |path: &str| {
+fn newest_image(tree: &Path) -> Option<PathBuf> {
+    let image = |path: &str| {
         let path = tree.join(path);
         Some((std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?.modified().ok()?, path))
     };
-    match (built(BZIMAGE), built("vmlinux")) {
+    match (image(BZIMAGE), image("vmlinux")) {
         (Some((bzimage, _)), Some((vmlinux, path))) if bzimage < vmlinux => Some(path),
         (Some((_, path)), _) | (None, Some((_, path))) => Some(path),
         (None, None) => None,
@@ -104,19 +105,19 @@ fn built_image(tree: &Path) -> Option<PathBuf> {
 }
 
 /// The modules that `modules.order` lists; None without that file.
-fn built_modules(tree: &Path) -> Result<Option<Modules>> {
+fn read_built_modules(tree: &Path) -> Result<Option<Modules>> {
     let list = tree.join("modules.order");
     let Ok(order) = std::fs::read_to_string(&list) else { return Ok(None) };
-    let files: Vec<PathBuf> = order.lines().filter_map(|line| module_file(tree, line)).collect();
+    let files: Vec<PathBuf> = order.lines().filter_map(|line| find_module_file(tree, line)).collect();
     if files.is_empty() && !order.trim().is_empty() {
         return Err(Error::unfit(&list, "lists modules that are not built: make modules"));
     }
-    Modules::of_files(tree, files).map(Some)
+    Modules::from_files(tree, files).map(Some)
 }
 
 /// The file of a module in the tree, from a line of the list: the installed path `kernel/fs/jfs/jfs.ko` before Linux 6.2, the
 /// object `fs/jfs/jfs.o` since then. None if the module is not built.
-fn module_file(tree: &Path, line: &str) -> Option<PathBuf> {
+fn find_module_file(tree: &Path, line: &str) -> Option<PathBuf> {
     let plain = Path::new(line).with_extension("ko");
     let plain = [plain.strip_prefix("kernel").ok(), Some(plain.as_path())];
     // The tree has a directory `kernel` with other modules, too.
@@ -190,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_built_is_named() {
-        let said = |files: &[(&str, &str)]| open_built(tree(files).path()).unwrap_err().to_string();
-        assert!(said(&[("README", "")]).contains("neither vmlinux"));
-        let unbuilt = said(&[("vmlinux", ""), ("modules.order", "fs/jfs/jfs.o\n")]);
+    fn errors_name_what_is_not_built() {
+        let error = |files: &[(&str, &str)]| open_built(tree(files).path()).unwrap_err().to_string();
+        assert!(error(&[("README", "")]).contains("neither vmlinux"));
+        let unbuilt = error(&[("vmlinux", ""), ("modules.order", "fs/jfs/jfs.o\n")]);
         assert!(unbuilt.contains("modules that are not built: make modules"), "{unbuilt}");
     }
 }

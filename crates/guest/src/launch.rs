@@ -6,7 +6,7 @@
 
 use crate::{Error, Result};
 use fsarena_core::setting_text::setting;
-use fsarena_sys::process_output::{lines, tail};
+use fsarena_sys::process_output::{read_tail, receive_lines};
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{argv, limits, pid_namespace, process};
 use libc::c_int;
@@ -18,7 +18,7 @@ use std::{ffi::OsString, fs::File, os::unix::process::CommandExt};
 
 /// The command that starts a guest.
 #[derive(Debug)]
-pub struct Launch {
+pub struct GuestCommand {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
     /// The file for the output of its console and its emulator.
@@ -47,7 +47,7 @@ pub enum GuestMessage {
     End,
 }
 
-impl Launch {
+impl GuestCommand {
     /// Starts the guest in a separate session and process group. The guest ends when this process ends.
     ///
     /// # Errors
@@ -58,22 +58,22 @@ impl Launch {
         let mut command = Command::new(&self.argv[0]);
         command
             .args(&self.argv[1..])
-            .envs(argv::mark())
+            .envs(argv::journal_variable())
             .stdin(self.stdin)
             .stdout(Stdio::piped())
             .stderr(console);
         let parent = std::process::id();
         // SAFETY: only system calls that are safe between fork and exec.
         unsafe { command.pre_exec(move || split_off_guest(parent)) };
-        let mut child = limits::spawn(&mut command).map_err(|error| not_started(&self.argv[0], error))?;
+        let mut child = limits::spawn(&mut command).map_err(|error| start_error(&self.argv[0], error))?;
         let Some(stdout) = child.stdout.take() else {
             return Err(Error::Missing("the emulator has no standard output".into()));
         };
-        Ok(Guest { child, lines: lines(stdout), console: self.console, status: None })
+        Ok(Guest { child, lines: receive_lines(stdout), console: self.console, status: None })
     }
 }
 
-fn not_started(program: &OsString, error: std::io::Error) -> Error {
+fn start_error(program: &OsString, error: std::io::Error) -> Error {
     if error.kind() != std::io::ErrorKind::NotFound {
         return Error::io("starting", program)(error);
     }
@@ -101,18 +101,18 @@ impl Guest {
 
     /// Waits until the guest ends by itself or the timeout, then kills its process group. Returns its exit status if it ended by
     /// itself, and the end of its console.
-    pub fn end(mut self, timeout: Duration) -> (Option<ExitStatus>, LastWords) {
+    pub fn wait_and_kill(mut self, timeout: Duration) -> (Option<ExitStatus>, ConsoleEnd) {
         if self.status.is_none() {
             let ended =
                 wait_until(Instant::now() + timeout, Cancel::Never, || self.child.try_wait().transpose());
             self.status = ended.ok().and_then(|status| status.ok());
         }
-        (self.status, self.last_words())
+        (self.status, self.console_end())
     }
 
     /// The end of its console.
-    pub fn last_words(&self) -> LastWords {
-        LastWords::read(&self.console)
+    pub fn console_end(&self) -> ConsoleEnd {
+        ConsoleEnd::read(&self.console)
     }
 }
 
@@ -131,47 +131,49 @@ const LAST_BYTES: u64 = 16 << 10;
 const PANIC: &str = "Kernel panic";
 /// Texts on consoles, the reasons for the end of a guest that they indicate, and the setting that helps, if there is one.
 const REASONS: [(&str, &str, &str); 9] = [
-    ("initrd is too large", "it has too little memory to begin with", MEMORY),
-    ("Initramfs unpacking failed: write error", "it has too little memory to begin with", MEMORY),
-    ("Out of memory and no killable processes", "its memory ran out", MEMORY),
-    ("System is deadlocked on memory", "its memory ran out", MEMORY),
-    ("Out of memory: Killed process", "its memory ran out", MEMORY),
+    ("initrd is too large", "it has too little memory to begin with", MEMORY_SETTING),
+    ("Initramfs unpacking failed: write error", "it has too little memory to begin with", MEMORY_SETTING),
+    ("Out of memory and no killable processes", "its memory ran out", MEMORY_SETTING),
+    ("System is deadlocked on memory", "its memory ran out", MEMORY_SETTING),
+    ("Out of memory: Killed process", "its memory ran out", MEMORY_SETTING),
     (
         "Unable to mount root fs",
         "its kernel cannot read an initramfs, or has found none because it has too little memory",
-        MEMORY,
+        MEMORY_SETTING,
     ),
     ("No working init found", "its kernel could not start fsarena", ""),
     (PANIC, "its kernel panicked", ""),
     ("Error loading uncompressed kernel", "QEMU cannot load that kernel", ""),
 ];
-const MEMORY: &str = "guest_memory";
+const MEMORY_SETTING: &str = "guest_memory";
 
 /// The end of a console.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LastWords {
+pub struct ConsoleEnd {
     /// Its last lines, without control characters.
     pub lines: String,
     /// The reason for the end of the guest that these lines indicate, if any.
-    pub meaning: Option<String>,
+    pub reason: Option<String>,
 }
 
-impl LastWords {
+impl ConsoleEnd {
     /// Reads the end of a console; empty if the file is missing.
-    pub fn read(console: &Path) -> LastWords {
-        let text = File::open(console).and_then(|mut file| tail(&mut file, LAST_BYTES)).unwrap_or_default();
-        let reason = REASONS.iter().find(|(sign, _, _)| text.contains(sign));
-        let meaning = reason.map(|(_, why, helps)| match *helps {
+    pub fn read(console: &Path) -> ConsoleEnd {
+        let text =
+            File::open(console).and_then(|mut file| read_tail(&mut file, LAST_BYTES)).unwrap_or_default();
+        let found = REASONS.iter().find(|(sign, _, _)| text.contains(sign));
+        let reason = found.map(|(_, why, helps)| match *helps {
             "" => why.to_string(),
             name => format!("{why}: {}", setting(name, "")),
         });
-        let shown: String = text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
-        let lines: Vec<&str> = shown.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        let printable: String =
+            text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
+        let lines: Vec<&str> = printable.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let (before, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
         // A panic message can be followed by a trace with more lines than fsarena prints.
         let panic = before.iter().rev().find(|line| line.contains(PANIC));
-        let kept: Vec<&str> = panic.into_iter().chain(last).copied().collect();
-        LastWords { lines: kept.join("\n"), meaning }
+        let shown: Vec<&str> = panic.into_iter().chain(last).copied().collect();
+        ConsoleEnd { lines: shown.join("\n"), reason }
     }
 }
 
@@ -216,9 +218,9 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    fn launch(dir: &Path, script: &str) -> Guest {
+    fn start_script(dir: &Path, script: &str) -> Guest {
         let argv = ["sh", "-c", script].map(OsString::from).to_vec();
-        Launch { argv, console: dir.join("console.log"), stdin: Stdio::null() }.start().unwrap()
+        GuestCommand { argv, console: dir.join("console.log"), stdin: Stdio::null() }.start().unwrap()
     }
 
     fn all_messages(guest: &mut Guest) -> Vec<String> {
@@ -235,34 +237,34 @@ mod tests {
     #[test]
     fn messages_are_the_lines_on_standard_output() {
         let dir = tempfile::tempdir().unwrap();
-        let mut guest = launch(dir.path(), "echo one; echo two; echo why >&2");
+        let mut guest = start_script(dir.path(), "echo one; echo two; echo why >&2");
         assert_eq!(all_messages(&mut guest), ["one", "two"]);
-        assert_eq!(guest.last_words().lines, "why");
-        assert!(guest.end(Duration::from_secs(5)).0.unwrap().success());
+        assert_eq!(guest.console_end().lines, "why");
+        assert!(guest.wait_and_kill(Duration::from_secs(5)).0.unwrap().success());
     }
 
     #[test]
     fn a_guest_is_killed_with_its_children() {
         let dir = tempfile::tempdir().unwrap();
-        let mut guest = launch(dir.path(), "sleep 30 & echo $!; wait");
+        let mut guest = start_script(dir.path(), "sleep 30 & echo $!; wait");
         let GuestMessage::Line(child) = guest.next_message(Duration::from_secs(10)) else {
             panic!("no message")
         };
-        assert!(guest.end(Duration::ZERO).0.is_none());
+        assert!(guest.wait_and_kill(Duration::ZERO).0.is_none());
         let kernel = fsarena_sys::kernel::SysRoot::host();
         let pid = child.parse().unwrap();
         let started = fsarena_sys::process::start_time(&kernel, pid);
-        let gone = || started.is_none_or(|time| !fsarena_sys::process::is_alive(&kernel, pid, time));
+        let has_ended = || started.is_none_or(|time| !fsarena_sys::process::is_alive(&kernel, pid, time));
         let deadline = Instant::now() + Duration::from_secs(10);
-        assert_eq!(wait_until(deadline, Cancel::Never, || gone().then_some(())), Ok(()));
+        assert_eq!(wait_until(deadline, Cancel::Never, || has_ended().then_some(())), Ok(()));
     }
 
     #[test]
     fn an_error_for_a_missing_program_names_the_package() {
         let dir = tempfile::tempdir().unwrap();
         let argv = vec![OsString::from("no-such-emulator")];
-        let launch = Launch { argv, console: dir.path().join("c"), stdin: Stdio::null() };
-        let error = launch.start().unwrap_err().to_string();
+        let command = GuestCommand { argv, console: dir.path().join("c"), stdin: Stdio::null() };
+        let error = command.start().unwrap_err().to_string();
         assert!(error.contains("no-such-emulator is not installed: apt-get install"), "{error}");
     }
 
@@ -273,16 +275,16 @@ mod tests {
         let mut text: String = (0..40).map(|line| format!("line {line}\r\n")).collect();
         text += "\u{1b}[0m[ 1.0] Kernel panic - not syncing: VFS\r\n\r\n";
         std::fs::write(&console, &text).unwrap();
-        let words = LastWords::read(&console);
-        assert_eq!(words.lines.lines().count(), LAST_LINES);
-        assert!(words.lines.ends_with("Kernel panic - not syncing: VFS"));
-        assert_eq!(words.meaning.as_deref(), Some("its kernel panicked"));
+        let console_end = ConsoleEnd::read(&console);
+        assert_eq!(console_end.lines.lines().count(), LAST_LINES);
+        assert!(console_end.lines.ends_with("Kernel panic - not syncing: VFS"));
+        assert_eq!(console_end.reason.as_deref(), Some("its kernel panicked"));
         text += &"  trace\r\n".repeat(LAST_LINES);
         std::fs::write(&console, text).unwrap();
-        assert!(LastWords::read(&console).lines.contains("Kernel panic"));
+        assert!(ConsoleEnd::read(&console).lines.contains("Kernel panic"));
         assert_eq!(
-            LastWords::read(&dir.path().join("none")),
-            LastWords { lines: String::new(), meaning: None }
+            ConsoleEnd::read(&dir.path().join("none")),
+            ConsoleEnd { lines: String::new(), reason: None }
         );
     }
 }

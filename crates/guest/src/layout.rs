@@ -8,7 +8,7 @@ use std::io::{Result, Write};
 use std::path::Path;
 
 /// The directory of a guest for the files that it keeps. It lies in memory.
-pub const KEPT: &str = "/fsarena-layout";
+pub const LAYOUT_DIR: &str = "/fsarena-layout";
 
 /// The memory that a guest keeps. Each number has three digits, so that every guest reads the same number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,11 +30,11 @@ impl MemoryLayout {
         MemoryLayout { pages: draw(0), files: draw(1) }
     }
 
-    /// Takes the memory, for as long as the guest runs.
+    /// Occupies the memory, for as long as the guest runs.
     ///
     /// # Errors
     /// A file cannot be made below `dir`.
-    pub fn keep(self, dir: &Path) -> Result<()> {
+    pub fn occupy(self, dir: &Path) -> Result<()> {
         std::fs::create_dir(dir)?;
         let mut pages = File::create(dir.join("pages"))?;
         (0..self.pages).try_for_each(|_| pages.write_all(&[0; 4096]))?;
@@ -62,11 +62,11 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_kept_in_files() {
+    fn memory_is_occupied_by_files() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = dir.path().join("kept");
-        MemoryLayout { pages: 3, files: 2 }.keep(&kept).unwrap();
-        assert_eq!(kept.join("pages").metadata().unwrap().len(), 3 * 4096);
-        assert_eq!(std::fs::read_dir(kept).unwrap().count(), 3);
+        let layout_dir = dir.path().join("layout_dir");
+        MemoryLayout { pages: 3, files: 2 }.occupy(&layout_dir).unwrap();
+        assert_eq!(layout_dir.join("pages").metadata().unwrap().len(), 3 * 4096);
+        assert_eq!(std::fs::read_dir(layout_dir).unwrap().count(), 3);
     }
 }

@@ -4,7 +4,7 @@
 //! An interrupted build continues at its last step, and within the compilation at the last file. The cache keeps the modules
 //! of each kernel with their digests.
 
-use crate::suites::{Log, Suites};
+use crate::suites::{OnCommand, Suites};
 use crate::{Error, Result, cache};
 use fsarena_sys::CommandError;
 use fsarena_sys::argv::Argv;
@@ -35,25 +35,25 @@ pub enum BuildStep {
 pub type OnStep<'a> = &'a mut dyn FnMut(BuildStep);
 
 /// The directory of the compiled modules of a package for a kernel, in a cache.
-fn place(cache: &Path, package: &str, release: &str) -> PathBuf {
+fn modules_dir(cache: &Path, package: &str, release: &str) -> PathBuf {
     cache.join(format!("modules-{package}-{release}"))
 }
 
 /// The directories in these caches with compiled modules for a kernel, whatever the package. Removes damaged ones.
-pub(crate) fn find(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
+pub(crate) fn find_compiled(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = vec![];
     for cache in caches {
         for entry in std::fs::read_dir(cache).into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let package = name.strip_prefix("modules-").and_then(|rest| rest.strip_suffix(release));
-            let is_new = found.iter().all(|other| other.file_name() != Some(OsStr::new(&name)));
+            let is_new = found.iter().all(|dir| dir.file_name() != Some(OsStr::new(&name)));
             if release.is_empty() || package.is_none_or(|package| !package.ends_with('-')) || !is_new {
                 continue;
             }
-            if cache::is_package_whole(&entry.path()) {
+            if cache::verify_package(&entry.path()) {
                 found.push(entry.path());
             } else {
-                cache::was_damaged(
+                cache::record_damage(
                     &entry.path(),
                     "runs guests without these modules until you compile them again",
                 );
@@ -73,17 +73,17 @@ pub fn build(
     release: &str,
     (cache, suites): (&Path, &Suites),
     on_step: OnStep,
-    log: Log,
+    log: OnCommand,
 ) -> Result<PathBuf> {
-    let place = place(cache, package, release);
+    let final_dir = modules_dir(cache, package, release);
     check_program("make", "make")?;
     check_program("objcopy", "binutils")?;
     let build_dir = cache.join(format!("building-{package}-{release}"));
     std::fs::create_dir_all(&build_dir).map_err(Error::io("making", &build_dir))?;
     let _lock = lock(&build_dir, on_step)?;
-    if place.is_dir() {
+    if final_dir.is_dir() {
         crate::cache::remove(&build_dir);
-        return Ok(place);
+        return Ok(final_dir);
     }
     let source = build_dir.join("source");
     // `unpack` moves the whole directory to its place at once, so a directory that exists is complete.
@@ -92,10 +92,10 @@ pub fn build(
     } else {
         on_step(BuildStep::Fetching);
         suites.refresh(log)?;
-        let names = sources(package, release, suites, log)?;
+        let names = list_packages(package, release, suites, log)?;
         suites.unpack(&names, &source, log)?;
     }
-    let tree = Tree::open(&source.join("usr/src"), release)?;
+    let tree = SourceTree::open(&source.join("usr/src"), release)?;
     tree.prepare_headers()?;
     if !tree.is_configured() {
         on_step(BuildStep::Configuring);
@@ -103,9 +103,10 @@ pub fn build(
     }
     tree.compile(on_step, log)?;
     tree.install(release, &build_dir.join("done"), log)?;
-    std::fs::rename(build_dir.join("done"), &place).map_err(Error::io("moving modules to", &place))?;
+    std::fs::rename(build_dir.join("done"), &final_dir)
+        .map_err(Error::io("moving modules to", &final_dir))?;
     crate::cache::remove(&build_dir);
-    Ok(place)
+    Ok(final_dir)
 }
 
 /// Locks the directory of a build until the file is dropped.
@@ -131,7 +132,7 @@ fn check_program(name: &str, package: &str) -> Result<()> {
 }
 
 /// The packages to unpack: the source of the modules, the headers of the kernel, and the parts that these require.
-fn sources(package: &str, release: &str, suites: &Suites, log: Log) -> Result<Vec<String>> {
+fn list_packages(package: &str, release: &str, suites: &Suites, log: OnCommand) -> Result<Vec<String>> {
     let headers = format!("linux-headers-{release}");
     let found = suites.packages(&headers, |_| true, log)?;
     let Some(headers) = found.iter().find(|found| found.name == headers) else {
@@ -140,13 +141,13 @@ fn sources(package: &str, release: &str, suites: &Suites, log: Log) -> Result<Ve
              `fsarena list kernels` lists the kernels that Debian has"
         )));
     };
-    let mut names = vec![package.to_string(), format!("{}={}", headers.name, headers.version)];
-    names.extend(suites.required(headers, &["linux-headers-", "linux-kbuild-"], log)?);
+    let mut names = vec![package.to_string(), headers.with_version()];
+    names.extend(suites.list_required(headers, &["linux-headers-", "linux-kbuild-"], log)?);
     Ok(names)
 }
 
 /// The unpacked sources.
-struct Tree {
+struct SourceTree {
     /// The headers of the kernel's flavour.
     flavour: PathBuf,
     /// The headers that all flavours share.
@@ -155,16 +156,16 @@ struct Tree {
     modules: PathBuf,
 }
 
-impl Tree {
+impl SourceTree {
     /// Finds the parts below `usr/src`.
-    fn open(src: &Path, release: &str) -> Result<Tree> {
+    fn open(src: &Path, release: &str) -> Result<SourceTree> {
         let entries = std::fs::read_dir(src).map_err(Error::io("reading", src))?.flatten();
         let dirs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         let find = |what: &str, is: &dyn Fn(&Path) -> bool| {
             let found = dirs.iter().find(|dir| is(dir)).cloned();
             found.ok_or_else(|| Error::unfit(src, format!("has no {what}")))
         };
-        Ok(Tree {
+        Ok(SourceTree {
             flavour: find("headers", &|dir| dir.ends_with(format!("linux-headers-{release}")))?,
             common: find("common headers", &|dir| dir.to_string_lossy().ends_with("-common"))?,
             modules: find("source of modules", &|dir| dir.join("dkms.conf").is_file())?,
@@ -184,7 +185,7 @@ impl Tree {
         let _ = std::fs::remove_file(self.flavour.join("vmlinux"));
         let variables = self.flavour.join(".kernelvariables");
         let text = std::fs::read_to_string(&variables).map_err(Error::io("reading", &variables))?;
-        match compiler(&text) {
+        match parse_compiler(&text) {
             Some(gcc) if program::find(&gcc).is_none() => Err(Error::Missing(format!(
                 "this kernel was compiled by {gcc}, which is not installed, and its modules need the same: \
                  apt-get install {gcc}; or choose a kernel that was compiled by an installed one"
@@ -194,32 +195,35 @@ impl Tree {
     }
 
     /// Runs the `configure` of the source, with the arguments that ZFS takes; no other package is known yet.
-    fn configure(&self, log: Log) -> Result<()> {
+    fn configure(&self, log: OnCommand) -> Result<()> {
         let option = |name: &str, path: &Path| format!("--with-{name}={}", path.display());
-        let argv = low_priority(&self.modules.join("configure"));
+        let argv = low_priority_command(&self.modules.join("configure"));
         let argv = argv.arg("--with-config=kernel").arg(option("linux", &self.common));
-        argv.arg(option("linux-obj", &self.flavour)).cwd(&self.modules).expect(log).map_err(explain)?;
-        let mark = self.configured_mark();
+        argv.arg(option("linux-obj", &self.flavour))
+            .cwd(&self.modules)
+            .run_checked(log)
+            .map_err(build_error)?;
+        let mark = self.configured_marker();
         File::create(&mark).map_err(Error::io("writing", &mark))?;
         Ok(())
     }
 
     /// Whether `configure` has finished. Its own `config.status` does not show that, because it exists before the Makefiles do.
     fn is_configured(&self) -> bool {
-        self.configured_mark().is_file()
+        self.configured_marker().is_file()
     }
 
-    fn configured_mark(&self) -> PathBuf {
+    fn configured_marker(&self) -> PathBuf {
         self.modules.join("fsarena-configured")
     }
 
     /// Compiles on all CPUs with low priority, and passes on the number of compiled files.
-    fn compile(&self, on_step: OnStep, log: Log) -> Result<()> {
+    fn compile(&self, on_step: OnStep, log: OnCommand) -> Result<()> {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
         // Without debug information the build takes less time and disk, and the code is the same.
-        let argv = low_priority(Path::new("make")).arg(format!("-j{jobs}")).arg("KCFLAGS=-g0");
-        let argv = argv.cwd(&self.modules).quiet();
-        let all = object_names(&self.modules.join("module"));
+        let argv = low_priority_command(Path::new("make")).arg(format!("-j{jobs}")).arg("KCFLAGS=-g0");
+        let argv = argv.cwd(&self.modules).discard_stdout();
+        let all = list_objects(&self.modules.join("module"));
         let finished = std::thread::scope(|scope| {
             let make = scope.spawn(|| argv.run());
             while !make.is_finished() {
@@ -230,20 +234,20 @@ impl Tree {
             make.join().expect("it does not panic")
         });
         let finished = finished?;
-        log(argv.record(&finished));
-        argv.check(finished).map_err(explain)?;
+        log(argv.log_record(&finished));
+        argv.check_success(finished).map_err(build_error)?;
         Ok(())
     }
 
     /// Copies the modules without debug information, with their digests.
-    fn install(&self, release: &str, to: &Path, log: Log) -> Result<()> {
+    fn install(&self, release: &str, to: &Path, log: OnCommand) -> Result<()> {
         let dir = to.join("lib/modules").join(release);
         std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
         let mut count = 0;
         for entry in std::fs::read_dir(self.modules.join("module")).into_iter().flatten().flatten() {
             if entry.path().extension() == Some(OsStr::new("ko")) {
                 let argv = Argv::new("objcopy").arg("--strip-debug").arg(entry.path());
-                argv.arg(dir.join(entry.file_name())).expect(log)?;
+                argv.arg(dir.join(entry.file_name())).run_checked(log)?;
                 count += 1;
             }
         }
@@ -258,12 +262,12 @@ impl Tree {
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A command that runs with low priority.
-fn low_priority(program: &Path) -> Argv {
+fn low_priority_command(program: &Path) -> Argv {
     Argv::new("nice").args(["-n", "10"]).arg(program).env("LC_ALL", "C")
 }
 
 /// The error of a failed build, with the remedy if there is one.
-fn explain(error: CommandError) -> Error {
+fn build_error(error: CommandError) -> Error {
     match error {
         CommandError::Failed { .. } if cancel::requested().is_none() => Error::Missing(format!(
             "the modules cannot be compiled for this kernel: {error}\nTry another kernel: `fsarena list kernels` lists them"
@@ -273,7 +277,7 @@ fn explain(error: CommandError) -> Error {
 }
 
 /// The name of the compiler in the text of a kernel's `.kernelvariables`: `gcc-12` from `CC = … $(CROSS_COMPILE)gcc-12`.
-fn compiler(variables: &str) -> Option<String> {
+fn parse_compiler(variables: &str) -> Option<String> {
     let line = variables.lines().find(|line| line.starts_with("CC ="))?;
     let (_, name) = line.rsplit_once("$(CROSS_COMPILE)")?;
     Some(name.trim().to_string())
@@ -281,7 +285,7 @@ fn compiler(variables: &str) -> Option<String> {
 
 /// The object files that the Kbuild file of a directory lists. Conditions in the file may leave some of these out, so
 /// the total may be too high.
-fn object_names(dir: &Path) -> BTreeSet<PathBuf> {
+fn list_objects(dir: &Path) -> BTreeSet<PathBuf> {
     let text = std::fs::read_to_string(dir.join("Kbuild")).unwrap_or_default();
     let names: BTreeSet<&str> = text.split_whitespace().filter(|word| word.ends_with(".o")).collect();
     let sources = WalkDir::new(dir).into_iter().flatten().map(walkdir::DirEntry::into_path);
@@ -301,22 +305,22 @@ mod tests {
     fn the_compiler_of_a_kernel_is_found() {
         let text =
             "override ARCH = x86\nCC = $(if $(DEBIAN_KERNEL_USE_CCACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-12\n";
-        assert_eq!(compiler(text).as_deref(), Some("gcc-12"));
-        assert_eq!(compiler("CC = gcc\n"), None);
+        assert_eq!(parse_compiler(text).as_deref(), Some("gcc-12"));
+        assert_eq!(parse_compiler("CC = gcc\n"), None);
     }
 
     #[test]
     fn modules_are_found_by_the_release_of_their_kernel_and_damage_removes_them() {
         let dir = tempfile::tempdir().unwrap();
         let [cache, shared] = ["cache", "shared"].map(|name| dir.path().join(name));
-        let found = |release: &str| find([&cache, &shared], release);
+        let found = |release: &str| find_compiled([&cache, &shared], release);
         let release = "6.12.1+deb13-amd64";
-        let made = place(&cache, "zfs-dkms", release);
-        let module = made.join("lib/modules").join(release).join("zfs.ko");
+        let compiled = modules_dir(&cache, "zfs-dkms", release);
+        let module = compiled.join("lib/modules").join(release).join("zfs.ko");
         std::fs::create_dir_all(module.parent().unwrap()).unwrap();
         std::fs::write(&module, "module").unwrap();
-        crate::cache::write_digest_list(&made).unwrap();
-        assert_eq!(found(release), [made]);
+        crate::cache::write_digest_list(&compiled).unwrap();
+        assert_eq!(found(release), [compiled]);
         assert!(found("12.1+deb13-amd64").is_empty() && found("").is_empty());
         std::fs::write(&module, "modula").unwrap();
         assert!(found(release).is_empty() && !module.exists());
@@ -330,7 +334,7 @@ mod tests {
             std::fs::write(dir.path().join(file), "").unwrap();
         }
         std::fs::write(dir.path().join("Kbuild"), "spl-y += lapi.o a.o \\\n missing.o\n").unwrap();
-        let found = object_names(dir.path());
+        let found = list_objects(dir.path());
         assert_eq!(found, ["a.o", "lua/lapi.o"].map(|name| dir.path().join(name)).into());
     }
 
@@ -347,12 +351,12 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let tree = Tree::open(dir.path(), "6.1-amd64").unwrap();
+        let tree = SourceTree::open(dir.path(), "6.1-amd64").unwrap();
         let error = tree.prepare_headers().unwrap_err().to_string();
         assert!(error.contains("apt-get install gcc-0.1"), "{error}");
         let text = std::fs::read_to_string(tree.flavour.join("Makefile")).unwrap();
         assert_eq!(text, format!("include {}/Makefile\n", tree.common.display()));
-        assert!(Tree::open(dir.path(), "6.2-amd64").is_err());
+        assert!(SourceTree::open(dir.path(), "6.2-amd64").is_err());
     }
 
     /// The build of this source only copies files.
@@ -373,7 +377,8 @@ mod tests {
         write("Makefile", "all:\n\tcp module/a.c module/a.o\n\tcp /bin/true module/a.ko\n");
         write("module/Kbuild", "obj-m := a.o\n");
         write("module/a.c", "");
-        let tree = Tree { flavour: "/flavour".into(), common: "/common".into(), modules: dir.path().into() };
+        let tree =
+            SourceTree { flavour: "/flavour".into(), common: "/common".into(), modules: dir.path().into() };
         // An interrupted `configure` leaves this file.
         write("config.status", "");
         assert!(!tree.is_configured());
@@ -386,7 +391,7 @@ mod tests {
         assert!(matches!(steps[..], [BuildStep::Compiling(_, 1), ..]), "{steps:?}");
         let done = dir.path().join("done");
         tree.install("6.1-amd64", &done, &mut |_| {}).unwrap();
-        assert!(done.join("lib/modules/6.1-amd64/a.ko").is_file() && cache::is_package_whole(&done));
+        assert!(done.join("lib/modules/6.1-amd64/a.ko").is_file() && cache::verify_package(&done));
         write("Makefile", "all:\n\techo broken >&2; exit 1\n");
         let error = tree.compile(&mut |_| {}, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("broken") && error.contains("Try another kernel"), "{error}");

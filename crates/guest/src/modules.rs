@@ -12,7 +12,7 @@ use std::{io::Read, sync::OnceLock};
 use walkdir::WalkDir;
 
 /// The largest size of a decompressed module, in bytes. The largest real modules have some 10 MB.
-const MAX_MODULE: u64 = 256 << 20;
+const MAX_MODULE_BYTES: u64 = 256 << 20;
 
 /// The modules of one kernel.
 #[derive(Debug, Clone, Default)]
@@ -21,7 +21,7 @@ pub struct Modules {
     files: BTreeMap<String, PathBuf>,
     built_in: BTreeSet<String>,
     /// A digest of the state of all files, computed once: every cell needs it, and there are thousands of files.
-    state: OnceLock<String>,
+    digest: OnceLock<String>,
 }
 
 /// A module for a guest.
@@ -49,21 +49,21 @@ impl Modules {
     /// # Errors
     /// The directory cannot be read.
     pub fn open(dir: &Path) -> Result<Modules> {
-        Modules::of_files(dir, files_below(dir)?)
+        Modules::from_files(dir, files_below(dir)?)
     }
 
     /// The modules among these files, and those that the `modules.builtin` of a directory lists.
     ///
     /// # Errors
     /// The list cannot be read.
-    pub(crate) fn of_files(dir: &Path, files: Vec<PathBuf>) -> Result<Modules> {
+    pub(crate) fn from_files(dir: &Path, files: Vec<PathBuf>) -> Result<Modules> {
         let list = dir.join("modules.builtin");
         let built_in =
             none_if_missing(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
         let built_in = built_in.unwrap_or_default();
         let files = files.into_iter().filter_map(|path| Some((module_name(&path)?, path))).collect();
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
-        Ok(Modules { dir: dir.to_path_buf(), files, built_in, state: OnceLock::new() })
+        Ok(Modules { dir: dir.to_path_buf(), files, built_in, digest: OnceLock::new() })
     }
 
     /// Adds the modules below another directory, except those whose names are known already.
@@ -81,14 +81,14 @@ impl Modules {
 
     /// A digest of the state of all files at the first call: after `make modules_install` other files may have the same
     /// names.
-    pub(crate) fn state(&self) -> &str {
-        let all = || self.files.values().map(|path| cache::state_of(path).unwrap_or_default());
-        self.state.get_or_init(|| cache::digest_parts(all()))
+    pub(crate) fn digest_of_files(&self) -> &str {
+        let all = || self.files.values().map(|path| cache::digest_state(path).unwrap_or_default());
+        self.digest.get_or_init(|| cache::digest_parts(all()))
     }
 
     /// Whether this kernel has a module, built in or as a file.
     pub fn has(&self, name: &str) -> bool {
-        let name = canonical(name);
+        let name = with_underscores(name);
         self.built_in.contains(&name) || self.files.contains_key(&name)
     }
 
@@ -108,33 +108,33 @@ impl Modules {
     ///
     /// # Errors
     /// One of them, or one that it depends on, is neither built in nor a file; where a file is not a module.
-    pub fn closure(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
-        let mut found = Closure { modules: self, crc32c, seen: BTreeSet::new(), order: vec![] };
+    pub fn load_order(&self, wanted: &[&str], crc32c: &str) -> Result<Vec<Module>> {
+        let mut order = LoadOrder { modules: self, crc32c, seen: BTreeSet::new(), modules_to_load: vec![] };
         for name in wanted {
-            found.add(&canonical(name), true)?;
+            order.add(&with_underscores(name), true)?;
         }
-        Ok(found.order)
+        Ok(order.modules_to_load)
     }
 }
 
-struct Closure<'a> {
+struct LoadOrder<'a> {
     modules: &'a Modules,
     crc32c: &'a str,
     seen: BTreeSet<String>,
-    order: Vec<Module>,
+    modules_to_load: Vec<Module>,
 }
 
-impl Closure<'_> {
-    fn add(&mut self, name: &str, needed: bool) -> Result<()> {
-        let name = if name == "crc32c" { canonical(self.crc32c) } else { name.to_string() };
+impl LoadOrder<'_> {
+    fn add(&mut self, name: &str, is_required: bool) -> Result<()> {
+        let name = if name == "crc32c" { with_underscores(self.crc32c) } else { name.to_string() };
         if self.modules.built_in.contains(&name) || !self.seen.insert(name.clone()) {
             return Ok(());
         }
         let Some(path) = self.modules.files.get(&name) else {
             let why = format!("this kernel has no module {name}");
-            return if needed { Err(Error::unfit(&self.modules.dir, why)) } else { Ok(()) };
+            return if is_required { Err(Error::unfit(&self.modules.dir, why)) } else { Ok(()) };
         };
-        let elf = read(path)?;
+        let elf = read_module(path)?;
         let dependencies = dependencies_of(&modinfo(path, &elf)?);
         for name in &dependencies.optional {
             self.add(name, false)?;
@@ -142,7 +142,7 @@ impl Closure<'_> {
         for name in &dependencies.required {
             self.add(name, true)?;
         }
-        self.order.push(Module { name, elf });
+        self.modules_to_load.push(Module { name, elf });
         Ok(())
     }
 }
@@ -159,20 +159,21 @@ fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
 /// `kernel/fs/ext4/ext4.ko.xz` → `ext4`; none for any other file.
 fn module_name(path: &Path) -> Option<String> {
     let (stem, end) = path.file_name()?.to_str()?.split_once(".ko")?;
-    ["", ".xz", ".zst", ".gz"].contains(&end).then(|| canonical(stem))
+    ["", ".xz", ".zst", ".gz"].contains(&end).then(|| with_underscores(stem))
 }
 
 /// The name of a module with underscores; the kernel treats dashes the same.
-fn canonical(name: &str) -> String {
+fn with_underscores(name: &str) -> String {
     name.replace('-', "_")
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
+fn read_module(path: &Path) -> Result<Vec<u8>> {
     let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
-    let Some(mut reader) = vmlinux::unpacking(&bytes).map_err(Error::io("decompressing", path))? else {
+    let Some(mut reader) = vmlinux::decompressing_reader(&bytes).map_err(Error::io("decompressing", path))?
+    else {
         return Ok(bytes);
     };
-    read_limited(path, &mut reader, MAX_MODULE)
+    read_limited(path, &mut reader, MAX_MODULE_BYTES)
 }
 
 /// Reads everything up to a limit, because a small file can unpack to more than fits in memory.
@@ -190,11 +191,11 @@ fn read_limited(path: &Path, reader: &mut dyn Read, limit: u64) -> Result<Vec<u8
 
 /// The `name=value` strings of the section `.modinfo`.
 fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>> {
-    let no_module = |error: object::Error| Error::unfit(path, format!("not a kernel module: {error}"));
-    let file = object::File::parse(elf).map_err(no_module)?;
+    let not_a_module = |error: object::Error| Error::unfit(path, format!("not a kernel module: {error}"));
+    let file = object::File::parse(elf).map_err(not_a_module)?;
     let section =
         file.section_by_name(".modinfo").ok_or_else(|| Error::unfit(path, "not a kernel module"))?;
-    let bytes = section.data().map_err(no_module)?;
+    let bytes = section.data().map_err(not_a_module)?;
     let strings = bytes.split(|byte| *byte == 0).filter(|text| !text.is_empty());
     Ok(strings.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
 }
@@ -203,12 +204,14 @@ fn dependencies_of(modinfo: &[String]) -> Dependencies {
     let mut dependencies = Dependencies::default();
     for line in modinfo {
         if let Some(names) = line.strip_prefix("depends=") {
-            dependencies.required.extend(names.split(',').filter(|name| !name.is_empty()).map(canonical));
+            dependencies
+                .required
+                .extend(names.split(',').filter(|name| !name.is_empty()).map(with_underscores));
         }
         if let Some(words) = line.strip_prefix("softdep=") {
             // `pre: a b post: c`: the modules after `post:` are requested as well; their order does not matter here.
             let names = words.split_whitespace().filter(|word| !word.ends_with(':'));
-            dependencies.optional.extend(names.map(canonical));
+            dependencies.optional.extend(names.map(with_underscores));
         }
     }
     dependencies
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn only_modules_have_names() {
+    fn only_files_of_modules_have_a_module_name() {
         let name = |path: &str| module_name(Path::new(path));
         assert_eq!(name("kernel/crypto/crc32c-intel.ko").as_deref(), Some("crc32c_intel"));
         assert_eq!(name("kernel/fs/xfs/xfs.ko.xz").as_deref(), Some("xfs"));
@@ -246,8 +249,8 @@ mod tests {
         std::fs::write(dir.path().join("modules.builtin"), "kernel/fs/ext4/ext4.ko\n").unwrap();
         let modules = Modules::open(dir.path()).unwrap();
         assert!(modules.has("ext4") && !modules.has("jfs") && modules.is_known());
-        assert!(modules.closure(&["ext4"], "crc32c_generic").unwrap().is_empty());
-        let error = modules.closure(&["jfs"], "crc32c_generic").unwrap_err().to_string();
+        assert!(modules.load_order(&["ext4"], "crc32c_generic").unwrap().is_empty());
+        let error = modules.load_order(&["jfs"], "crc32c_generic").unwrap_err().to_string();
         assert!(error.contains("no module jfs"), "{error}");
     }
 
@@ -257,7 +260,7 @@ mod tests {
         let write = |name: &str, bytes: &[u8]| {
             let path = dir.path().join(name);
             std::fs::write(&path, bytes).unwrap();
-            read(&path).unwrap()
+            read_module(&path).unwrap()
         };
         let mut gzip = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
         std::io::Write::write_all(&mut gzip, b"\x7fELF").unwrap();
@@ -276,7 +279,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("jfs.ko"), "text").unwrap();
         let modules = Modules::open(dir.path()).unwrap();
-        let error = modules.closure(&["jfs"], "crc32c_generic").unwrap_err().to_string();
+        let error = modules.load_order(&["jfs"], "crc32c_generic").unwrap_err().to_string();
         assert!(error.contains("jfs.ko") && error.contains("not a kernel module"), "{error}");
     }
 }

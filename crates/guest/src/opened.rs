@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The pause between two reads of a recorder when no event is pending.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The number of bytes of one read.
-const PIECE: usize = 1 << 16;
+const PIECE_BYTES: usize = 1 << 16;
 /// Where the guest mounts tracefs.
 const TRACEFS: &str = "/sys/kernel/tracing";
 /// Events for each path that a system call names, and for each that the kernel names itself, such as the interpreter of a
@@ -29,11 +29,11 @@ const NAME_EVENTS: [&str; 3] = [
     "r:fsarena/kernel_name getname_kernel name=+0(+0($retval)):string",
 ];
 /// The file that enables them.
-const ENABLE: &str = "events/fsarena/enable";
+const ENABLE_FILE: &str = "events/fsarena/enable";
 
 /// The files that the programs of a guest opened, and the names that they looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Opened {
+pub struct AccessedPaths {
     /// The files and directories that they opened.
     pub files: Vec<OpenedFile>,
     /// The absolute paths that they looked up, including those of missing files.
@@ -50,35 +50,35 @@ pub struct OpenedFile {
 }
 
 /// A recorder of opened files and looked-up names, which runs in two threads.
-pub struct Recorder {
+pub struct AccessRecorder {
     stop: Arc<AtomicBool>,
     files: JoinHandle<BTreeMap<PathBuf, u64>>,
     /// None if the kernel cannot record names.
     names: Option<JoinHandle<BTreeSet<PathBuf>>>,
 }
 
-impl Recorder {
+impl AccessRecorder {
     /// Begins to record the filesystem of the root, in all mount namespaces.
     ///
     /// # Errors
     /// The kernel lacks fanotify (CONFIG_FANOTIFY), or a thread cannot be started.
-    pub fn start() -> Result<Recorder> {
+    pub fn start() -> Result<AccessRecorder> {
         let stop = Arc::new(AtomicBool::new(false));
         let (events, stopped) = (open_fanotify()?, stop.clone());
         let files = std::thread::Builder::new().spawn(move || record_files(events, &stopped))?;
         let stopped = stop.clone();
         let record = |pipe| std::thread::Builder::new().spawn(move || record_names(pipe, &stopped)).ok();
-        let names = open_trace().ok().and_then(record);
-        Ok(Recorder { stop, files, names })
+        let names = open_name_trace().ok().and_then(record);
+        Ok(AccessRecorder { stop, files, names })
     }
 
     /// Stops, and returns the recorded files and names, sorted by path.
-    pub fn finish(self) -> Opened {
+    pub fn finish(self) -> AccessedPaths {
         self.stop.store(true, Ordering::Release);
         let files = self.files.join().unwrap_or_default();
         let names = self.names.and_then(|names| names.join().ok()).unwrap_or_default();
         let files = files.into_iter().map(|(path, bytes)| OpenedFile { path, bytes }).collect();
-        Opened { files, names: names.into_iter().collect() }
+        AccessedPaths { files, names: names.into_iter().collect() }
     }
 }
 
@@ -88,36 +88,37 @@ fn open_fanotify() -> Result<File> {
     let events = (libc::O_RDONLY | libc::O_LARGEFILE | libc::O_CLOEXEC) as u32;
     // SAFETY: plain system calls; the first returns a descriptor that nothing else owns.
     unsafe {
-        let group = OwnedFd::from_raw_fd(check(libc::fanotify_init(flags, events))?);
-        let (add, of) = (libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN | libc::FAN_ONDIR);
-        check(libc::fanotify_mark(group.as_raw_fd(), add, of, libc::AT_FDCWD, c"/".as_ptr()))?;
+        let group = OwnedFd::from_raw_fd(check_result(libc::fanotify_init(flags, events))?);
+        let (mark, watched) =
+            (libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN | libc::FAN_ONDIR);
+        check_result(libc::fanotify_mark(group.as_raw_fd(), mark, watched, libc::AT_FDCWD, c"/".as_ptr()))?;
         Ok(File::from(group))
     }
 }
 
-fn check(result: i32) -> Result<i32> {
+fn check_result(result: i32) -> Result<i32> {
     if result < 0 { Err(Error::last_os_error()) } else { Ok(result) }
 }
 
 /// Opens a stream of lines, one for each path that a system call names.
-fn open_trace() -> Result<File> {
+fn open_name_trace() -> Result<File> {
     let dir = Path::new(TRACEFS);
     mount_by_syscall(Path::new("tracefs"), dir, "tracefs", "", &mut |_| ())?;
     for event in NAME_EVENTS {
         OpenOptions::new().append(true).open(dir.join("kprobe_events"))?.write_all(event.as_bytes())?;
     }
-    std::fs::write(dir.join(ENABLE), "1")?;
+    std::fs::write(dir.join(ENABLE_FILE), "1")?;
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(dir.join("trace_pipe"))
 }
 
-/// Calls `take` with each piece of a stream that does not block, until `stop` is set and the stream is empty.
-fn read_until(stop: &AtomicBool, mut from: File, mut take: impl FnMut(&[u8])) {
-    let mut piece = vec![0; PIECE];
+/// Calls `on_piece` with each piece of a stream that does not block, until `stop` is set and the stream is empty.
+fn read_until_stopped(stop: &AtomicBool, mut from: File, mut on_piece: impl FnMut(&[u8])) {
+    let mut piece = vec![0; PIECE_BYTES];
     loop {
         let last = stop.load(Ordering::Acquire);
         match from.read(&mut piece) {
             Ok(0) if last => return,
-            Ok(length) => take(&piece[..length]),
+            Ok(length) => on_piece(&piece[..length]),
             Err(error) if error.kind() == ErrorKind::WouldBlock && !last => std::thread::sleep(POLL_INTERVAL),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return,
@@ -126,13 +127,13 @@ fn read_until(stop: &AtomicBool, mut from: File, mut take: impl FnMut(&[u8])) {
 }
 
 fn record_files(events: File, stop: &AtomicBool) -> BTreeMap<PathBuf, u64> {
-    let mut found = BTreeMap::new();
-    read_until(stop, events, |piece| take_files(piece, &mut found));
-    found
+    let mut files = BTreeMap::new();
+    read_until_stopped(stop, events, |piece| add_files(piece, &mut files));
+    files
 }
 
 /// Adds the files of these events, and closes their descriptors.
-fn take_files(mut events: &[u8], found: &mut BTreeMap<PathBuf, u64>) {
+fn add_files(mut events: &[u8], files: &mut BTreeMap<PathBuf, u64>) {
     const SIZE: usize = size_of::<libc::fanotify_event_metadata>();
     while events.len() >= SIZE {
         // SAFETY: there are enough bytes, and every bit pattern is a valid event.
@@ -145,7 +146,7 @@ fn take_files(mut events: &[u8], found: &mut BTreeMap<PathBuf, u64>) {
                 && path.is_absolute()
                 && path.exists()
             {
-                found.insert(path, if meta.is_dir() { 0 } else { meta.len() });
+                files.insert(path, if meta.is_dir() { 0 } else { meta.len() });
             }
         }
         events = &events[(event.event_len as usize).clamp(SIZE, events.len())..];
@@ -153,16 +154,16 @@ fn take_files(mut events: &[u8], found: &mut BTreeMap<PathBuf, u64>) {
 }
 
 fn record_names(lines: File, stop: &AtomicBool) -> BTreeSet<PathBuf> {
-    let (mut found, mut rest) = (BTreeSet::new(), vec![]);
-    read_until(stop, lines, |piece| {
-        rest.extend_from_slice(piece);
-        let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let lines: Vec<u8> = rest.drain(..end).collect();
-        found.extend(String::from_utf8_lossy(&lines).lines().filter_map(absolute_name));
+    let (mut names, mut partial_line) = (BTreeSet::new(), vec![]);
+    read_until_stopped(stop, lines, |piece| {
+        partial_line.extend_from_slice(piece);
+        let end = partial_line.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = partial_line.drain(..end).collect();
+        names.extend(String::from_utf8_lossy(&lines).lines().filter_map(absolute_name));
     });
     // The guest ends soon; until then nothing more is recorded.
-    let _ = std::fs::write(Path::new(TRACEFS).join(ENABLE), "0");
-    found
+    let _ = std::fs::write(Path::new(TRACEFS).join(ENABLE_FILE), "0");
+    names
 }
 
 /// The absolute path of a line that ends with `name="/etc/passwd"`.
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_absolute_names_are_taken() {
+    fn only_absolute_names_are_recorded() {
         let line = |name: &str| {
             format!(
                 "  cc-91  [000] .....  12.3: name: (do_sys_openat2+0x6c/0x160 <- getname_flags) name={name}"

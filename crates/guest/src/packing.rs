@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::{ffi::CStr, fs::File};
 
 /// The running program, even if its file has been replaced since it was started.
-pub(crate) const SELF: &str = "/proc/self/exe";
+pub(crate) const RUNNING_PROGRAM: &str = "/proc/self/exe";
 /// The directory of the modules in the guest.
-const MODULES: &str = "/modules";
+const MODULES_DIR: &str = "/modules";
 
 /// An initramfs that is the same for many guests, up to the config at its end.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub struct Initramfs {
     pub path: PathBuf,
     file: File,
     /// The offset of the config.
-    config_at: u64,
+    config_offset: u64,
 }
 
 impl Initramfs {
@@ -32,8 +32,8 @@ impl Initramfs {
     /// A file cannot be read or written.
     pub fn pack(path: &Path, modules: &[Module]) -> Result<Initramfs> {
         let file = File::create(path).map_err(Error::io("writing", path))?;
-        let written = write(&file, modules).map_err(Error::io("packing the initramfs", path))?;
-        Ok(Initramfs { path: path.into(), file, config_at: written })
+        let written = write_archive(&file, modules).map_err(Error::io("packing the initramfs", path))?;
+        Ok(Initramfs { path: path.into(), file, config_offset: written })
     }
 
     /// Replaces the config at its end.
@@ -43,10 +43,10 @@ impl Initramfs {
     pub fn set_config(&mut self, config: &GuestConfig) -> Result<()> {
         let text = serde_json::to_vec(config).map_err(|error| Error::unfit(&self.path, error.to_string()))?;
         let mut append = || -> std::io::Result<()> {
-            self.file.set_len(self.config_at)?;
-            self.file.seek(SeekFrom::Start(self.config_at))?;
+            self.file.set_len(self.config_offset)?;
+            self.file.seek(SeekFrom::Start(self.config_offset))?;
             let mut archive = Archive::new(Vec::new());
-            archive.file(CONFIG, &text)?;
+            archive.add_file(CONFIG, &text)?;
             self.file.write_all(&archive.finish()?)
         };
         append().map_err(Error::io("writing", &self.path))
@@ -55,23 +55,23 @@ impl Initramfs {
 
 /// The path of a module in the guest.
 pub fn module_path(name: &str) -> String {
-    format!("{MODULES}/{name}.ko")
+    format!("{MODULES_DIR}/{name}.ko")
 }
 
 /// Writes the archive and returns its length.
-fn write(file: &File, modules: &[Module]) -> std::io::Result<u64> {
+fn write_archive(file: &File, modules: &[Module]) -> std::io::Result<u64> {
     let mut archive = Archive::new(BufWriter::new(file));
     // Without a console the kernel starts /init with no standard output, and its output is lost.
-    archive.character_device("/dev/console", (5, 1))?;
+    archive.add_character_device("/dev/console", (5, 1))?;
     for dir in ["/proc", "/sys", "/tmp", "/host", "/mnt"] {
-        archive.directory(dir)?;
+        archive.add_directory(dir)?;
     }
-    archive.program("/init", &std::fs::read(SELF)?)?;
+    archive.add_program("/init", &std::fs::read(RUNNING_PROGRAM)?)?;
     for library in libraries() {
-        archive.program(&library, &std::fs::read(&library)?)?;
+        archive.add_program(&library, &std::fs::read(&library)?)?;
     }
     for module in modules {
-        archive.file(&module_path(&module.name), &module.elf)?;
+        archive.add_file(&module_path(&module.name), &module.elf)?;
     }
     drop(archive.finish()?);
     let mut file = file;
@@ -81,7 +81,7 @@ fn write(file: &File, modules: &[Module]) -> std::io::Result<u64> {
 /// The shared libraries of this process and its dynamic linker, by the names under which the linker found them.
 /// Empty if the program is statically linked.
 pub(crate) fn libraries() -> Vec<String> {
-    unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, names: *mut libc::c_void) -> i32 {
+    unsafe extern "C" fn add_name(info: *mut libc::dl_phdr_info, _: usize, names: *mut libc::c_void) -> i32 {
         // SAFETY: the linker passes a valid entry, whose name is null or ends with NUL and lives as long as this process;
         // `names` is the vector of the call below.
         let (name, names) = unsafe {
@@ -93,19 +93,19 @@ pub(crate) fn libraries() -> Vec<String> {
     }
     let mut names: Vec<String> = vec![];
     // SAFETY: the callback only reads its entry and pushes to the vector that is passed through.
-    unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut names).cast()) };
+    unsafe { libc::dl_iterate_phdr(Some(add_name), (&raw mut names).cast()) };
     // The program itself has an empty name, and the vDSO of the kernel has a name without a path.
     names.retain(|name| name.starts_with('/'));
     names
 }
 
-const DIRECTORY: u32 = 0o040_755;
-const FILE: u32 = 0o100_644;
-const PROGRAM: u32 = 0o100_755;
-const CHARACTER_DEVICE: u32 = 0o020_600;
+const DIRECTORY_MODE: u32 = 0o040_755;
+const FILE_MODE: u32 = 0o100_644;
+const PROGRAM_MODE: u32 = 0o100_755;
+const CHARACTER_DEVICE_MODE: u32 = 0o020_600;
 /// Names, contents and archives end at multiples of this number of bytes.
-const ALIGN: usize = 4;
-const END: &str = "TRAILER!!!";
+const ALIGNMENT: usize = 4;
+const END_NAME: &str = "TRAILER!!!";
 
 /// An archive that is being written.
 pub struct Archive<W> {
@@ -124,32 +124,32 @@ impl<W: Write> Archive<W> {
     ///
     /// # Errors
     /// Those of the writer, and a file of 4 GiB or more.
-    pub fn file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        self.entry_below(path, FILE, (0, 0), bytes)
+    pub fn add_file(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        self.add_entry_with_parents(path, FILE_MODE, (0, 0), bytes)
     }
 
     /// Adds an executable file, and the directories above it.
     ///
     /// # Errors
-    /// As for [`Archive::file`].
-    pub fn program(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
-        self.entry_below(path, PROGRAM, (0, 0), bytes)
+    /// As for [`Archive::add_file`].
+    pub fn add_program(&mut self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        self.add_entry_with_parents(path, PROGRAM_MODE, (0, 0), bytes)
     }
 
     /// Adds a directory and its parent directories.
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn directory(&mut self, path: &str) -> io::Result<()> {
-        self.directories_above(&format!("{path}/"))
+    pub fn add_directory(&mut self, path: &str) -> io::Result<()> {
+        self.add_parents(&format!("{path}/"))
     }
 
     /// Adds a character device.
     ///
     /// # Errors
     /// Those of the writer.
-    pub fn character_device(&mut self, path: &str, device: (u32, u32)) -> io::Result<()> {
-        self.entry_below(path, CHARACTER_DEVICE, device, &[])
+    pub fn add_character_device(&mut self, path: &str, device: (u32, u32)) -> io::Result<()> {
+        self.add_entry_with_parents(path, CHARACTER_DEVICE_MODE, device, &[])
     }
 
     /// Ends the archive.
@@ -157,34 +157,40 @@ impl<W: Write> Archive<W> {
     /// # Errors
     /// Those of the writer.
     pub fn finish(mut self) -> io::Result<W> {
-        self.entry(END, 0, (0, 0), &[])?;
+        self.add_entry(END_NAME, 0, (0, 0), &[])?;
         self.out.flush()?;
         Ok(self.out)
     }
 
-    fn directories_above(&mut self, path: &str) -> io::Result<()> {
+    fn add_parents(&mut self, path: &str) -> io::Result<()> {
         let path = path.trim_start_matches('/');
         for (end, _) in path.match_indices('/') {
             if self.directories.insert(path[..end].to_string()) {
-                self.entry(&path[..end], DIRECTORY, (0, 0), &[])?;
+                self.add_entry(&path[..end], DIRECTORY_MODE, (0, 0), &[])?;
             }
         }
         Ok(())
     }
 
-    fn entry_below(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
-        self.directories_above(path)?;
-        self.entry(path, mode, device, bytes)
+    fn add_entry_with_parents(
+        &mut self,
+        path: &str,
+        mode: u32,
+        device: (u32, u32),
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        self.add_parents(path)?;
+        self.add_entry(path, mode, device, bytes)
     }
 
     /// An entry with this mode, and with the numbers of a device node.
-    fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
+    fn add_entry(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
         let name = path.trim_start_matches('/');
         let size = u32::try_from(bytes.len())
             .map_err(|_| io::Error::other(format!("{name}: too large for an initramfs")))?;
         self.entries += 1;
         let (major, minor) = device;
-        let links = if mode & DIRECTORY == DIRECTORY { 2 } else { 1 };
+        let links = if mode & DIRECTORY_MODE == DIRECTORY_MODE { 2 } else { 1 };
         // Inode, mode, uid, gid, links, mtime, size, the device that contains it, its own device number, length of the
         // name, checksum. The time is constant, so that equal contents make equal archives.
         let fields = [self.entries, mode, 0, 0, links, 0, size, 0, 0, major, minor, name.len() as u32 + 1, 0];
@@ -197,10 +203,10 @@ impl<W: Write> Archive<W> {
         self.pad(bytes.len(), 0)
     }
 
-    /// Writes `least` zero bytes, then further zero bytes that align `length`, which includes the first ones.
-    fn pad(&mut self, length: usize, least: usize) -> io::Result<()> {
-        let zeros = least + length.next_multiple_of(ALIGN) - length;
-        self.out.write_all(&[0; 2 * ALIGN][..zeros])
+    /// Writes `min_zeros` zero bytes, then further zero bytes that align `length`, which includes the first ones.
+    fn pad(&mut self, length: usize, min_zeros: usize) -> io::Result<()> {
+        let zeros = min_zeros + length.next_multiple_of(ALIGNMENT) - length;
+        self.out.write_all(&[0; 2 * ALIGNMENT][..zeros])
     }
 }
 
@@ -233,32 +239,32 @@ mod tests {
         let bytes = std::fs::read(&path).unwrap();
         let has = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         assert!(has("modules/ext4.ko") && has("\"short\"") && has("init"));
-        assert!(!bytes[packed.config_at as usize..].windows(4).any(|window| window == b"long"));
+        assert!(!bytes[packed.config_offset as usize..].windows(4).any(|window| window == b"long"));
     }
 
     #[test]
     fn an_entry_has_the_newc_format() {
         let mut archive = Archive::new(Vec::new());
-        archive.file("/ab", b"hello").unwrap();
+        archive.add_file("/ab", b"hello").unwrap();
         let bytes = archive.finish().unwrap();
         let text = String::from_utf8_lossy(&bytes);
         assert!(text.starts_with(
             "07070100000001000081A4000000000000000000000001000000000000000500000000000000000000000000000000\
              0000000300000000ab\x00\x00\x00\x00hello\x00\x00\x00070701"
         ));
-        assert!(text.trim_end_matches('\0').ends_with(END));
-        assert_eq!(bytes.len() % ALIGN, 0);
+        assert!(text.trim_end_matches('\0').ends_with(END_NAME));
+        assert_eq!(bytes.len() % ALIGNMENT, 0);
     }
 
     #[test]
     fn directories_appear_once_and_before_their_contents() {
         let mut archive = Archive::new(Vec::new());
-        archive.program("/usr/lib/a", b"1").unwrap();
-        archive.file("/usr/lib/b", b"2").unwrap();
-        archive.character_device("/dev/console", (5, 1)).unwrap();
+        archive.add_program("/usr/lib/a", b"1").unwrap();
+        archive.add_file("/usr/lib/b", b"2").unwrap();
+        archive.add_character_device("/dev/console", (5, 1)).unwrap();
         let bytes = archive.finish().unwrap();
         let names: Vec<String> = names(&bytes);
-        assert_eq!(names, ["usr", "usr/lib", "usr/lib/a", "usr/lib/b", "dev", "dev/console", END]);
+        assert_eq!(names, ["usr", "usr/lib", "usr/lib/a", "usr/lib/b", "dev", "dev/console", END_NAME]);
     }
 
     /// The names of an archive, by the lengths in its headers.
@@ -271,7 +277,7 @@ mod tests {
             };
             let (size, name) = (field(6), field(11));
             names.push(String::from_utf8_lossy(&bytes[at + 110..at + 110 + name - 1]).into_owned());
-            at = (at + 110 + name).next_multiple_of(ALIGN) + size.next_multiple_of(ALIGN);
+            at = (at + 110 + name).next_multiple_of(ALIGNMENT) + size.next_multiple_of(ALIGNMENT);
             if at >= bytes.len() {
                 break;
             }
@@ -282,7 +288,7 @@ mod tests {
     #[test]
     fn cpio_can_read_an_archive() {
         let mut archive = Archive::new(Vec::new());
-        archive.file("/etc/one", b"1").unwrap();
+        archive.add_file("/etc/one", b"1").unwrap();
         let bytes = archive.finish().unwrap();
         let Ok(mut cpio) =
             Command::new("cpio").arg("-t").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()

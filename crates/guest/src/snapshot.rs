@@ -2,17 +2,17 @@
 //!
 //! Under translation a kernel boots for seconds, before each cell, and always in the same way. So it boots once: its
 //! `/init` does everything that does not depend on the cell, closes the disks and reports
-//! [`READY`](crate::config::READY). QEMU then writes the machine's state to a file, as it does to move a machine to
+//! [`READY_MESSAGE`](crate::config::READY_MESSAGE). QEMU then writes the machine's state to a file, as it does to move a machine to
 //! another host. Each guest starts from that file, with its own disks and the config that it finds in QEMU's `fw_cfg`.
 //! Decision record 0009 has the reasons.
 //!
 //! fsarena sends commands to QEMU over QMP, its protocol of JSON lines.
 
 use crate::cache::{self, Digester};
-use crate::counter::HELD;
+use crate::counter::HELD_EXTENSION;
 use crate::emulator::{Machine, QEMU};
-use crate::launch::Launch;
-use crate::packing::{SELF, libraries};
+use crate::launch::GuestCommand;
+use crate::packing::{RUNNING_PROGRAM, libraries};
 use fsarena_sys::wait::{Cancel, WaitError, wait_until};
 use fsarena_sys::{cancel, program};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -25,18 +25,18 @@ use std::{ffi::OsString, fs::File, mem::MaybeUninit, os::unix::ffi::OsStrExt};
 use std::{os::unix::net::UnixStream, process::Stdio};
 
 /// The prefix of the names of saved machines, and how many to keep: each takes some 170 MB.
-const NAME: &str = "booted-";
-const KEPT: usize = 6;
+const NAME_PREFIX: &str = "booted-";
+const MAX_KEPT: usize = 6;
 /// Machines that were used within this time are kept, too.
-const IDLE: Duration = Duration::from_secs(600);
-const STATE: &str = "state";
-const CONSOLE: &str = "console.log";
+const MIN_IDLE: Duration = Duration::from_secs(600);
+const STATE_FILE: &str = "state";
+const CONSOLE_FILE: &str = "console.log";
 /// The longest that QEMU may take to write a state.
 const SAVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time between two checks for a signal while QEMU writes.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// The capacity of the pipe in bytes. A large one needs fewer switches between writer and reader.
-const PIPE: usize = 1 << 20;
+const PIPE_BYTES: usize = 1 << 20;
 
 /// A machine that has booted, as a directory of the cache.
 #[derive(Debug, Clone)]
@@ -50,58 +50,58 @@ pub struct Snapshot {
 /// The directory of a machine's saved state. Its name depends on everything that the state depends on, including the
 /// current boot of the host, because the guest has measured its clock. None if one of the files cannot be examined, or
 /// if other users can write to the cache.
-pub fn place(cache: &Path, machine: &Machine, modules: &[String]) -> Option<PathBuf> {
-    let nowhere: Vec<PathBuf> = machine.test.iter().map(|_| PathBuf::new()).collect();
+pub fn snapshot_dir(cache: &Path, machine: &Machine, modules: &[String]) -> Option<PathBuf> {
+    let empty_paths: Vec<PathBuf> = machine.test_images.iter().map(|_| PathBuf::new()).collect();
     let shape = Machine {
         initramfs: None,
         config: None,
-        test: &nowhere,
-        record: None,
-        journal: machine.journal.map(|_| Path::new("")),
-        other: Path::new(""),
+        test_images: &empty_paths,
+        write_recording: None,
+        journal_image: machine.journal_image.map(|_| Path::new("")),
+        source_image: Path::new(""),
         dir: Path::new(""),
         ..machine.clone()
     };
-    let fixed = [machine.kernel.image.clone(), program::find(QEMU)?, SELF.into()];
+    let fixed = [machine.kernel.image.clone(), program::find(QEMU)?, RUNNING_PROGRAM.into()];
     let files = fixed.into_iter().chain(libraries().into_iter().map(PathBuf::from));
-    let states: Vec<String> = files.map(|file| cache::state_of(&file)).collect::<Option<_>>()?;
+    let states: Vec<String> = files.map(|file| cache::digest_state(&file)).collect::<Option<_>>()?;
     let argv = cache::digest_parts(shape.argv().iter().map(|word| word.as_bytes()));
     let (loaded, states) = (cache::digest_parts(modules), cache::digest_parts(states));
-    let key = cache::digest_parts([&argv, &loaded, machine.kernel.modules.state(), &states]);
-    let name = format!("{NAME}{}-{key}", cache::this_boot());
-    cache::is_ours(cache).then(|| cache.join(name))
+    let key = cache::digest_parts([&argv, &loaded, machine.kernel.modules.digest_of_files(), &states]);
+    let name = format!("{NAME_PREFIX}{}-{key}", cache::boot_prefix());
+    cache::is_private_dir(cache).then(|| cache.join(name))
 }
 
 /// Returns the saved machine of this directory, if it is complete.
-pub fn find(place: &Path) -> Option<Snapshot> {
-    let state = cache::entries_named(place, STATE).pop()?;
-    place.join(CONSOLE).is_file().then(|| {
-        cache::mark_used(place);
-        Snapshot { dir: place.into(), state }
+pub fn find(dir: &Path) -> Option<Snapshot> {
+    let state = cache::entries_named(dir, STATE_FILE).pop()?;
+    dir.join(CONSOLE_FILE).is_file().then(|| {
+        cache::mark_used(dir);
+        Snapshot { dir: dir.into(), state }
     })
 }
 
 /// A machine whose state is to be saved, while it boots.
-pub struct Draft {
+pub struct SnapshotDraft {
     /// Where its state is written: removed on failure and renamed on success.
     pub dir: PathBuf,
-    place: PathBuf,
+    final_dir: PathBuf,
     monitor: UnixStream,
 }
 
-impl Draft {
+impl SnapshotDraft {
     /// Makes an empty directory next to the final one, and a socket for QMP, which becomes QEMU's standard input.
     ///
     /// # Errors
     /// The cache cannot be written.
-    pub fn begin(cache: &Path, place: PathBuf) -> Result<(Draft, Stdio)> {
+    pub fn begin(cache: &Path, final_dir: PathBuf) -> Result<(SnapshotDraft, Stdio)> {
         let dir = tempfile::Builder::new().prefix("saving-").tempdir_in(cache)?.keep();
         let (monitor, theirs) = UnixStream::pair()?;
-        Ok((Draft { dir, place, monitor }, Stdio::from(OwnedFd::from(theirs))))
+        Ok((SnapshotDraft { dir, final_dir, monitor }, Stdio::from(OwnedFd::from(theirs))))
     }
 
     /// Further QEMU arguments that open a QMP monitor on standard input.
-    pub fn words() -> [OsString; 4] {
+    pub fn monitor_arguments() -> [OsString; 4] {
         ["-chardev", "socket,id=qmp,fd=0", "-mon", "chardev=qmp,mode=control"].map(OsString::from)
     }
 
@@ -110,28 +110,28 @@ impl Draft {
     ///
     /// # Errors
     /// QEMU refuses or fails, the disk is full, or a signal interrupts fsarena.
-    pub fn keep(self, console: &Path) -> Result<Snapshot> {
+    pub fn save(self, console: &Path) -> Result<Snapshot> {
         let mut monitor = QmpMonitor::connect(self.monitor)?;
-        let temporary = self.dir.join(STATE);
-        let name = cache::digest_name(STATE, &save(&mut monitor, &temporary)?);
+        let temporary = self.dir.join(STATE_FILE);
+        let name = cache::name_with_digest(STATE_FILE, &save_state(&mut monitor, &temporary)?);
         std::fs::rename(&temporary, self.dir.join(&name))?;
         // If QEMU ignores this, the caller kills it.
         let _ = monitor.execute("quit", json!({}));
-        std::fs::copy(console, self.dir.join(CONSOLE))?;
-        match std::fs::rename(&self.dir, &self.place) {
+        std::fs::copy(console, self.dir.join(CONSOLE_FILE))?;
+        match std::fs::rename(&self.dir, &self.final_dir) {
             // Another process has saved this machine meanwhile.
-            Err(_) if find(&self.place).is_some() => std::fs::remove_dir_all(&self.dir)?,
+            Err(_) if find(&self.final_dir).is_some() => std::fs::remove_dir_all(&self.dir)?,
             renamed => renamed?,
         }
-        if let Some(cache) = self.place.parent() {
-            cache::keep_newest(cache, NAME, KEPT, IDLE);
+        if let Some(cache) = self.final_dir.parent() {
+            cache::remove_oldest(cache, NAME_PREFIX, MAX_KEPT, MIN_IDLE);
         }
-        find(&self.place).ok_or_else(|| ErrorKind::NotFound.into())
+        find(&self.final_dir).ok_or_else(|| ErrorKind::NotFound.into())
     }
 }
 
 /// Makes QEMU write its machine's state to a file. Returns its digest.
-fn save(monitor: &mut QmpMonitor, to: &Path) -> Result<String> {
+fn save_state(monitor: &mut QmpMonitor, to: &Path) -> Result<String> {
     let file = File::create(to)?;
     let (ours, theirs) = UnixStream::pair()?;
     monitor.pass_file("state", theirs.as_fd())?;
@@ -168,10 +168,10 @@ fn save_error(error: WaitError) -> Error {
 /// Copies QEMU's output to the file until end of file. Returns its digest.
 fn copy_state(mut from: UnixStream, mut to: &File, deadline: Instant) -> Result<String> {
     from.set_read_timeout(Some(POLL_INTERVAL))?;
-    let (mut part, mut digester) = (vec![0; PIPE], Digester::default());
+    let (mut part, mut digester) = (vec![0; PIPE_BYTES], Digester::default());
     loop {
         match from.read(&mut part) {
-            Ok(0) => return Ok(digester.end()),
+            Ok(0) => return Ok(digester.finish()),
             Ok(count) => {
                 digester.add(&part[..count]);
                 to.write_all(&part[..count])?;
@@ -198,16 +198,16 @@ impl Snapshot {
     ///
     /// # Errors
     /// The state file is missing, or the guest's directory cannot be written.
-    pub fn launch(&self, machine: &Machine) -> Result<Launch> {
+    pub fn guest_command(&self, machine: &Machine) -> Result<GuestCommand> {
         let mut state = File::open(&self.state)?;
-        std::fs::copy(self.dir.join(CONSOLE), machine.console())?;
+        std::fs::copy(self.dir.join(CONSOLE_FILE), machine.console())?;
         let (reader, mut writer) = std::io::pipe()?;
         // This only saves time, so a failure does not matter.
-        let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE);
+        let _ = rustix::pipe::fcntl_setpipe_size(&writer, PIPE_BYTES);
         // If QEMU ends before it has read everything, the guest's event channel reports that.
         std::thread::spawn(move || drop(std::io::copy(&mut state, &mut writer)));
-        let words = ["-incoming", "fd:0"].map(OsString::from);
-        Ok(machine.launch(words, Stdio::from(OwnedFd::from(reader))))
+        let arguments = ["-incoming", "fd:0"].map(OsString::from);
+        Ok(machine.guest_command(arguments, Stdio::from(OwnedFd::from(reader))))
     }
 
     /// Removes the saved machine, because its state file is damaged.
@@ -223,29 +223,29 @@ impl Snapshot {
 /// QEMU refuses or fails, the disk is full, or a signal interrupts fsarena.
 pub fn save_devices(monitor: UnixStream, to: &Path, hold: Option<&Path>) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
-    monitor.ignore_shared()?;
+    monitor.exclude_shared_memory()?;
     if let Some(hold) = hold {
-        let held = hold.with_extension(HELD);
+        let held = hold.with_extension(HELD_EXTENSION);
         let is_held = || held.exists().then_some(());
         wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, is_held).map_err(save_error)?;
-        // QEMU stops the guest, and the guest goes on to where it stops, once the file exists.
-        monitor.send("stop", json!({}))?;
+        // QEMU can stop the guest only when the guest leaves the hold, which it does once the file exists.
+        monitor.send_command("stop", json!({}))?;
         File::create(hold)?;
         monitor.read_return()?;
     }
-    save(&mut monitor, to)?;
+    save_state(&mut monitor, to)?;
     // If QEMU ignores this, the caller kills it.
     let _ = monitor.execute("quit", json!({}));
     Ok(())
 }
 
-/// Makes a machine continue from a saved state; QEMU was started with [`RESTORED`].
+/// Makes a machine continue from a saved state; QEMU was started with [`RESTORE_ARGUMENTS`].
 ///
 /// # Errors
 /// QEMU refuses or fails.
 pub fn restore_devices(monitor: UnixStream, from: &Path) -> Result<()> {
     let mut monitor = QmpMonitor::connect(monitor)?;
-    monitor.ignore_shared()?;
+    monitor.exclude_shared_memory()?;
     monitor.pass_file("state", File::open(from)?.as_fd())?;
     monitor.execute("migrate-incoming", json!({ "uri": "fd:state" }))?;
     // A command to continue that comes before the state is complete has no effect on a machine that was saved while it was stopped.
@@ -259,10 +259,10 @@ pub fn restore_devices(monitor: UnixStream, from: &Path) -> Result<()> {
 }
 
 /// Further arguments of a QEMU whose machine [`restore_devices`] continues.
-pub const RESTORED: [&str; 2] = ["-incoming", "defer"];
+pub const RESTORE_ARGUMENTS: [&str; 2] = ["-incoming", "defer"];
 
 /// The time within which QEMU must answer a command.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+const QMP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to the QMP monitor of a QEMU.
 struct QmpMonitor(BufReader<UnixStream>);
@@ -273,8 +273,8 @@ impl QmpMonitor {
     /// # Errors
     /// The other end sends no QMP greeting.
     fn connect(stream: UnixStream) -> Result<QmpMonitor> {
-        stream.set_read_timeout(Some(WAIT_TIMEOUT))?;
-        stream.set_write_timeout(Some(WAIT_TIMEOUT))?;
+        stream.set_read_timeout(Some(QMP_TIMEOUT))?;
+        stream.set_write_timeout(Some(QMP_TIMEOUT))?;
         let mut monitor = QmpMonitor(BufReader::new(stream));
         if monitor.read_message()?.get("QMP").is_none() {
             return Err(Error::other("No QMP greeting from QEMU"));
@@ -284,7 +284,7 @@ impl QmpMonitor {
     }
 
     /// Makes QEMU leave memory that lies in shared files out of saved states.
-    fn ignore_shared(&mut self) -> Result<()> {
+    fn exclude_shared_memory(&mut self) -> Result<()> {
         let capability = json!({ "capability": "x-ignore-shared", "state": true });
         self.execute("migrate-set-capabilities", json!({ "capabilities": [capability] })).map(drop)
     }
@@ -294,14 +294,14 @@ impl QmpMonitor {
     /// # Errors
     /// QEMU refuses the command.
     fn execute(&mut self, command: &str, arguments: Value) -> Result<Value> {
-        self.send(command, arguments)?;
+        self.send_command(command, arguments)?;
         self.read_return()
     }
 
     /// Sends a command, whose result is not read yet.
-    fn send(&mut self, command: &str, arguments: Value) -> Result<()> {
-        let words = json!({ "execute": command, "arguments": arguments });
-        self.0.get_mut().write_all(format!("{words}\n").as_bytes())
+    fn send_command(&mut self, name: &str, arguments: Value) -> Result<()> {
+        let command = json!({ "execute": name, "arguments": arguments });
+        self.0.get_mut().write_all(format!("{command}\n").as_bytes())
     }
 
     /// Passes a file descriptor to QEMU under a name that later commands use.
@@ -309,7 +309,7 @@ impl QmpMonitor {
     /// # Errors
     /// QEMU refuses it.
     fn pass_file(&mut self, name: &str, file: BorrowedFd) -> Result<()> {
-        let words = format!("{}\n", json!({ "execute": "getfd", "arguments": { "fdname": name } }));
+        let command = format!("{}\n", json!({ "execute": "getfd", "arguments": { "fdname": name } }));
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         let files = [file];
@@ -317,8 +317,8 @@ impl QmpMonitor {
             return Err(Error::other("no room for a file descriptor"));
         }
         let stream = self.0.get_ref().as_fd();
-        let sent = sendmsg(stream, &[IoSlice::new(words.as_bytes())], &mut control, SendFlags::empty())?;
-        if sent < words.len() {
+        let sent = sendmsg(stream, &[IoSlice::new(command.as_bytes())], &mut control, SendFlags::empty())?;
+        if sent < command.len() {
             return Err(Error::other("QEMU took only a part of a QMP command"));
         }
         self.read_return().map(drop)
@@ -329,8 +329,8 @@ impl QmpMonitor {
         loop {
             let mut line = self.read_message()?;
             if let Some(error) = line.get("error") {
-                let words = error.get("desc").and_then(Value::as_str).unwrap_or("no reason");
-                return Err(Error::other(format!("QEMU: {words}")));
+                let why = error.get("desc").and_then(Value::as_str).unwrap_or("no reason");
+                return Err(Error::other(format!("QEMU: {why}")));
             }
             if let Some(returned) = line.get_mut("return") {
                 return Ok(returned.take());
@@ -354,7 +354,7 @@ mod tests {
     use fsarena_core::plan::{Accelerator, Emulator};
 
     #[test]
-    fn the_place_of_a_machine_depends_on_its_shape_but_not_on_its_disks() {
+    fn the_directory_of_a_machine_depends_on_its_shape_but_not_on_its_disks() {
         let dir = tempfile::tempdir().unwrap();
         let image = dir.path().join("kernel");
         std::fs::write(&image, "one").unwrap();
@@ -367,19 +367,19 @@ mod tests {
                 kernel: &kernel,
                 initramfs: None,
                 config: Some(Path::new(config)),
-                test: &test,
-                record: None,
-                journal: None,
-                other: Path::new("/other"),
+                test_images: &test,
+                write_recording: None,
+                journal_image: None,
+                source_image: Path::new("/other"),
                 host_files: false,
                 terminal: false,
                 memory: None,
                 keeps_disks: false,
-                clock: "",
+                clock_start: "",
                 memory_mib,
                 dir: Path::new("/run"),
             };
-            place(dir.path(), &machine, &["ext4".into()])
+            snapshot_dir(dir.path(), &machine, &["ext4".into()])
         };
         if at(&["/a"], "", 512).is_none() {
             fsarena_sys::testkit::skipped("program qemu-system-x86_64");
@@ -398,14 +398,14 @@ mod tests {
     #[test]
     fn an_incomplete_machine_is_not_found() {
         let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("booted-x");
-        std::fs::create_dir(&place).unwrap();
-        std::fs::write(place.join(CONSOLE), "").unwrap();
-        std::fs::write(place.join(STATE), "abc").unwrap();
-        assert!(find(&place).is_none());
-        let state = place.join(cache::digest_name(STATE, &cache::digest(&b"abc"[..]).unwrap()));
-        std::fs::rename(place.join(STATE), &state).unwrap();
-        let found = find(&place).unwrap();
+        let final_dir = dir.path().join("booted-x");
+        std::fs::create_dir(&final_dir).unwrap();
+        std::fs::write(final_dir.join(CONSOLE_FILE), "").unwrap();
+        std::fs::write(final_dir.join(STATE_FILE), "abc").unwrap();
+        assert!(find(&final_dir).is_none());
+        let state = final_dir.join(cache::name_with_digest(STATE_FILE, &cache::digest(&b"abc"[..]).unwrap()));
+        std::fs::rename(final_dir.join(STATE_FILE), &state).unwrap();
+        let found = find(&final_dir).unwrap();
         assert!(found.is_whole());
         std::fs::write(state, "abd").unwrap();
         assert!(!found.is_whole());
@@ -413,27 +413,27 @@ mod tests {
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
-    /// A stand-in for QEMU that answers each line with the next of these.
-    fn answering(words: &'static [&'static str]) -> UnixStream {
+    /// A fake QEMU that sends the first answer at once, and one more for each line that it receives.
+    fn fake_qemu(answers: &'static [&'static str]) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
-            let mut asked = BufReader::new(theirs.try_clone().unwrap()).lines();
-            for (number, word) in words.iter().enumerate() {
-                if number > 0 && asked.next().is_none() {
+            let mut commands = BufReader::new(theirs.try_clone().unwrap()).lines();
+            for (number, answer) in answers.iter().enumerate() {
+                if number > 0 && commands.next().is_none() {
                     return;
                 }
-                (&theirs).write_all(word.as_bytes()).unwrap();
+                (&theirs).write_all(answer.as_bytes()).unwrap();
             }
         });
         ours
     }
 
-    const HELLO: &str = "{\"QMP\":{}}\n";
+    const GREETING: &str = "{\"QMP\":{}}\n";
 
     #[test]
-    fn events_are_passed_over_and_errors_are_told() {
-        let mut monitor = QmpMonitor::connect(answering(&[
-            HELLO,
+    fn events_are_skipped_and_errors_are_returned() {
+        let mut monitor = QmpMonitor::connect(fake_qemu(&[
+            GREETING,
             "{\"return\":{}}\n",
             "{\"event\":\"STOP\"}\n{\"return\":{\"status\":\"active\"}}\n",
             "{\"error\":{\"desc\":\"no\"}}\n",
@@ -446,8 +446,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_does_not_greet_is_no_qemu() {
-        assert!(QmpMonitor::connect(answering(&["{}\n"])).is_err());
-        assert!(QmpMonitor::connect(answering(&["hello\n"])).is_err());
+    fn a_connection_without_a_greeting_is_refused() {
+        assert!(QmpMonitor::connect(fake_qemu(&["{}\n"])).is_err());
+        assert!(QmpMonitor::connect(fake_qemu(&["hello\n"])).is_err());
     }
 }

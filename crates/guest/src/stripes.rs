@@ -2,41 +2,41 @@
 //!
 //! mkfs runs on the host, which may have no md; the guest then assembles members that already hold it.
 
-use crate::{Error, Result, config::Array};
+use crate::{Error, Result, config::MdArray};
 use rustix::fs::SeekFrom;
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 /// The chunk of striped arrays in bytes. md requires a power of 2.
-pub const CHUNK: u64 = 64 << 10;
+pub const CHUNK_BYTES: u64 = 64 << 10;
 
 /// Copies the data of an image to the empty members of an array.
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub fn spread(whole: &Path, members: &[&Path], array: Array) -> Result<()> {
+pub fn spread_over_members(image: &Path, members: &[&Path], array: MdArray) -> Result<()> {
     let open = |path: &&Path| File::options().write(true).open(path);
     let members: Vec<File> = members
         .iter()
         .map(open)
         .collect::<io::Result<_>>()
-        .map_err(Error::io("opening members of", whole))?;
-    copy(whole, &members, array).map_err(Error::io("spreading over the members of an array", whole))
+        .map_err(Error::io("opening members of", image))?;
+    copy_data(image, &members, array).map_err(Error::io("spreading over the members of an array", image))
 }
 
-fn copy(whole: &Path, members: &[File], array: Array) -> io::Result<()> {
-    let whole = File::open(whole)?;
-    let length = whole.metadata()?.len();
-    let mut chunk = vec![0; CHUNK as usize];
+fn copy_data(image: &Path, members: &[File], array: MdArray) -> io::Result<()> {
+    let image = File::open(image)?;
+    let length = image.metadata()?.len();
+    let mut chunk = vec![0; CHUNK_BYTES as usize];
     let mut at = 0;
-    while let Some(data) = next_data(&whole, at)? {
+    while let Some(data) = next_data(&image, at)? {
         // Whole chunks: a hole inside one is copied as zeros.
-        let number = data / CHUNK;
-        let size = CHUNK.min(length - number * CHUNK) as usize;
-        whole.read_exact_at(&mut chunk[..size], number * CHUNK)?;
-        for (member, offset) in places(number, members.len() as u64, array) {
+        let number = data / CHUNK_BYTES;
+        let size = CHUNK_BYTES.min(length - number * CHUNK_BYTES) as usize;
+        image.read_exact_at(&mut chunk[..size], number * CHUNK_BYTES)?;
+        for (member, offset) in member_offsets(number, members.len() as u64, array) {
             members[member as usize].write_all_at(&chunk[..size], offset)?;
         }
-        at = (number + 1) * CHUNK;
+        at = (number + 1) * CHUNK_BYTES;
     }
     Ok(())
 }
@@ -50,10 +50,10 @@ fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
 }
 
 /// The members that hold a chunk, each with the offset of the chunk.
-fn places(number: u64, members: u64, array: Array) -> Vec<(u64, u64)> {
+fn member_offsets(number: u64, members: u64, array: MdArray) -> Vec<(u64, u64)> {
     match array {
-        Array::Raid0 => vec![(number % members, number / members * CHUNK)],
-        Array::Raid1 => (0..members).map(|member| (member, number * CHUNK)).collect(),
+        MdArray::Raid0 => vec![(number % members, number / members * CHUNK_BYTES)],
+        MdArray::Raid1 => (0..members).map(|member| (member, number * CHUNK_BYTES)).collect(),
     }
 }
 
@@ -63,26 +63,26 @@ mod tests {
 
     #[test]
     fn chunks_are_distributed_in_turn() {
-        assert_eq!(places(0, 2, Array::Raid0), [(0, 0)]);
-        assert_eq!(places(5, 2, Array::Raid0), [(1, 2 * CHUNK)]);
-        assert_eq!(places(5, 2, Array::Raid1), [(0, 5 * CHUNK), (1, 5 * CHUNK)]);
+        assert_eq!(member_offsets(0, 2, MdArray::Raid0), [(0, 0)]);
+        assert_eq!(member_offsets(5, 2, MdArray::Raid0), [(1, 2 * CHUNK_BYTES)]);
+        assert_eq!(member_offsets(5, 2, MdArray::Raid1), [(0, 5 * CHUNK_BYTES), (1, 5 * CHUNK_BYTES)]);
     }
 
     #[test]
     fn only_data_is_copied() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        let whole = File::create(path("whole")).unwrap();
-        whole.set_len(8 * CHUNK).unwrap();
-        whole.write_all_at(b"first", 0).unwrap();
-        whole.write_all_at(b"sixth", 5 * CHUNK + 7).unwrap();
+        let image = File::create(path("image")).unwrap();
+        image.set_len(8 * CHUNK_BYTES).unwrap();
+        image.write_all_at(b"first", 0).unwrap();
+        image.write_all_at(b"sixth", 5 * CHUNK_BYTES + 7).unwrap();
         for name in ["a", "b"] {
-            File::create(path(name)).unwrap().set_len(4 * CHUNK).unwrap();
+            File::create(path(name)).unwrap().set_len(4 * CHUNK_BYTES).unwrap();
         }
-        spread(&path("whole"), &[&path("a"), &path("b")], Array::Raid0).unwrap();
+        spread_over_members(&path("image"), &[&path("a"), &path("b")], MdArray::Raid0).unwrap();
         let (a, b) = (std::fs::read(path("a")).unwrap(), std::fs::read(path("b")).unwrap());
         assert!(a.starts_with(b"first") && a[5..].iter().all(|byte| *byte == 0));
-        let sixth = 2 * CHUNK as usize + 7;
+        let sixth = 2 * CHUNK_BYTES as usize + 7;
         assert!(&b[sixth..sixth + 5] == b"sixth" && b.iter().filter(|byte| **byte != 0).count() == 5);
     }
 }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Receives the commands that were run.
-pub type Log<'a> = &'a mut dyn FnMut(CommandRecord);
+pub type OnCommand<'a> = &'a mut dyn FnMut(CommandRecord);
 
 /// The suites of the archive in which fsarena searches for packages.
 const SUITES: [&str; 7] =
@@ -23,7 +23,7 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// The apt sources file with the suites that fsarena searches, by code name.
 const SOURCES_FILE: &str = "sources.list";
 /// fsarena fetches lists again that are older than this. A fetch takes 45 MB and 20 s.
-const LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
+const MAX_LISTS_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// A package, in its newest version, and the suite that has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,11 @@ impl Package {
         let binary = words.last() == Some("Packages");
         binary.then(|| Package { name: name.into(), version: version.into(), suite: suite.into() })
     }
+
+    /// `NAME=VERSION`, by which apt selects exactly this version.
+    pub(crate) fn with_version(&self) -> String {
+        format!("{}={}", self.name, self.version)
+    }
 }
 
 /// The apt directories of fsarena, and the mirror that they use.
@@ -64,7 +69,7 @@ impl Suites {
     }
 
     /// The same with a mirror at this address.
-    pub fn of_mirror(cache: &Path, mirror: &str) -> Suites {
+    pub fn with_mirror(cache: &Path, mirror: &str) -> Suites {
         Suites { mirror: Some(mirror.into()), ..Suites::in_cache(cache) }
     }
 
@@ -73,10 +78,10 @@ impl Suites {
     /// # Errors
     /// apt is not installed, has no mirror of Debian, or could not fetch a list; the cache cannot be written. Lists that are
     /// already in the cache stay. If the mirror lacks a suite, the lists of the others are fetched nevertheless the first time.
-    pub fn refresh(&self, log: Log) -> Result<()> {
-        let made = |dir: &Path| std::fs::create_dir_all(dir).map_err(Error::io("making", dir));
+    pub fn refresh(&self, log: OnCommand) -> Result<()> {
+        let make_dir = |dir: &Path| std::fs::create_dir_all(dir).map_err(Error::io("making", dir));
         for dir in ["lists/partial", "cache/archives/partial"] {
-            made(&self.dir.join(dir))?;
+            make_dir(&self.dir.join(dir))?;
         }
         // One process fetches, and others wait for its lists.
         let lock = self.dir.join("lock");
@@ -85,7 +90,7 @@ impl Suites {
         let fetched = self.dir.join("fetched");
         let age =
             fetched.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
-        if age.is_some_and(|age| age < LISTS_AGE) {
+        if age.is_some_and(|age| age < MAX_LISTS_AGE) {
             return Ok(());
         }
         self.fetch_lists(log)?;
@@ -96,35 +101,36 @@ impl Suites {
     /// Fetches the package lists in two updates, because a mirror can serve older lists under the name of a suite than under
     /// the code name of its release. The first update fetches only the small lists of `contrib`, by suite name; from them apt
     /// learns the code names for the second update.
-    fn fetch_lists(&self, log: Log) -> Result<()> {
-        let mirrors = mirrors(self.mirror.as_deref(), log)?;
+    fn fetch_lists(&self, log: OnCommand) -> Result<()> {
+        let mirrors = choose_mirrors(self.mirror.as_deref(), log)?;
         let by_suite_name = self.update("suites.list", &mirrors.sources(), "contrib", log);
         // If a suite could not be fetched, do not replace a list of sources that has all suites. Without any, fetch those that
         // apt found.
         if by_suite_name.is_ok() || !self.dir.join(SOURCES_FILE).is_file() {
-            let targets = self.targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
-            self.update(SOURCES_FILE, &by_code_name(&targets), "main contrib", log)?;
+            let targets = self.list_targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
+            self.update(SOURCES_FILE, &sources_by_code_name(&targets), "main contrib", log)?;
         }
         by_suite_name
     }
 
     /// Writes a list of sources and fetches their package lists. Other lists stay.
-    fn update(&self, file: &str, sources: &[Source], components: &str, log: Log) -> Result<()> {
+    fn update(&self, file: &str, sources: &[SuiteSource], components: &str, log: OnCommand) -> Result<()> {
         let path = self.dir.join(file);
         let keys = if Path::new(KEYRING).is_file() { format!(" signed-by={KEYRING}") } else { String::new() };
-        let lines = sources.iter().map(|Source { archive, suite }| {
+        let lines = sources.iter().map(|SuiteSource { archive, suite }| {
             format!("deb [arch=amd64 target=Packages{keys}] {archive} {suite} {components}\n")
         });
         std::fs::write(&path, lines.collect::<String>()).map_err(Error::io("writing", &path))?;
-        let update = self.apt("apt-get", file).args(["update", "-q", "-o", "APT::Get::List-Cleanup=false"]);
-        update.expect(log)?;
+        let update =
+            self.apt_command("apt-get", file).args(["update", "-q", "-o", "APT::Get::List-Cleanup=false"]);
+        update.run_checked(log)?;
         Ok(())
     }
 
     /// One line for each package list of the sources in `file`, formatted by apt with `format`. Adjacent equal lines are merged.
-    fn targets(&self, file: &str, format: &str, log: Log) -> Result<Vec<String>> {
+    fn list_targets(&self, file: &str, format: &str, log: OnCommand) -> Result<Vec<String>> {
         let targets = ["indextargets", "--format", format, "Created-By: Packages"];
-        let found = self.apt("apt-get", file).args(targets).expect(log)?;
+        let found = self.apt_command("apt-get", file).args(targets).run_checked(log)?;
         let mut lines: Vec<String> = found.stdout.lines().map(str::to_string).collect();
         lines.dedup();
         Ok(lines)
@@ -134,8 +140,8 @@ impl Suites {
     ///
     /// # Errors
     /// apt is not installed.
-    pub fn stable_code_name(&self, log: Log) -> Result<Option<String>> {
-        let names = self.targets(SOURCES_FILE, "$(SUITE) $(CODENAME)", log)?;
+    pub fn stable_code_name(&self, log: OnCommand) -> Result<Option<String>> {
+        let names = self.list_targets(SOURCES_FILE, "$(SUITE) $(CODENAME)", log)?;
         let stable = names.iter().find_map(|line| line.strip_prefix(DEFAULT_SUITE)?.strip_prefix(' '));
         Ok(stable.map(str::to_string))
     }
@@ -151,16 +157,23 @@ impl Suites {
     ///
     /// # Errors
     /// apt is not installed, or its lists are damaged.
-    pub fn packages(&self, prefix: &str, is_wanted: fn(&str) -> bool, log: Log) -> Result<Vec<Package>> {
+    pub fn packages(
+        &self,
+        prefix: &str,
+        is_wanted: fn(&str) -> bool,
+        log: OnCommand,
+    ) -> Result<Vec<Package>> {
         if !self.has_lists() {
             return Ok(vec![]);
         }
-        let names = self.apt("apt-cache", SOURCES_FILE).args(["pkgnames", prefix]).expect(log)?.stdout;
+        let names =
+            self.apt_command("apt-cache", SOURCES_FILE).args(["pkgnames", prefix]).run_checked(log)?.stdout;
         let names: Vec<&str> = names.lines().filter(|name| is_wanted(name)).collect();
         if names.is_empty() {
             return Ok(vec![]);
         }
-        let lines = self.apt("apt-cache", SOURCES_FILE).arg("madison").args(&names).expect(log)?.stdout;
+        let lines =
+            self.apt_command("apt-cache", SOURCES_FILE).arg("madison").args(&names).run_checked(log)?.stdout;
         let mut packages: Vec<Package> = vec![];
         for package in lines.lines().filter_map(Package::parse) {
             // The newest version of a package is the first.
@@ -176,23 +189,26 @@ impl Suites {
     ///
     /// # Errors
     /// apt is not installed, or no list has the package.
-    pub fn with_parts(&self, package: &Package, log: Log) -> Result<Vec<String>> {
-        let whole = format!("{}={}", package.name, package.version);
-        let shown = self.apt("apt-cache", SOURCES_FILE).arg("show").arg(&whole).expect(log)?.stdout;
-        let parts = same_version(&shown, &package.version);
+    pub fn list_parts(&self, package: &Package, log: OnCommand) -> Result<Vec<String>> {
+        let shown = self.show(package, log)?;
+        let parts = parse_dependencies_of_version(&shown, &package.version);
         let parts = parts.into_iter().map(|name| format!("{name}={}", package.version));
-        Ok(std::iter::once(whole).chain(parts).collect())
+        Ok(std::iter::once(package.with_version()).chain(parts).collect())
+    }
+
+    /// The output of `apt-cache show` for this version of a package.
+    fn show(&self, package: &Package, log: OnCommand) -> Result<String> {
+        let show = self.apt_command("apt-cache", SOURCES_FILE).arg("show").arg(package.with_version());
+        Ok(show.run_checked(log)?.stdout)
     }
 
     /// The names of the packages that one requires and that begin with one of these prefixes, without alternatives.
     ///
     /// # Errors
     /// apt is not installed, or does not know the package.
-    pub fn required(&self, package: &Package, prefixes: &[&str], log: Log) -> Result<Vec<String>> {
-        let whole = format!("{}={}", package.name, package.version);
-        let shown = self.apt("apt-cache", SOURCES_FILE).arg("show").arg(&whole).expect(log)?.stdout;
-        let depends = shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
-        let names = depends.split(", ").filter_map(|one| one.split([' ', ':']).next());
+    pub fn list_required(&self, package: &Package, prefixes: &[&str], log: OnCommand) -> Result<Vec<String>> {
+        let shown = self.show(package, log)?;
+        let names = find_depends(&shown).split(", ").filter_map(|name| name.split([' ', ':']).next());
         let wanted = names.filter(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
         Ok(wanted.map(str::to_string).collect())
     }
@@ -201,14 +217,14 @@ impl Suites {
     ///
     /// # Errors
     /// apt is not installed, or no suite has the package.
-    pub fn with_libraries(&self, package: &str, log: Log) -> Result<Vec<String>> {
+    pub fn list_libraries(&self, package: &str, log: OnCommand) -> Result<Vec<String>> {
         let mut names = vec![package.to_string()];
-        let mut looked_at = 0;
-        while looked_at < names.len() {
-            let show = self.apt_of_stable("apt-cache", log)?.args(["show", "--no-all-versions"]);
-            let shown = show.args(&names[looked_at..]).expect(log)?.stdout;
-            looked_at = names.len();
-            for library in required_libraries(&shown) {
+        let mut checked_count = 0;
+        while checked_count < names.len() {
+            let show = self.apt_command_for_stable("apt-cache", log)?.args(["show", "--no-all-versions"]);
+            let shown = show.args(&names[checked_count..]).run_checked(log)?.stdout;
+            checked_count = names.len();
+            for library in parse_required_libraries(&shown) {
                 if !names.contains(&library) {
                     names.push(library);
                 }
@@ -223,18 +239,23 @@ impl Suites {
     /// # Errors
     /// The mirror cannot be reached or no longer has a package, a signature or digest is wrong, or a directory cannot be
     /// written.
-    pub fn unpack(&self, packages: &[String], place: &Path, log: Log) -> Result<()> {
+    pub fn unpack(&self, packages: &[String], place: &Path, log: OnCommand) -> Result<()> {
         let above = place.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(above).map_err(Error::io("making", above))?;
         // Not below `tools`, where fsarena would take a half unpacked package for a complete one.
-        let room = tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
-        let room = room.path();
-        let download = self.apt_of_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(room);
-        download.env("LC_ALL", "C").expect(log).map_err(download_error)?;
-        let unpacked = room.join("unpacked");
-        for file in std::fs::read_dir(room).map_err(Error::io("reading", room))?.flatten() {
+        let work_dir =
+            tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
+        let work_dir = work_dir.path();
+        let download = self
+            .apt_command_for_stable("apt-get", log)?
+            .args(["download", "-q"])
+            .args(packages)
+            .cwd(work_dir);
+        download.env("LC_ALL", "C").run_checked(log).map_err(download_error)?;
+        let unpacked = work_dir.join("unpacked");
+        for file in std::fs::read_dir(work_dir).map_err(Error::io("reading", work_dir))?.flatten() {
             if file.path().extension().is_some_and(|end| end == "deb") {
-                Argv::new("dpkg").arg("-x").arg(file.path()).arg(&unpacked).expect(log)?;
+                Argv::new("dpkg").arg("-x").arg(file.path()).arg(&unpacked).run_checked(log)?;
             }
         }
         write_digest_list(&unpacked).map_err(Error::io("noting the digests of", &unpacked))?;
@@ -250,9 +271,9 @@ impl Suites {
     ///
     /// # Errors
     /// No suite has the package, apt cannot fetch it, or the cache cannot be written.
-    pub fn fetch_program(&self, package: &str, cache: &Path, log: Log) -> Result<()> {
+    pub fn fetch_program(&self, package: &str, cache: &Path, log: OnCommand) -> Result<()> {
         let refreshed = self.refresh(log);
-        let names = match self.with_libraries(package, log) {
+        let names = match self.list_libraries(package, log) {
             Ok(names) => names,
             Err(error) => return Err(refreshed.err().unwrap_or(error)),
         };
@@ -260,8 +281,8 @@ impl Suites {
     }
 
     /// An apt program that prefers the stable suite for packages named without a version.
-    fn apt_of_stable(&self, program: &str, log: Log) -> Result<Argv> {
-        let apt = self.apt(program, SOURCES_FILE);
+    fn apt_command_for_stable(&self, program: &str, log: OnCommand) -> Result<Argv> {
+        let apt = self.apt_command(program, SOURCES_FILE);
         Ok(match self.stable_code_name(log)? {
             Some(stable) => apt.arg("-o").arg(format!("APT::Default-Release={stable}")),
             None => apt,
@@ -269,8 +290,8 @@ impl Suites {
     }
 
     /// An apt program with the options that make it use the directories of fsarena only, and a list of sources there.
-    fn apt(&self, program: &str, sources: &str) -> Argv {
-        let mut words = Argv::new(program);
+    fn apt_command(&self, program: &str, sources: &str) -> Argv {
+        let mut argv = Argv::new(program);
         let dir = self.dir.display();
         for option in [
             format!("Dir::Etc::sourcelist={dir}/{sources}"),
@@ -281,9 +302,9 @@ impl Suites {
             // Without this option apt succeeds even if it reaches no mirror.
             "APT::Update::Error-Mode=any".into(),
         ] {
-            words = words.arg("-o").arg(option);
+            argv = argv.arg("-o").arg(option);
         }
-        words
+        argv
     }
 }
 
@@ -297,10 +318,10 @@ struct Mirrors {
 
 impl Mirrors {
     /// The suites in which fsarena searches for packages.
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<SuiteSource> {
         let source =
-            |archive: &str, suite: &&str| Source { archive: archive.into(), suite: suite.to_string() };
-        let mut sources: Vec<Source> = SUITES.iter().map(|suite| source(&self.archive, suite)).collect();
+            |archive: &str, suite: &&str| SuiteSource { archive: archive.into(), suite: suite.to_string() };
+        let mut sources: Vec<SuiteSource> = SUITES.iter().map(|suite| source(&self.archive, suite)).collect();
         if let Some(security) = &self.security {
             sources.extend(SECURITY_SUITES.iter().map(|suite| source(security, suite)));
         }
@@ -310,32 +331,32 @@ impl Mirrors {
 
 /// A suite of an archive.
 #[derive(Debug, PartialEq, Eq)]
-struct Source {
+struct SuiteSource {
     archive: String,
     suite: String,
 }
 
 /// Parses lines `ARCHIVE CODENAME SUITE` into sources that name each release by its code name. unstable and experimental keep
 /// their suite names, because not every mirror has a directory `sid` or `rc-buggy`.
-fn by_code_name(targets: &[String]) -> Vec<Source> {
+fn sources_by_code_name(targets: &[String]) -> Vec<SuiteSource> {
     let mut sources = vec![];
     for line in targets {
         let [archive, code_name, suite] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
         let is_release = suite.contains("stable") && suite != "unstable" || suite.starts_with("testing");
         let suite = if is_release { code_name } else { suite };
-        sources.push(Source { archive: archive.into(), suite: suite.into() });
+        sources.push(SuiteSource { archive: archive.into(), suite: suite.into() });
     }
     sources
 }
 
 /// The mirror of this address, or the mirrors that this machine's apt uses.
-fn mirrors(given: Option<&str>, log: Log) -> Result<Mirrors> {
+fn choose_mirrors(given: Option<&str>, log: OnCommand) -> Result<Mirrors> {
     if let Some(address) = given {
         return Ok(Mirrors { archive: address.into(), security: None });
     }
     let targets =
         Argv::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
-    let targets = targets.expect(log)?.stdout;
+    let targets = targets.run_checked(log)?.stdout;
     find_mirrors(targets.lines()).ok_or_else(|| {
         Error::Missing(
             "the sources of apt on this machine have no mirror of Debian, so its suites cannot be searched"
@@ -353,21 +374,29 @@ fn find_mirrors<'a>(addresses: impl Iterator<Item = &'a str> + Clone) -> Option<
     Some(Mirrors { archive: find("debian")?, security: find("debian-security") })
 }
 
+/// The dependencies in the output of `apt-cache show` for one package, separated by `, `.
+fn find_depends(shown: &str) -> &str {
+    shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default()
+}
+
 /// Parses the output of `apt-cache show` for one package. Returns the names of the packages that it requires in exactly this
 /// version.
-fn same_version(shown: &str, version: &str) -> Vec<String> {
-    let depends = shown.lines().find_map(|line| line.strip_prefix("Depends: ")).unwrap_or_default();
+fn parse_dependencies_of_version(shown: &str, version: &str) -> Vec<String> {
     let ending = format!(" (= {version})");
-    depends.split(", ").filter_map(|one| one.strip_suffix(&ending)).map(str::to_string).collect()
+    find_depends(shown)
+        .split(", ")
+        .filter_map(|name| name.strip_suffix(&ending))
+        .map(str::to_string)
+        .collect()
 }
 
 /// Parses the output of `apt-cache show` for several packages. Returns the names of the libraries that they require; of
 /// alternatives, the first.
-fn required_libraries(shown: &str) -> Vec<String> {
+fn parse_required_libraries(shown: &str) -> Vec<String> {
     let mut libraries = vec![];
     for line in shown.lines() {
         let Some(("Depends" | "Pre-Depends", required)) = line.split_once(": ") else { continue };
-        let names = required.split(", ").filter_map(|one| one.split([' ', ':']).next());
+        let names = required.split(", ").filter_map(|name| name.split([' ', ':']).next());
         libraries.extend(
             names.filter(|name| name.starts_with("lib") || name.starts_with("zlib")).map(str::to_string),
         );
@@ -439,7 +468,7 @@ mod tests {
             "A sid unstable",
             "A rc-buggy experimental",
         ];
-        let sources = by_code_name(&lines.map(str::to_string));
+        let sources = sources_by_code_name(&lines.map(str::to_string));
         let names: Vec<&str> = sources.iter().map(|source| source.suite.as_str()).collect();
         assert_eq!(names, ["trixie", "trixie-backports", "unstable", "experimental"]);
     }
@@ -448,15 +477,18 @@ mod tests {
     fn parts_of_a_kernel_are_what_it_requires_in_its_own_version() {
         let shown = "Package: linux-image-7.3.4\nDepends: dracut | initramfs-tools (>= 0.120), linux-base-7.3.4 (= 7.3.4-1), \
                      linux-modules-7.3.4 (= 7.3.4-1), libc6 (= 2.40)\n";
-        assert_eq!(same_version(shown, "7.3.4-1"), ["linux-base-7.3.4", "linux-modules-7.3.4"]);
-        assert!(same_version("Package: x\n", "1").is_empty());
+        assert_eq!(
+            parse_dependencies_of_version(shown, "7.3.4-1"),
+            ["linux-base-7.3.4", "linux-modules-7.3.4"]
+        );
+        assert!(parse_dependencies_of_version("Package: x\n", "1").is_empty());
     }
 
     #[test]
     fn libraries_of_all_packages_are_required() {
         let shown = "Package: a\nDepends: libc6 (>= 2.39), python3:any, libaio1t64:any | libaio1\n\nPackage: b\nPre-Depends: \
                      zlib1g (>= 1:1.1.4)\n";
-        assert_eq!(required_libraries(shown), ["libc6", "libaio1t64", "zlib1g"]);
+        assert_eq!(parse_required_libraries(shown), ["libc6", "libaio1t64", "zlib1g"]);
     }
 
     #[test]
@@ -473,8 +505,8 @@ mod tests {
     #[test]
     fn a_mirror_out_of_reach_is_an_error_and_nothing_is_listed() {
         let dir = tempfile::tempdir().unwrap();
-        let suites = Suites::of_mirror(dir.path(), "file:///nowhere/debian");
-        let mirrors = mirrors(suites.mirror.as_deref(), &mut |_| {}).unwrap();
+        let suites = Suites::with_mirror(dir.path(), "file:///nowhere/debian");
+        let mirrors = choose_mirrors(suites.mirror.as_deref(), &mut |_| {}).unwrap();
         assert_eq!(mirrors.sources().len(), SUITES.len());
         if fsarena_sys::program::find("apt-get").is_some() {
             assert!(suites.refresh(&mut |_| {}).is_err());

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 /// The directory in the guest with the pipes of a shell without a terminal.
 const PIPES: &str = "/run/fsarena/shell";
 /// The number of bytes of one copy.
-const PIECE: usize = 4096;
+const PIECE_BYTES: usize = 4096;
 /// The character that ends the input of a terminal (Ctrl-D).
 const END_OF_INPUT: u8 = 4;
 
@@ -94,14 +94,14 @@ impl GuestTerminal {
     pub fn open(is_terminal: bool, user: &User) -> Result<GuestTerminal> {
         let port = open_port(TERMINAL_PORT)?;
         if is_terminal {
-            GuestTerminal::pseudo_terminal(port, user)
+            GuestTerminal::open_pseudo_terminal(port, user)
         } else {
-            GuestTerminal::pipes(port, user)
+            GuestTerminal::open_pipes(port, user)
         }
     }
 
-    fn pseudo_terminal(port: File, user: &User) -> Result<GuestTerminal> {
-        let (master, path) = pseudo_terminal()?;
+    fn open_pseudo_terminal(port: File, user: &User) -> Result<GuestTerminal> {
+        let (master, path) = make_pseudo_terminal()?;
         user.chown_to_user(&path)?;
         let (mut frames, mut keys) = (port.try_clone()?, master.try_clone()?);
         std::thread::spawn(move || {
@@ -117,7 +117,7 @@ impl GuestTerminal {
         Ok(GuestTerminal { input: path.clone(), output: path, sender })
     }
 
-    fn pipes(port: File, user: &User) -> Result<GuestTerminal> {
+    fn open_pipes(port: File, user: &User) -> Result<GuestTerminal> {
         std::fs::create_dir_all(PIPES)?;
         let [input, output] = ["input", "output"].map(|name| Path::new(PIPES).join(name));
         for pipe in [&input, &output] {
@@ -152,7 +152,7 @@ impl GuestTerminal {
 
 /// Copies until the end of input, or until an error: reading a pseudo-terminal fails when no process has it open.
 fn copy_output(mut from: File, mut to: File) {
-    let mut piece = [0; PIECE];
+    let mut piece = [0; PIECE_BYTES];
     while let Ok(count @ 1..) = from.read(&mut piece) {
         if to.write_all(&piece[..count]).is_err() {
             return;
@@ -161,7 +161,7 @@ fn copy_output(mut from: File, mut to: File) {
 }
 
 /// Makes a pseudo-terminal. Returns its master, and the path of its slave for the shell.
-fn pseudo_terminal() -> Result<(File, PathBuf)> {
+fn make_pseudo_terminal() -> Result<(File, PathBuf)> {
     let mut name = [0; 64];
     // SAFETY: plain calls; the descriptor is new, and the buffer has the size that is named.
     let master = unsafe {
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_pseudo_terminal_has_the_size_that_was_set() {
-        let (master, path) = pseudo_terminal().unwrap();
+        let (master, path) = make_pseudo_terminal().unwrap();
         set_size(&master, 40, 132);
         let shell = OpenOptions::new().read(true).write(true).open(path).unwrap();
         let size = rustix::termios::tcgetwinsize(&shell).unwrap();

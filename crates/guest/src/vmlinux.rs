@@ -19,20 +19,20 @@ const PAYLOAD_LENGTH_AT: usize = 0x24C;
 const SECTOR: usize = 512;
 /// The largest kernel that is read and decompressed, in bytes. The largest real kernels have 100 MB, or 800 MB with debug
 /// symbols.
-pub const LARGEST: u64 = 1 << 30;
+pub const LARGEST_KERNEL_BYTES: u64 = 1 << 30;
 /// The prefix of the names of unpacked kernels, how many to keep, and the minimum age of those that are removed.
 /// Kernel developers add one every day, and a run in progress needs the kernel that it unpacked.
-const NAME: &str = "vmlinux-";
-const KEPT: usize = 12;
-const AGE: Duration = Duration::from_secs(24 * 60 * 60);
+const NAME_PREFIX: &str = "vmlinux-";
+const MAX_KEPT: usize = 12;
+const MIN_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest release in uname(2), in bytes.
-const LONGEST_RELEASE: usize = 64;
+const LONGEST_RELEASE_BYTES: usize = 64;
 /// The text before the release in every kernel.
 const BANNER: &[u8] = b"Linux version ";
 
 /// The facts of a kernel file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inspected {
+pub struct KernelInfo {
     /// The output of `uname -r` in the guest; empty if the file does not contain it.
     pub release: String,
     /// The range of the compressed kernel in the file, if it has one.
@@ -43,9 +43,9 @@ pub struct Inspected {
 ///
 /// # Errors
 /// The file is neither a bzImage nor an ELF file, or ends too early.
-pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
+pub fn inspect(path: &Path, bytes: &[u8]) -> Result<KernelInfo> {
     if bytes.starts_with(ELF_MAGIC) {
-        return Ok(Inspected { release: banner(bytes).unwrap_or_default(), payload: None });
+        return Ok(KernelInfo { release: find_release(bytes).unwrap_or_default(), payload: None });
     }
     if bytes.get(MAGIC_AT..MAGIC_AT + MAGIC.len()) != Some(MAGIC) {
         return Err(Error::unfit(path, "not an x86 kernel; expected a bzImage or a vmlinux"));
@@ -59,8 +59,8 @@ pub fn inspect(path: &Path, bytes: &[u8]) -> Result<Inspected> {
         return Err(truncated());
     }
     let release_at = SECTOR + usize::from(u16::from_le_bytes([bytes[RELEASE_AT], bytes[RELEASE_AT + 1]]));
-    let release = bytes.get(release_at..).and_then(word).unwrap_or_default();
-    Ok(Inspected { release, payload: Some(start..end) })
+    let release = bytes.get(release_at..).and_then(parse_release).unwrap_or_default();
+    Ok(KernelInfo { release, payload: Some(start..end) })
 }
 
 /// Whether these are the bytes of a bzImage, whose kernel is compressed.
@@ -70,7 +70,7 @@ pub fn is_compressed(bytes: &[u8]) -> bool {
 
 /// An uncompressed kernel in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unpacked {
+pub struct UnpackedKernel {
     /// Its file in the cache.
     pub path: PathBuf,
     /// How QEMU can boot it.
@@ -82,35 +82,42 @@ pub struct Unpacked {
 ///
 /// # Errors
 /// The payload is damaged, or the cache cannot be written.
-pub fn unpacked(path: &Path, bytes: &[u8], seen: &Inspected, caches: &[&Path]) -> Result<Option<Unpacked>> {
+pub fn find_or_unpack(
+    path: &Path,
+    bytes: &[u8],
+    info: &KernelInfo,
+    caches: &[&Path],
+) -> Result<Option<UnpackedKernel>> {
     let [first, ..] = caches else { return Ok(None) };
-    let Some(payload) = seen.payload.clone().map(|range| &bytes[range]) else { return Ok(None) };
+    let Some(payload) = info.payload.clone().map(|range| &bytes[range]) else { return Ok(None) };
     let damaged = |error: &dyn std::fmt::Display| Error::unfit(path, format!("is a damaged kernel: {error}"));
-    let Some(reader) = unpacking(payload).map_err(|error| damaged(&error))? else { return Ok(None) };
-    let name = format!("{NAME}{}-{:08x}", seen.release, checksum(payload));
+    let Some(reader) = decompressing_reader(payload).map_err(|error| damaged(&error))? else {
+        return Ok(None);
+    };
+    let name = format!("{NAME_PREFIX}{}-{:08x}", info.release, checksum(payload));
     for path in caches.iter().flat_map(|dir| cache::entries_named(dir, &name)) {
         if let Ok(vmlinux) = std::fs::read(&path)
             && cache::matches_digest(&path, &vmlinux[..])
         {
-            return Ok(Some(Unpacked { path, kind: elf_kind(&vmlinux) }));
+            return Ok(Some(UnpackedKernel { path, kind: elf_kind(&vmlinux) }));
         }
         cache::remove(&path);
-        cache::was_damaged(&path, "unpacks the kernel again");
+        cache::record_damage(&path, "unpacks the kernel again");
     }
     let mut vmlinux = Vec::new();
-    reader.take(LARGEST).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
+    reader.take(LARGEST_KERNEL_BYTES).read_to_end(&mut vmlinux).map_err(|error| damaged(&error))?;
     if !vmlinux.starts_with(ELF_MAGIC) {
         return Err(Error::unfit(path, "holds something else than a kernel"));
     }
-    let place = keep(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
-    cache::keep_newest(first, NAME, KEPT, AGE);
-    Ok(Some(Unpacked { path: place, kind: elf_kind(&vmlinux) }))
+    let place = write_entry(&vmlinux, first, &name).map_err(Error::io("writing in", first))?;
+    cache::remove_oldest(first, NAME_PREFIX, MAX_KEPT, MIN_AGE);
+    Ok(Some(UnpackedKernel { path: place, kind: elf_kind(&vmlinux) }))
 }
 
 /// Writes an entry of the cache. It gets its name only when it is complete and on the disk.
-fn keep(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBuf> {
+fn write_entry(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(dir)?;
-    let place = dir.join(cache::digest_name(name, &cache::digest(vmlinux)?));
+    let place = dir.join(cache::name_with_digest(name, &cache::digest(vmlinux)?));
     let mut file = tempfile::NamedTempFile::new_in(dir)?;
     std::io::Write::write_all(&mut file, vmlinux)?;
     // All users may use the kernels that root unpacked.
@@ -121,15 +128,16 @@ fn keep(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBuf> {
 }
 
 /// The release in the banner of an uncompressed kernel.
-fn banner(bytes: &[u8]) -> Option<String> {
+fn find_release(bytes: &[u8]) -> Option<String> {
     let at = bytes.windows(BANNER.len()).position(|window| window == BANNER)?;
-    word(&bytes[at + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+    parse_release(&bytes[at + BANNER.len()..])
+        .filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// The release up to the next blank or NUL. It becomes a part of file names, so it must be a valid release of uname(2):
 /// short and without a slash.
-fn word(bytes: &[u8]) -> Option<String> {
-    let end = bytes.iter().take(LONGEST_RELEASE + 1).position(|byte| matches!(byte, 0 | b' '))?;
+fn parse_release(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().take(LONGEST_RELEASE_BYTES + 1).position(|byte| matches!(byte, 0 | b' '))?;
     let word = std::str::from_utf8(&bytes[..end]).ok()?;
     word.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/').then(|| word.to_string())
 }
@@ -149,7 +157,7 @@ const GZIP: &[u8] = &[0x1F, 0x8B, 8];
 ///
 /// # Errors
 /// The header of the compressed data is damaged.
-pub(crate) fn unpacking<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
+pub(crate) fn decompressing_reader<'a>(bytes: &'a [u8]) -> std::io::Result<Option<Box<dyn Read + 'a>>> {
     Ok(match bytes {
         // Only one stream, because in a bzImage the size of the decompressed kernel follows it.
         bytes if bytes.starts_with(XZ) => Some(Box::new(lzma_rust2::XzReader::new(bytes, false))),
@@ -228,8 +236,8 @@ mod tests {
     fn the_release_and_the_payload_of_a_bzimage_are_found() {
         let path = Path::new("k");
         let whole = bzimage(b"payload");
-        let seen = inspect(path, &whole).unwrap();
-        assert_eq!((seen.release.as_str(), &whole[seen.payload.unwrap()]), ("6.1.0-test", &b"payload"[..]));
+        let info = inspect(path, &whole).unwrap();
+        assert_eq!((info.release.as_str(), &whole[info.payload.unwrap()]), ("6.1.0-test", &b"payload"[..]));
         let error = inspect(path, &whole[..whole.len() - 1]).unwrap_err().to_string();
         assert!(error.contains("truncated"), "{error}");
         assert!(inspect(path, b"#!/bin/sh").is_err());
@@ -239,11 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn an_elf_file_is_not_unpacked() {
+    fn an_elf_file_has_no_payload() {
         let bytes = b"\x7fELF....Linux version %s\0....Linux version 6.2.1 (me)".to_vec();
         assert_eq!(
             inspect(Path::new("k"), &bytes).unwrap(),
-            Inspected { release: String::new(), payload: None }
+            KernelInfo { release: String::new(), payload: None }
         );
         let bytes = b"\x7fELF....Linux version 6.2.1 (me)";
         assert_eq!(inspect(Path::new("k"), bytes).unwrap().release, "6.2.1");
@@ -262,8 +270,9 @@ mod tests {
         // The kernel's makefile appends the decompressed size to the stream.
         for payload in [gzip.finish().unwrap(), [&zstd[..], &[12, 0, 0, 0]].concat()] {
             let bytes = bzimage(&payload);
-            let seen = inspect(Path::new("k"), &bytes).unwrap();
-            let unpacked = || unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap().unwrap();
+            let info = inspect(Path::new("k"), &bytes).unwrap();
+            let unpacked =
+                || find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap().unwrap();
             let first = unpacked();
             assert!(std::fs::read(&first.path).unwrap().starts_with(b"\x7fELF by "));
             assert_eq!(unpacked(), first);
@@ -281,12 +290,12 @@ mod tests {
     fn a_damaged_payload_is_named() {
         let cache = tempfile::tempdir().unwrap();
         let bytes = bzimage(&[XZ, b"nonsense"].concat());
-        let seen = inspect(Path::new("k"), &bytes).unwrap();
-        let error = unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap_err().to_string();
+        let info = inspect(Path::new("k"), &bytes).unwrap();
+        let error = find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap_err().to_string();
         assert!(error.contains("damaged kernel"), "{error}");
         let bytes = bzimage(b"lz4");
-        let seen = inspect(Path::new("k"), &bytes).unwrap();
-        assert_eq!(unpacked(Path::new("k"), &bytes, &seen, &[cache.path()]).unwrap(), None);
+        let info = inspect(Path::new("k"), &bytes).unwrap();
+        assert_eq!(find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap(), None);
     }
 
     /// A file of 64 bits with one segment of notes at this address, which has one note.
@@ -316,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_headers_are_no_kernel() {
+    fn a_file_with_damaged_headers_is_not_a_kernel() {
         let whole = elf_file(0x10_0000, b"Xen\0", 0x12);
         for end in 0..whole.len() {
             assert_eq!(elf_kind(&whole[..end]), ElfKind::Program, "{end}");

@@ -12,20 +12,20 @@ use std::{fs::File, os::unix::fs::FileExt, path::Path};
 const MAGIC: u64 = 0x006a_7366_7773_6872;
 const VERSION: u64 = 1;
 /// The number of bytes in use of the superblock and of a header.
-const HEADER: usize = 32;
+const HEADER_BYTES: usize = 32;
 /// The possible sizes of a sector in bytes.
-const SECTORS: [u64; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
+const SECTOR_SIZES: [u64; 8] = [512, 1024, 2048, 4096, 8192, 16384, 32768, 65536];
 /// Flags of an entry.
 const FLUSH: u64 = 1;
 const FUA: u64 = 2;
 const DISCARD: u64 = 4;
-const KNOWN: u64 = 31;
+const KNOWN_FLAGS: u64 = 31;
 /// The number of bytes of one copy.
 const CHUNK: usize = 1 << 20;
 
 /// The writes after the last flush that a power cut leaves on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Later {
+pub enum UnflushedWrites {
     /// None except those that bypassed the disk's cache (FUA).
     Lost,
     /// Those that the seed chooses, each with a probability of one half.
@@ -34,7 +34,7 @@ pub enum Later {
 
 /// The result of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// Bytes written or discarded.
     pub bytes: u64,
     /// Writes that the cut lost.
@@ -44,8 +44,8 @@ pub struct Replayed {
 /// An entry of the recording: offsets and lengths in bytes.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    data: u64,
-    to: u64,
+    data_offset: u64,
+    disk_offset: u64,
     length: u64,
     flags: u64,
 }
@@ -54,10 +54,10 @@ struct Entry {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn begin(log: &Path) -> Result<()> {
-    let numbers = [MAGIC, VERSION, 0, SECTORS[0]];
+pub fn create_recording(log: &Path) -> Result<()> {
+    let numbers = [MAGIC, VERSION, 0, SECTOR_SIZES[0]];
     let mut superblock = numbers.map(u64::to_le_bytes).concat();
-    superblock.resize(SECTORS[0] as usize, 0);
+    superblock.resize(SECTOR_SIZES[0] as usize, 0);
     std::fs::write(log, superblock).map_err(Error::io("writing", log))
 }
 
@@ -65,17 +65,17 @@ pub fn begin(log: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The recording is damaged or does not fit the image, or a file cannot be read or written.
-pub fn replay(log: &Path, image: &Path, later: Later) -> Result<Replayed> {
+pub fn replay(log: &Path, image: &Path, unflushed: UnflushedWrites) -> Result<ReplayResult> {
     let file = File::open(log).map_err(Error::io("opening the recording", log))?;
     let disk = File::options().read(true).write(true).open(image).map_err(Error::io("opening", image))?;
     let size = disk.metadata().map_err(Error::io("reading", image))?.len();
-    let read = read(&file, size).map_err(Error::io("reading the recording", log))?;
+    let read = read_entries(&file, size).map_err(Error::io("reading the recording", log))?;
     let entries = read.map_err(|why| Error::unfit(log, why))?;
-    let kept = survivors(&entries, later);
-    let mut replayed = Replayed::default();
-    for (entry, kept) in entries.iter().zip(kept) {
-        if kept {
-            apply(&file, &disk, entry).map_err(Error::io("replaying writes to", image))?;
+    let survivors = find_survivors(&entries, unflushed);
+    let mut replayed = ReplayResult::default();
+    for (entry, survives) in entries.iter().zip(survivors) {
+        if survives {
+            apply_entry(&file, &disk, entry).map_err(Error::io("replaying writes to", image))?;
             replayed.bytes += entry.length;
         } else {
             replayed.lost += 1;
@@ -85,24 +85,24 @@ pub fn replay(log: &Path, image: &Path, later: Later) -> Result<Replayed> {
 }
 
 /// Whether each entry is on the disk after the cut.
-fn survivors(entries: &[Entry], later: Later) -> Vec<bool> {
+fn find_survivors(entries: &[Entry], unflushed: UnflushedWrites) -> Vec<bool> {
     // A flush covers what was written before it, not the data that it may carry.
-    let covered = entries.iter().rposition(|entry| entry.flags & FLUSH != 0).unwrap_or(0);
-    let chosen = |at: usize| match later {
-        Later::Lost => false,
-        Later::Chosen(seed) => mix(seed, at as u64) & 1 == 1,
+    let last_flush = entries.iter().rposition(|entry| entry.flags & FLUSH != 0).unwrap_or(0);
+    let chosen = |at: usize| match unflushed {
+        UnflushedWrites::Lost => false,
+        UnflushedWrites::Chosen(seed) => mix(seed, at as u64) & 1 == 1,
     };
-    let kept = |(at, entry): (usize, &Entry)| {
-        at < covered || entry.length == 0 || entry.flags & FUA != 0 || chosen(at)
+    let survives = |(at, entry): (usize, &Entry)| {
+        at < last_flush || entry.length == 0 || entry.flags & FUA != 0 || chosen(at)
     };
-    entries.iter().enumerate().map(kept).collect()
+    entries.iter().enumerate().map(survives).collect()
 }
 
 /// The entries for a disk of this size, or a description of the damage of the recording.
-fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
+fn read_entries(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
     let [magic, version, _, sector] = read_header(log, 0)?.unwrap_or_default();
     let sector = sector & u64::from(u32::MAX);
-    if magic != MAGIC || version != VERSION || !SECTORS.contains(&sector) {
+    if magic != MAGIC || version != VERSION || !SECTOR_SIZES.contains(&sector) {
         return Ok(Err("this is not a recording of writes in the format of dm-log-writes, version 1".into()));
     }
     let end = log.metadata()?.len();
@@ -117,7 +117,7 @@ fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
         let (Some(to), Some(length)) = (to.checked_mul(sector), sectors.checked_mul(sector)) else {
             return Ok(Err(format!("the write recorded at byte {} is beyond any disk", data - sector)));
         };
-        if flags & !KNOWN != 0 || to.checked_add(length).is_none_or(|last| last > size) {
+        if flags & !KNOWN_FLAGS != 0 || to.checked_add(length).is_none_or(|last| last > size) {
             let why = format!("the write recorded at byte {} does not fit the disk", data - sector);
             return Ok(Err(why));
         }
@@ -127,14 +127,14 @@ fn read(log: &File, size: u64) -> io::Result<Result<Vec<Entry>, String>> {
                 break;
             }
         }
-        entries.push(Entry { data, to, length, flags });
+        entries.push(Entry { data_offset: data, disk_offset: to, length, flags });
     }
     Ok(Ok(entries))
 }
 
 /// The four numbers of the header at an offset; None at the end of the file.
 fn read_header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
-    let mut bytes = [0; HEADER];
+    let mut bytes = [0; HEADER_BYTES];
     match log.read_exact_at(&mut bytes, at) {
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
         read => read?,
@@ -143,23 +143,23 @@ fn read_header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
     Ok(Some(std::array::from_fn(|at| u64::from_le_bytes(numbers[at]))))
 }
 
-fn apply(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
-    let Entry { data, to, length, flags } = *entry;
+fn apply_entry(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
+    let Entry { data_offset, disk_offset, length, flags } = *entry;
     let punch =
         |to, length| Ok(fallocate(disk, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, to, length)?);
     if flags & DISCARD != 0 && length > 0 {
-        return punch(to, length);
+        return punch(disk_offset, length);
     }
     let mut buffer = vec![0; CHUNK.min(length as usize)];
     let mut done = 0;
     while done < length {
         let part = &mut buffer[..CHUNK.min((length - done) as usize)];
-        log.read_exact_at(part, data + done)?;
+        log.read_exact_at(part, data_offset + done)?;
         // Zeros become holes, so that images stay sparse.
         if part.iter().all(|byte| *byte == 0) {
-            punch(to + done, part.len() as u64)?;
+            punch(disk_offset + done, part.len() as u64)?;
         } else {
-            disk.write_all_at(part, to + done)?;
+            disk.write_all_at(part, disk_offset + done)?;
         }
         done += part.len() as u64;
     }
@@ -202,9 +202,9 @@ mod tests {
     }
 
     /// The first byte of each of the first eight sectors after the power cut, and the result of the replay.
-    fn after(log: &[u8], later: Later) -> (String, Replayed) {
+    fn disk_after_cut(log: &[u8], unflushed: UnflushedWrites) -> (String, ReplayResult) {
         let (_dir, path, image) = files(log);
-        let replayed = replay(&path, &image, later).unwrap();
+        let replayed = replay(&path, &image, unflushed).unwrap();
         let bytes = std::fs::read(image).unwrap();
         assert_eq!(bytes.len(), SIZE * SECTOR);
         let shown = |sector: &[u8]| if sector[0] == 0 { '0' } else { char::from(sector[0]) };
@@ -214,31 +214,31 @@ mod tests {
     #[test]
     fn a_power_cut_loses_the_writes_after_the_last_flush() {
         let log = recording(&[(0, 0, b"ab"), (5, 0, b"c"), (0, FLUSH, b""), (1, 0, b"d"), (6, FUA, b"e")]);
-        let (disk, replayed) = after(&log, Later::Lost);
+        let (disk, replayed) = disk_after_cut(&log, UnflushedWrites::Lost);
         assert_eq!(disk, "ab...ce.");
-        assert_eq!(replayed, Replayed { bytes: 4 * SECTOR as u64, lost: 1 });
+        assert_eq!(replayed, ReplayResult { bytes: 4 * SECTOR as u64, lost: 1 });
     }
 
     #[test]
-    fn the_data_of_a_flush_is_not_covered_by_it() {
+    fn a_flush_does_not_cover_its_own_data() {
         let log = recording(&[(0, 0, b"a"), (1, FLUSH, b"b")]);
-        assert_eq!(after(&log, Later::Lost).0, "a.......");
+        assert_eq!(disk_after_cut(&log, UnflushedWrites::Lost).0, "a.......");
         let log = recording(&[(0, 0, b"a"), (1, FLUSH | FUA, b"b")]);
-        assert_eq!(after(&log, Later::Lost).0, "ab......");
-        assert_eq!(after(&recording(&[(0, 0, b"a")]), Later::Lost).0, "........");
+        assert_eq!(disk_after_cut(&log, UnflushedWrites::Lost).0, "ab......");
+        assert_eq!(disk_after_cut(&recording(&[(0, 0, b"a")]), UnflushedWrites::Lost).0, "........");
     }
 
     #[test]
     fn a_discard_leaves_zeros_and_a_later_write_prevails() {
         let log = recording(&[(0, 0, b"aaaa"), (1, DISCARD, &[0; 2]), (2, 0, b"z"), (0, FLUSH, b"")]);
-        assert_eq!(after(&log, Later::Lost).0, "a0za....");
+        assert_eq!(disk_after_cut(&log, UnflushedWrites::Lost).0, "a0za....");
     }
 
     #[test]
     fn a_seed_always_chooses_the_same_later_writes_and_can_choose_any() {
         let writes: Vec<(u64, u64, &[u8])> = (0..8).map(|sector| (sector, 0, b"x".as_slice())).collect();
         let log = recording(&writes);
-        let of = |seed| after(&log, Later::Chosen(seed)).0;
+        let of = |seed| disk_after_cut(&log, UnflushedWrites::Chosen(seed)).0;
         assert_eq!(of(1), of(1));
         let disks: Vec<String> = (0..32).map(of).collect();
         for sector in 0..8 {
@@ -251,22 +251,22 @@ mod tests {
     fn an_empty_recording_leaves_the_disk_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
-        begin(&log).unwrap();
+        create_recording(&log).unwrap();
         assert_eq!(
-            after(&std::fs::read(log).unwrap(), Later::Lost),
-            ("........".into(), Replayed::default())
+            disk_after_cut(&std::fs::read(log).unwrap(), UnflushedWrites::Lost),
+            ("........".into(), ReplayResult::default())
         );
     }
 
     #[test]
     fn an_incomplete_write_is_left_out() {
         let whole = recording(&[(0, 0, b"a"), (0, FLUSH, b""), (1, 0, b"bbb")]);
-        assert_eq!(after(&whole[..whole.len() - 1], Later::Lost).0, "a.......");
+        assert_eq!(disk_after_cut(&whole[..whole.len() - 1], UnflushedWrites::Lost).0, "a.......");
         // A recording has room for a write before it has the write.
         let mut log = recording(&[(0, 0, b"a")]);
         log.extend([0; 3 * SECTOR]);
         log.extend(&recording(&[(2, 0, b"c"), (0, FLUSH, b"")])[SECTOR..]);
-        assert_eq!(after(&log, Later::Lost).0, "a.c.....");
+        assert_eq!(disk_after_cut(&log, UnflushedWrites::Lost).0, "a.c.....");
     }
 
     proptest! {
@@ -286,7 +286,7 @@ mod tests {
                     expected[*to as usize..][..*count].fill(byte);
                 }
             }
-            let (disk, _) = after(&recording(&log), Later::Chosen(seed));
+            let (disk, _) = disk_after_cut(&recording(&log), UnflushedWrites::Chosen(seed));
             prop_assert_eq!(disk.as_bytes(), &expected[..8]);
         }
     }
@@ -296,7 +296,7 @@ mod tests {
         let mut log = recording(&[(0, 0, b"a"), (60, 0, b"bbbbb"), (0, FLUSH, b"")]);
         let refused = |log: &[u8]| {
             let (_dir, path, image) = files(log);
-            let error = replay(&path, &image, Later::Lost).unwrap_err().to_string();
+            let error = replay(&path, &image, UnflushedWrites::Lost).unwrap_err().to_string();
             assert!(std::fs::read(image).unwrap().iter().all(|byte| *byte == b'.'));
             error
         };

@@ -5,7 +5,7 @@
 use fsarena_core::{scale::Scale, setting::Settings};
 use fsarena_load::task::TaskError;
 use fsarena_load::workload::{Job, Place};
-use fsarena_load::{source::Source, workloads};
+use fsarena_load::{source::TreeSource, workloads};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn peak_bytes(what: &str, names: u64) -> f64 {
 /// Does the work and prints the peak memory of this process in kB.
 fn work(what: &str, names: u64) {
     if what == "tree" {
-        let tree = Source::Generated { seed: 1, files: names, compressible: 50, twins: 0 };
+        let tree = TreeSource::Generated { seed: 1, files: names, compressible: 50, twins: 0 };
         let (size, _) = tree.measure().expect("a generated tree needs no input");
         assert_eq!(size.files, names);
     } else {
@@ -71,10 +71,10 @@ fn work(what: &str, names: u64) {
 fn create(names: u64) -> Result<(), TaskError> {
     let dir = PathBuf::from(std::env::var_os(DIR).unwrap_or_default());
     let root = dir.join(format!("fsarena-names-{}", std::process::id()));
-    let workload = workloads::find("many-files").expect("the workload is registered");
+    let workload = workloads::find_workload("many-files").expect("the workload is registered");
     let mut settings = Settings::defaults(workload.def().settings);
     settings.0.insert("files".into(), fsarena_core::setting::Value::Int(names as i64));
-    let place = Place { root: root.clone(), other: root.clone(), server_user: None };
+    let place = Place { root: root.clone(), source_dir: root.clone(), server_user: None };
     for task in workload.tasks(&Job { settings, scale: Scale::Quick, seed: 1 }, &place)? {
         for action in task.work {
             action.perform(&mut |_| {})?;

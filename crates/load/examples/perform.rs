@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [root, other, name, rest @ ..] = args.as_slice() else {
         return Err("arguments: ROOT OTHER WORKLOAD [SCALE] [SETTING=VALUE]...".into());
     };
-    let workload = fsarena_load::workloads::find(name).ok_or("unknown workload")?;
+    let workload = fsarena_load::workloads::find_workload(name).ok_or("unknown workload")?;
     let mut job = Job { settings: Settings::defaults(workload.def().settings), scale: Scale::Tiny, seed: 1 };
     for word in rest {
         if let Some(scale) = Scale::ALL.into_iter().find(|scale| scale.name() == word) {
@@ -24,10 +24,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let value = def.kind.parse(value).ok_or_else(|| format!("{id} must be {}", def.kind))?;
         job.settings.0.insert(id.to_string(), value);
     }
-    let place = Place { root: root.into(), other: other.into(), server_user: None };
+    let place = Place { root: root.into(), source_dir: other.into(), server_user: None };
     println!("{:?}", workload.survey(&job)?.room);
     let begun = Instant::now();
-    workload.inputs(&job, &place)?;
+    workload.make_inputs(&job, &place)?;
     println!("{:8.3} s inputs", begun.elapsed().as_secs_f64());
     let (mut timed, mut untimed) = (0.0, 0.0);
     for task in workload.tasks(&job, &place)? {

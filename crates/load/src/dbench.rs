@@ -9,7 +9,7 @@
 
 mod calls;
 mod client;
-mod client_mode;
+mod client_runner;
 mod cursor;
 mod kind;
 pub mod load_stats;
@@ -23,29 +23,29 @@ pub mod synthetic;
 #[cfg(test)]
 mod tests;
 
-use crate::dbench::client::{Payloads, SharedState};
+use crate::dbench::client::{SharedState, WritePayloads};
 use crate::dbench::shared_counters::SharedCounters;
 use crate::error::{Result, TaskError};
 use fsarena_engine::clock::Clock;
-use fsarena_sys::cpu::Cpu;
+use fsarena_sys::cpu::CpuTime;
 use std::ffi::{CString, NulError};
 use std::{os::unix::ffi::OsStrExt, path::Path};
 
 pub use client::{ClientMode, PlayerOptions};
-pub use client_mode::check_open_file_limit;
-pub use kind::{KINDS, OperationKind};
+pub use client_runner::check_open_file_limit;
+pub use kind::{KIND_DEFS, OperationKind};
 pub use outcome::{DbenchOutcome, reading_defs};
-pub use program::Program;
+pub use program::LoadProgram;
 
 /// Plays a program in a directory.
 ///
 /// # Errors
 /// If the clients cannot be started, or a client fails; the error is that of the first client that failed.
-pub fn play(program: &Program, options: &PlayerOptions, root: &Path) -> Result<DbenchOutcome> {
+pub fn play(program: &LoadProgram, options: &PlayerOptions, root: &Path) -> Result<DbenchOutcome> {
     program.check_clients(options.clients)?;
-    client_mode::check_open_file_limit(options.clients, options.mode, 0)?;
+    client_runner::check_open_file_limit(options.clients, options.mode, 0)?;
     let counters = SharedCounters::new(options.clients)?;
-    let payloads = Payloads::new(program, options.content, options.seed);
+    let payloads = WritePayloads::new(program, options.content, options.seed);
     let nul_in_path = |error: NulError| TaskError::io(format!("play in {root:?}"))(error);
     let root = CString::new(root.as_os_str().as_bytes()).map_err(nul_in_path)?;
     let shared = SharedState {
@@ -55,18 +55,18 @@ pub fn play(program: &Program, options: &PlayerOptions, root: &Path) -> Result<D
         root,
         options,
         // Bytes per nanosecond.
-        rate: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
+        bytes_per_ns: options.rate_mb_s.map(|mb| mb * 1e6 / 1e9),
         clock: Clock::best(),
     };
     let before = client_cpu(options.mode);
-    let times = client_mode::run(&shared)?;
-    Ok(DbenchOutcome::from_counters(&counters, times, client_cpu(options.mode).since(before)))
+    let measurements = client_runner::run_clients(&shared)?;
+    Ok(DbenchOutcome::from_counters(&counters, measurements, client_cpu(options.mode).since(before)))
 }
 
 /// The CPU time that clients have used so far. Client processes count once they have ended.
-fn client_cpu(mode: ClientMode) -> Cpu {
+fn client_cpu(mode: ClientMode) -> CpuTime {
     match mode {
-        ClientMode::Threads => Cpu::of_this_process(),
-        ClientMode::Processes => Cpu::of_ended_children(),
+        ClientMode::Threads => CpuTime::of_this_process(),
+        ClientMode::Processes => CpuTime::of_ended_children(),
     }
 }

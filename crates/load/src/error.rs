@@ -1,7 +1,7 @@
 //! The error of tasks and of the preparation of workloads.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_sys::limits::advice;
+use fsarena_sys::limits::remedy_suffix;
 use std::{io, path::Path};
 
 /// The result of work for a task; its error is [`TaskError`] by default.
@@ -14,7 +14,7 @@ pub enum TaskError {
     #[error(transparent)]
     Command(#[from] fsarena_sys::CommandError),
     /// A system call failed.
-    #[error("{doing}: {source}{}", advice(.source))]
+    #[error("{doing}: {source}{}", remedy_suffix(.source))]
     Io {
         /// The operation and its file.
         doing: String,

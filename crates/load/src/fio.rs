@@ -1,7 +1,7 @@
 //! fio: its job files, its options and its output.
 //!
 //! This file reads job files: sections, `[global]` ones, included files, comments and variables, as fio reads them
-//! (`__parse_jobs_ini` in its `init.c`). Refuses what would leave the filesystem under test.
+//! (`__parse_jobs_ini` in its `init.c`), and refuses options that would leave the filesystem under test.
 //!
 //! [`JobFile::text`] is the same file without includes and variables, so that a stored run can be repeated anywhere.
 
@@ -10,7 +10,7 @@ pub mod options;
 pub(crate) mod output;
 
 use crate::fio::job::{FioJob, JobFileError, JobOption};
-use crate::fio::options::Rule;
+use crate::fio::options::OptionRule;
 use fsarena_core::names::nearest;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt::Write, io, path::Path};
@@ -20,25 +20,25 @@ pub const MAX_JOB_FILE_BYTES: usize = 256 << 10;
 /// Longest line in bytes. fio reads a longer line as two.
 const MAX_LINE_BYTES: usize = 4000;
 /// Most files that include each other.
-const MAX_DEPTH: usize = 16;
+const MAX_INCLUDE_DEPTH: usize = 16;
 /// Most sections.
 const MAX_SECTIONS: usize = 1000;
-/// fio's keywords for numbers of this machine.
-pub const KEYWORDS: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
+/// Keywords that fio replaces by numbers of this machine.
+pub const MACHINE_KEYWORDS: [&str; 3] = ["$pagesize", "$mb_memory", "$ncpus"];
 
-/// Where included files and variables come from.
-pub struct Surroundings<'a> {
+/// The functions that get included files and variables.
+pub struct JobFileEnvironment<'a> {
     /// Reads an included file.
-    pub read: &'a dyn Fn(&Path) -> io::Result<String>,
-    /// The value of an environment variable, or of one of [`KEYWORDS`]; None if it is not set.
-    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    pub read_file: &'a dyn Fn(&Path) -> io::Result<String>,
+    /// The value of an environment variable, or of one of [`MACHINE_KEYWORDS`]; None if it is not set.
+    pub look_up: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// A section: the options of a job, or the defaults of later jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Section {
     name: String,
-    at: String,
+    location: String,
     options: Vec<JobOption>,
 }
 
@@ -48,8 +48,8 @@ impl Section {
         self.name.starts_with("global")
     }
 
-    /// Appends its lines, without waiting for jobs that are not among these: they ran in an earlier group.
-    fn write(&self, jobs: &BTreeSet<String>, text: &mut String) {
+    /// Appends its lines. Leaves out `wait_for` for jobs that are not in `jobs`, because they ran in an earlier group.
+    fn append_to(&self, jobs: &BTreeSet<String>, text: &mut String) {
         let _ = writeln!(text, "[{}]", self.name);
         for option in &self.options {
             match &option.value {
@@ -68,45 +68,53 @@ pub struct JobFile {
 }
 
 impl JobFile {
-    /// Reads a text with its includes and variables. `path` is the path of the file, for its includes and for errors.
+    /// Parses a text with its includes and variables. `path` is the path of the file, for its includes and for errors.
     ///
     /// # Errors
     /// The first line that fio or fsarena refuses.
-    pub fn read(path: &Path, text: &str, around: &Surroundings) -> Result<JobFile, JobFileError> {
-        let mut reader = Reader { around, sections: vec![], bytes: 0 };
+    pub fn parse_with_includes(
+        path: &Path,
+        text: &str,
+        environment: &JobFileEnvironment,
+    ) -> Result<JobFile, JobFileError> {
+        let mut reader = JobFileReader { environment, sections: vec![], bytes: 0 };
         reader.read_file(path, text, 0)?;
         let file = JobFile { sections: reader.sections };
-        file.check(path)?;
+        file.check_jobs(path)?;
         Ok(file)
     }
 
     /// Parses a text without includes and variables, as [`JobFile::text`] writes it. `name` names it in errors.
     ///
     /// # Errors
-    /// Those of [`JobFile::read`], and an include or a variable.
+    /// Those of [`JobFile::parse_with_includes`], and an include or a variable.
     pub fn parse(name: &str, text: &str) -> Result<JobFile, JobFileError> {
         let read = |_: &Path| Err(io::Error::other("a job in a plan includes no file; write its lines here"));
-        JobFile::read(Path::new(name), text, &Surroundings { read: &read, variable: &|_| None })
+        JobFile::parse_with_includes(
+            Path::new(name),
+            text,
+            &JobFileEnvironment { read_file: &read, look_up: &|_| None },
+        )
     }
 
     /// The file as fio gets it: without comments, included files, variables, and options that change only what fio prints.
     pub fn text(&self) -> String {
-        self.text_of(&|_| true)
+        self.text_with_sections(&|_| true)
     }
 
     /// The file with only some of its jobs, and all global sections.
-    pub fn text_of_jobs(&self, jobs: &[FioJob]) -> String {
-        self.text_of(&|section| jobs.iter().any(|job| job.section == section))
+    pub fn text_with_jobs(&self, jobs: &[FioJob]) -> String {
+        self.text_with_sections(&|section| jobs.iter().any(|job| job.section_index == section))
     }
 
     /// The file with only the sections of some jobs, and all global ones. `is_chosen` gets the index of a section.
-    fn text_of(&self, is_chosen: &dyn Fn(usize) -> bool) -> String {
-        let jobs = self.jobs().into_iter().filter(|job| is_chosen(job.section));
-        let chosen: BTreeSet<String> = jobs.map(|job| job.name).collect();
+    fn text_with_sections(&self, is_chosen: &dyn Fn(usize) -> bool) -> String {
+        let jobs = self.jobs().into_iter().filter(|job| is_chosen(job.section_index));
+        let job_names: BTreeSet<String> = jobs.map(|job| job.name).collect();
         let mut text = String::new();
-        for (at, section) in self.sections.iter().enumerate() {
-            if section.is_global() || is_chosen(at) {
-                section.write(&chosen, &mut text);
+        for (index, section) in self.sections.iter().enumerate() {
+            if section.is_global() || is_chosen(index) {
+                section.append_to(&job_names, &mut text);
             }
         }
         text
@@ -116,57 +124,59 @@ impl JobFile {
     pub fn jobs(&self) -> Vec<FioJob> {
         let (mut defaults, mut jobs) = (BTreeMap::new(), vec![]);
         for (index, section) in self.sections.iter().enumerate() {
-            let mut all = if section.is_global() { std::mem::take(&mut defaults) } else { defaults.clone() };
+            let mut options =
+                if section.is_global() { std::mem::take(&mut defaults) } else { defaults.clone() };
             for option in &section.options {
-                let name = options::canonical(&option.name);
+                let name = options::canonical_name(&option.name);
                 // Each of these options is the opposite of the other.
-                for (one, other) in [("direct", "buffered"), ("buffered", "direct")] {
-                    if name == one {
-                        all.remove(other);
+                for (switch, opposite) in [("direct", "buffered"), ("buffered", "direct")] {
+                    if name == switch {
+                        options.remove(opposite);
                     }
                 }
-                all.insert(name.to_string(), option.clone());
+                options.insert(name.to_string(), option.clone());
             }
             if section.is_global() {
-                defaults = all;
+                defaults = options;
             } else {
-                jobs.push(FioJob::new(&section.name, &section.at, index, all));
+                jobs.push(FioJob::new(&section.name, &section.location, index, options));
             }
         }
         jobs
     }
 
     /// The jobs in groups that run one after another. A job with `stonewall` begins a group.
-    pub fn groups(&self) -> Vec<Vec<FioJob>> {
-        let mut groups: Vec<Vec<FioJob>> = vec![];
+    pub fn job_groups(&self) -> Vec<Vec<FioJob>> {
+        let mut job_groups: Vec<Vec<FioJob>> = vec![];
         for job in self.jobs() {
-            match groups.last_mut() {
+            match job_groups.last_mut() {
                 Some(group) if !job.is_on("stonewall") => group.push(job),
-                _ => groups.push(vec![job]),
+                _ => job_groups.push(vec![job]),
             }
         }
-        groups
+        job_groups
     }
 
-    /// Checks what single lines do not show: that there are jobs, their names, and what relates jobs to each other.
-    fn check(&self, path: &Path) -> Result<(), JobFileError> {
-        let groups = self.groups();
-        if groups.is_empty() {
+    /// Checks what no single line shows: that there are jobs, their names, and how they refer to each other.
+    fn check_jobs(&self, path: &Path) -> Result<(), JobFileError> {
+        let job_groups = self.job_groups();
+        if job_groups.is_empty() {
             let why = "has no job; add a section, such as [job], with its options".into();
-            return Err(JobFileError { at: path.display().to_string(), why });
+            return Err(JobFileError { location: path.display().to_string(), problem: why });
         }
         let mut seen: Vec<String> = vec![];
-        for job in groups.iter().flatten() {
-            job.check()?;
-            if let Some(other) = job.value("wait_for").filter(|other| !seen.iter().any(|name| name == other))
+        for job in job_groups.iter().flatten() {
+            job.check_names_and_clones()?;
+            if let Some(awaited) =
+                job.value("wait_for").filter(|awaited| !seen.iter().any(|name| name == awaited))
             {
-                return job.fault(
+                return job.refuse_option(
                     "wait_for",
-                    &format!("names no job above it; name one of its sections, not `{other}`"),
+                    &format!("names no job above it; name one of its sections, not `{awaited}`"),
                 );
             }
-            if groups.len() > 1 && job.is_on("exitall") && job.value("exit_what") == Some("all") {
-                return job.fault(
+            if job_groups.len() > 1 && job.is_on("exitall") && job.value("exit_what") == Some("all") {
+                return job.refuse_option(
                     "exit_what",
                     "would end the jobs after the next stonewall too; use exit_what=stonewall",
                 );
@@ -189,145 +199,159 @@ pub fn looks_like_job_file(text: &str) -> bool {
 }
 
 /// Reads lines into sections.
-struct Reader<'a> {
-    around: &'a Surroundings<'a>,
+struct JobFileReader<'a> {
+    environment: &'a JobFileEnvironment<'a>,
     sections: Vec<Section>,
     /// Size of all files so far.
     bytes: usize,
 }
 
-impl Reader<'_> {
+impl JobFileReader<'_> {
     fn read_file(&mut self, path: &Path, text: &str, depth: usize) -> Result<(), JobFileError> {
-        let fault = |at: String, why: &str| Err(JobFileError { at, why: why.into() });
+        let error_at = |location: String, why: &str| Err(JobFileError { location, problem: why.into() });
         self.bytes = self.bytes.saturating_add(text.len());
         if self.bytes > MAX_JOB_FILE_BYTES {
-            return fault(
+            return error_at(
                 path.display().to_string(),
                 "too large for a job file; the limit is 256 KiB with its includes",
             );
         }
         for (number, line) in text.lines().enumerate() {
-            let at = format!("{}:{}", path.display(), number + 1);
+            let location = format!("{}:{}", path.display(), number + 1);
             if line.len() > MAX_LINE_BYTES {
-                return fault(at, "the line is longer than 4000 bytes");
+                return error_at(location, "the line is longer than 4000 bytes");
             }
             let line = line.split([';', '#']).next().unwrap_or_default().trim();
             if line.chars().any(|letter| letter.is_control() && letter != '\t') {
-                return fault(at, "the line has a control character; remove it");
+                return error_at(location, "the line has a control character; remove it");
             }
             if line.is_empty() {
                 continue;
             }
             if line.starts_with('[') {
                 if depth > 0 {
-                    return fault(
-                        at,
+                    return error_at(
+                        location,
                         "an included file has no sections: its options belong to the section that includes it",
                     );
                 }
-                self.begin_section(line, at)?;
+                self.add_section(line, location)?;
             } else if self.sections.is_empty() {
-                return fault(
-                    at,
+                return error_at(
+                    location,
                     "this option is outside of a section; write [global] or a name, such as [job], above it",
                 );
             } else if let Some(included) = line.strip_prefix("include") {
-                self.include(path, included, at, depth)?;
+                self.read_included_file(path, included, location, depth)?;
             } else {
-                self.read_option(line, at)?;
+                self.read_option(line, location)?;
             }
         }
         Ok(())
     }
 
-    fn begin_section(&mut self, line: &str, at: String) -> Result<(), JobFileError> {
+    fn add_section(&mut self, line: &str, location: String) -> Result<(), JobFileError> {
         let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) else {
-            return Err(JobFileError { at, why: format!("`{line}` does not end with `]`") });
+            return Err(JobFileError { location, problem: format!("`{line}` does not end with `]`") });
         };
         if self.sections.len() == MAX_SECTIONS {
-            return Err(JobFileError { at, why: format!("the file has more than {MAX_SECTIONS} sections") });
+            return Err(JobFileError {
+                location,
+                problem: format!("the file has more than {MAX_SECTIONS} sections"),
+            });
         }
-        self.sections.push(Section { name: name.into(), at, options: vec![] });
+        self.sections.push(Section { name: name.into(), location, options: vec![] });
         Ok(())
     }
 
     /// Reads an included file. As in fio, a relative name is below the current directory, or else beside the file that includes
     /// it.
-    fn include(&mut self, path: &Path, included: &str, at: String, depth: usize) -> Result<(), JobFileError> {
+    fn read_included_file(
+        &mut self,
+        path: &Path,
+        included: &str,
+        location: String,
+        depth: usize,
+    ) -> Result<(), JobFileError> {
         let name = included.strip_prefix([' ', '\t', '=']).map_or("", str::trim);
         if name.is_empty() {
-            return Err(JobFileError { at, why: "write `include FILE`".into() });
+            return Err(JobFileError { location, problem: "write `include FILE`".into() });
         }
-        if depth == MAX_DEPTH {
-            return Err(JobFileError { at, why: format!("more than {MAX_DEPTH} files include each other") });
+        if depth == MAX_INCLUDE_DEPTH {
+            return Err(JobFileError {
+                location,
+                problem: format!("more than {MAX_INCLUDE_DEPTH} files include each other"),
+            });
         }
         let beside = path.parent().unwrap_or(Path::new("")).join(name);
-        let (found, text) = match (self.around.read)(Path::new(name)) {
+        let (found_path, text) = match (self.environment.read_file)(Path::new(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (beside.clone(), (self.around.read)(&beside))
+                (beside.clone(), (self.environment.read_file)(&beside))
             }
             read => (name.into(), read),
         };
-        let text = text.map_err(|error| JobFileError { at, why: format!("include {name}: {error}") })?;
-        self.read_file(&found, &text, depth + 1)
+        let text =
+            text.map_err(|error| JobFileError { location, problem: format!("include {name}: {error}") })?;
+        self.read_file(&found_path, &text, depth + 1)
     }
 
-    fn read_option(&mut self, line: &str, at: String) -> Result<(), JobFileError> {
+    fn read_option(&mut self, line: &str, location: String) -> Result<(), JobFileError> {
         let (name, value) = match line.split_once('=') {
             Some((name, value)) => (name.trim(), Some(value.trim())),
             None => (line, None),
         };
-        let fault = |why: String| JobFileError { at: at.clone(), why };
-        let Some(rule) = options::rule(name) else {
-            let near = nearest(name, options::names());
-            let near = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+        let fault = |why: String| JobFileError { location: location.clone(), problem: why };
+        let Some(rule) = options::find_rule(name) else {
+            let suggestion = nearest(name, options::accepted_names());
+            let suggestion = suggestion.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
             return Err(fault(format!(
-                "Unknown option `{name}`.{near} fsarena passes only options to fio that it knows to stay in the filesystem under test"
+                "Unknown option `{name}`.{suggestion} fsarena passes only options to fio that it knows to stay in the filesystem under test"
             )));
         };
-        let value = value.map(|value| self.expand(value)).transpose().map_err(fault)?;
-        if let Err(why) = options::check(rule, value.as_deref().unwrap_or_default()) {
+        let value = value.map(|value| self.expand_variables(value)).transpose().map_err(fault)?;
+        if let Err(why) = options::check_value(rule, value.as_deref().unwrap_or_default()) {
             let written = value.map_or(String::new(), |value| format!("={value}"));
             return Err(fault(format!("{name}{written} {why}")));
         }
-        if let (Some(section), true) = (self.sections.last_mut(), rule != Rule::Dropped) {
-            section.options.push(JobOption { name: name.into(), value, at });
+        if let (Some(section), true) = (self.sections.last_mut(), rule != OptionRule::Dropped) {
+            section.options.push(JobOption { name: name.into(), value, location });
         }
         Ok(())
     }
 
     /// Replaces variables and keywords in a value.
-    fn expand(&self, value: &str) -> Result<String, String> {
+    fn expand_variables(&self, value: &str) -> Result<String, String> {
         let (mut expanded, mut rest) = (String::new(), value);
         while let Some((before, (name, after))) =
             rest.split_once("${").and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
         {
-            let Some(found) = (self.around.variable)(name) else {
+            let Some(replacement) = (self.environment.look_up)(name) else {
                 return Err(format!(
                     "the environment variable {name} is not set; set it before the command: `{name}=VALUE fsarena run FILE`, \
                      with sudo `sudo {name}=VALUE fsarena run FILE`"
                 ));
             };
-            if found.chars().any(|letter| letter.is_control() || matches!(letter, '#' | ';' | '$')) {
+            if replacement.chars().any(|letter| letter.is_control() || matches!(letter, '#' | ';' | '$')) {
                 return Err(format!(
                     "the value of {name} has one of the characters # ; $ or a control character"
                 ));
             }
             expanded.push_str(before);
-            expanded.push_str(&found);
+            expanded.push_str(&replacement);
             rest = after;
         }
         expanded.push_str(rest);
-        for keyword in KEYWORDS.into_iter().filter(|keyword| value.contains(*keyword)) {
+        for keyword in MACHINE_KEYWORDS.into_iter().filter(|keyword| value.contains(*keyword)) {
             if value.contains(['+', '-', '*', '/']) {
                 return Err(format!("fio calculates `{value}` with another program; write the result"));
             }
-            let found = (self.around.variable)(keyword);
-            let found = found.ok_or_else(|| format!("`{keyword}` is unknown here; write the number"))?;
-            expanded = expanded.replace(keyword, &found);
+            let replacement = (self.environment.look_up)(keyword);
+            let replacement =
+                replacement.ok_or_else(|| format!("`{keyword}` is unknown here; write the number"))?;
+            expanded = expanded.replace(keyword, &replacement);
         }
         // fio itself would expand what is left.
-        if expanded.contains("${") || KEYWORDS.iter().any(|keyword| expanded.contains(*keyword)) {
+        if expanded.contains("${") || MACHINE_KEYWORDS.iter().any(|keyword| expanded.contains(*keyword)) {
             return Err(format!("`{expanded}` still has a variable"));
         }
         if expanded.len() > MAX_LINE_BYTES {
@@ -343,16 +367,17 @@ mod tests {
 
     /// Reads a file with these included files and variables.
     fn read(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<JobFile, String> {
-        let found = |all: &[(&str, &str)], name: &str| {
+        let look_up = |all: &[(&str, &str)], name: &str| {
             all.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
         };
         let missing = || io::Error::from(io::ErrorKind::NotFound);
-        let read = |path: &Path| found(files, path.to_str().unwrap()).ok_or_else(missing);
-        let around = Surroundings { read: &read, variable: &|name| found(variables, name) };
-        JobFile::read(Path::new("jobs/a.fio"), text, &around).map_err(|error| error.to_string())
+        let read = |path: &Path| look_up(files, path.to_str().unwrap()).ok_or_else(missing);
+        let environment = JobFileEnvironment { read_file: &read, look_up: &|name| look_up(variables, name) };
+        JobFile::parse_with_includes(Path::new("jobs/a.fio"), text, &environment)
+            .map_err(|error| error.to_string())
     }
 
-    const SEVERAL: &str = "; comment\n# comment\n[global]\nioengine = libaio\nsize=${SIZE}   ; 64 MiB\nnumjobs=$ncpus\ngroup_reporting\n\n\
+    const JOBS_WITH_INCLUDES: &str = "; comment\n# comment\n[global]\nioengine = libaio\nsize=${SIZE}   ; 64 MiB\nnumjobs=$ncpus\ngroup_reporting\n\n\
         [seq write]\nrw=write\ninclude more.fio\n\n[global]\nbs=64k\ntime_based\n[reader]\nstonewall\nreadwrite=randread\n\
         [writer]\nrw=randwrite\nbuffered=0\n";
 
@@ -362,26 +387,29 @@ mod tests {
             ("jobs/more.fio", "# more\nend_fsync=1\ninclude sub/deep.fio\n"),
             ("jobs/sub/deep.fio", "direct=1"),
         ];
-        let file = read(SEVERAL, &files, &[("SIZE", "64m"), ("$ncpus", "2")]).unwrap();
+        let file = read(JOBS_WITH_INCLUDES, &files, &[("SIZE", "64m"), ("$ncpus", "2")]).unwrap();
         let text = "[global]\nioengine=libaio\nsize=64m\nnumjobs=2\n[seq write]\nrw=write\nend_fsync=1\ndirect=1\n[global]\nbs=64k\n\
                     time_based\n[reader]\nstonewall\nreadwrite=randread\n[writer]\nrw=randwrite\nbuffered=0\n";
         assert_eq!(file.text(), text);
         assert_eq!(JobFile::parse("a.fio", text).unwrap().text(), text);
-        let groups = file.groups();
+        let job_groups = file.job_groups();
         let names: Vec<Vec<&str>> =
-            groups.iter().map(|group| group.iter().map(|job| job.name.as_str()).collect()).collect();
+            job_groups.iter().map(|group| group.iter().map(|job| job.name.as_str()).collect()).collect();
         assert_eq!(names, [vec!["seq write"], vec!["reader", "writer"]]);
         // A global section has defaults only for the jobs below it.
-        assert_eq!((groups[0][0].value("bs"), groups[1][0].value("bs")), (None, Some("64k")));
-        assert_eq!((groups[1][0].value("rw"), groups[1][1].value("size")), (Some("randread"), Some("64m")));
-        let second = file.text_of(&|section| section >= 3);
+        assert_eq!((job_groups[0][0].value("bs"), job_groups[1][0].value("bs")), (None, Some("64k")));
+        assert_eq!(
+            (job_groups[1][0].value("rw"), job_groups[1][1].value("size")),
+            (Some("randread"), Some("64m"))
+        );
+        let second = file.text_with_sections(&|section| section >= 3);
         assert!(second.starts_with("[global]\nioengine") && !second.contains("seq write"), "{second}");
     }
 
     #[test]
-    fn faults_name_the_file_and_the_line() {
+    fn errors_name_the_file_and_the_line() {
         let job = |line: &str| format!("[job]\nsize=1m\n{line}\n");
-        for (text, words) in [
+        for (text, expected) in [
             (
                 job("filename=/dev/sdb"),
                 "jobs/a.fio:3: filename=/dev/sdb would leave the filesystem under test",
@@ -410,12 +438,12 @@ mod tests {
         ] {
             let files = [("self.fio", "include self.fio"), ("/etc/section.fio", "[x]")];
             let why = read(&text, &files, &[("BAD", "1m\nexec_prerun=reboot")]).unwrap_err();
-            assert!(why.contains(words), "{text}: {words}\n{why}");
+            assert!(why.contains(expected), "{text}: {expected}\n{why}");
         }
     }
 
     #[test]
-    fn job_files_are_told_from_plans() {
+    fn job_files_are_distinguished_from_plans() {
         assert!(looks_like_job_file("[global]\n rw = randread\n"));
         assert!(!looks_like_job_file("name = \"a\"\n[[workload]]\nuse = \"tree\"\n"));
         assert!(!looks_like_job_file("rw=read\n"));

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// The largest number of bytes of output. A command that prints more fails.
 const MAX_OUTPUT_BYTES: u64 = 64 << 20;
 /// Bytes of output that an error shows.
-const ERROR_BYTES: usize = 4096;
+const ERROR_OUTPUT_BYTES: usize = 4096;
 /// Bytes of output that the log keeps of a failed command.
 const FAILED_LOG_BYTES: usize = 1 << 20;
 /// Bytes of output that the log keeps of other commands. They are few, because every cell has several commands.
@@ -34,25 +34,25 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long processes that outlive their command may take to end by themselves.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Time limit for killed processes to end.
-const WAIT_TIMEOUT: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A command with its directory, environment and time limit.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     /// Program and arguments.
-    pub words: Vec<String>,
+    pub argv: Vec<String>,
     /// Its working directory.
     pub dir: PathBuf,
     /// Environment variables besides those of fsarena.
     pub env: Vec<(String, OsString)>,
     /// Its time limit.
-    pub limit: Duration,
+    pub time_limit: Duration,
     /// Rules that find metrics in its output, in addition to marked lines.
-    pub rules: Vec<MetricRule>,
+    pub metric_rules: Vec<MetricRule>,
 }
 
-/// The output of a command so far: its size, its last bytes and its metrics.
-struct Output {
+/// The output that a running command has printed so far: its size, its last bytes and its metrics.
+struct CommandOutput {
     reader: PipeReader,
     bytes: u64,
     tail: Vec<u8>,
@@ -65,9 +65,9 @@ impl Invocation {
     /// # Errors
     /// If it cannot start, fails, takes too long, prints too much or an invalid metric, leaves a process, or removes its
     /// working directory.
-    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
+    pub fn run_and_log(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = Instant::now();
-        let (ended, Output { tail, printed, .. }) = self.run(begun)?;
+        let (ended, CommandOutput { tail, printed, .. }) = self.run(begun)?;
         let metrics = match &ended {
             CommandEnd::Exit(0) if self.dir.is_dir() => printed.finish().map_err(CommandEnd::Unfit),
             CommandEnd::Exit(0) => {
@@ -75,84 +75,88 @@ impl Invocation {
             }
             failed => Err(failed.clone()),
         };
-        let kept = if metrics.is_ok() { LOG_BYTES } else { FAILED_LOG_BYTES };
-        let (argv, cwd) = (self.words.clone(), Some(self.dir.display().to_string()));
-        let output = Some(last_bytes(&tail, kept)).filter(|output| !output.is_empty());
+        let logged_bytes = if metrics.is_ok() { LOG_BYTES } else { FAILED_LOG_BYTES };
+        let (argv, cwd) = (self.argv.clone(), Some(self.dir.display().to_string()));
+        let output = Some(last_bytes(&tail, logged_bytes)).filter(|output| !output.is_empty());
         let ms = begun.elapsed().as_millis() as u64;
         log(CommandRecord { argv, times: 1, last: None, cwd, ended, ms, output });
-        let mut found = TaskOutput::default();
+        let mut task_output = TaskOutput::default();
         let metrics = metrics.map_err(|ended| {
-            let output = last_bytes(&tail, ERROR_BYTES).trim().to_string();
+            let output = last_bytes(&tail, ERROR_OUTPUT_BYTES).trim().to_string();
             let output = format!("{}{}", or_printed_nothing(&output), failure_hint(&output, &self.dir));
-            CommandError::Failed { command: self.words.join(" "), ended, output }
+            CommandError::Failed { command: self.argv.join(" "), ended, output }
         });
         for (info, value) in metrics? {
-            found.readings.set(&info.id, value);
-            found.printed.push(info);
+            task_output.readings.set(&info.id, value);
+            task_output.printed_metrics.push(info);
         }
-        Ok(found)
+        Ok(task_output)
     }
 
-    fn run(&self, begun: Instant) -> Result<(CommandEnd, Output)> {
-        let program = || self.words[0].clone();
-        let failed = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
+    fn run(&self, begun: Instant) -> Result<(CommandEnd, CommandOutput)> {
+        let program = || self.argv[0].clone();
+        let start_error = |source: io::Error| match (source.kind(), self.dir.is_dir()) {
             (io::ErrorKind::NotFound, true) => CommandError::NotFound { program: program() },
-            _ => CommandError::Start { program: program(), source },
+            _ => CommandError::NotStarted { program: program(), source },
         };
         // Processes that outlive their parent become children of this one.
-        rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| failed(error.into()))?;
-        let (reader, mut child) = self.start().map_err(failed)?;
-        let mut output =
-            Output { reader, bytes: 0, tail: vec![], printed: PrintedMetrics::with_rules(&self.rules) };
-        let stopped = self.watch(&child, &mut output, begun).map_err(failed)?;
-        if stopped.is_some() {
+        rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| start_error(error.into()))?;
+        let (reader, mut child) = self.spawn().map_err(start_error)?;
+        let mut output = CommandOutput {
+            reader,
+            bytes: 0,
+            tail: vec![],
+            printed: PrintedMetrics::with_rules(&self.metric_rules),
+        };
+        let kill_reason = self.watch(&child, &mut output, begun).map_err(start_error)?;
+        if kill_reason.is_some() {
             process::kill_group_of(&child);
         }
-        let status = child.wait().map_err(failed)?;
-        let left = reap_survivors();
-        output.drain();
+        let status = child.wait().map_err(start_error)?;
+        let survivors = reap_survivors();
+        output.read_rest();
         if let Some(signal) = cancel::requested() {
             return Err(CommandError::Interrupted { program: program(), signal }.into());
         }
-        let ended = match stopped {
-            Some(why) => CommandEnd::Unfit(why),
-            None if status.success() && !left.is_empty() => {
-                CommandEnd::Unfit(format!("it left processes running: {}", left.join(", ")))
+        let ended = match kill_reason {
+            Some(reason) => CommandEnd::Unfit(reason),
+            None if status.success() && !survivors.is_empty() => {
+                CommandEnd::Unfit(format!("it left processes running: {}", survivors.join(", ")))
             }
             None => argv::command_end(status),
         };
         Ok((ended, output))
     }
 
-    fn start(&self) -> io::Result<(PipeReader, Child)> {
+    fn spawn(&self) -> io::Result<(PipeReader, Child)> {
         let (reader, writer) = io::pipe()?;
-        let mut command = Command::new(&self.words[0]);
-        command.args(&self.words[1..]).current_dir(&self.dir).process_group(0).stdin(Stdio::null());
-        command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(argv::mark());
+        let mut command = Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]).current_dir(&self.dir).process_group(0).stdin(Stdio::null());
+        command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(argv::journal_variable());
         command.stdout(writer.try_clone()?).stderr(writer);
         Ok((reader, limits::spawn(&mut command)?))
     }
 
     /// Reads the output until the command ends. Returns the reason if the command has to be killed.
-    fn watch(&self, child: &Child, output: &mut Output, begun: Instant) -> io::Result<Option<String>> {
+    fn watch(&self, child: &Child, output: &mut CommandOutput, begun: Instant) -> io::Result<Option<String>> {
         let pidfd = rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-        let mut open = true;
+        let mut is_open = true;
         loop {
-            let output_or_end = if open { output.reader.as_fd() } else { pidfd.as_fd() };
-            let [over, readable] = poll_readable([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
-            if open && readable {
-                open = output.take()?;
+            let output_or_end = if is_open { output.reader.as_fd() } else { pidfd.as_fd() };
+            let [has_ended, readable] = poll_readable([pidfd.as_fd(), output_or_end], POLL_INTERVAL)?;
+            if is_open && readable {
+                is_open = output.read_piece()?;
             }
             if output.bytes > MAX_OUTPUT_BYTES {
                 return Ok(Some(format!("it printed more than {} MiB", MAX_OUTPUT_BYTES >> 20)));
             }
-            if over {
+            if has_ended {
                 return Ok(None);
             }
-            if begun.elapsed() > self.limit || cancel::requested().is_some() {
+            if begun.elapsed() > self.time_limit || cancel::requested().is_some() {
                 return Ok(Some(format!(
                     "it did not end within {} s ({})",
-                    self.limit.as_secs_f64(),
+                    self.time_limit.as_secs_f64(),
                     setting("timeout", "")
                 )));
             }
@@ -160,14 +164,14 @@ impl Invocation {
     }
 }
 
-impl Output {
+impl CommandOutput {
     /// Reads one piece of the output. Returns false at its end.
-    fn take(&mut self) -> io::Result<bool> {
+    fn read_piece(&mut self) -> io::Result<bool> {
         let mut piece = [0; 1 << 16];
         let read = self.reader.read(&mut piece)?;
         self.bytes += read as u64;
         self.tail.extend_from_slice(&piece[..read]);
-        self.printed.take(&piece[..read]);
+        self.printed.read_piece(&piece[..read]);
         // Drain only after twice the size, because draining moves all remaining bytes.
         if self.tail.len() > 2 * FAILED_LOG_BYTES {
             self.tail.drain(..self.tail.len() - FAILED_LOG_BYTES);
@@ -176,29 +180,29 @@ impl Output {
     }
 
     /// Reads the rest of the pipe without waiting for a process that holds it open.
-    fn drain(&mut self) {
-        let is_ready = |output: &Output| {
+    fn read_rest(&mut self) {
+        let is_ready = |output: &Self| {
             poll_readable([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[readable]| readable)
         };
-        while is_ready(self) && self.bytes <= MAX_OUTPUT_BYTES && self.take().unwrap_or(false) {}
+        while is_ready(self) && self.bytes <= MAX_OUTPUT_BYTES && self.read_piece().unwrap_or(false) {}
     }
 }
 
-/// Waits until one of the descriptors is readable, at most `within`, which is below a second. Returns which are readable.
-fn poll_readable<const N: usize>(fds: [BorrowedFd; N], within: Duration) -> io::Result<[bool; N]> {
+/// Waits until one of the descriptors is readable, at most `timeout`, which is below a second. Returns which are readable.
+fn poll_readable<const N: usize>(fds: [BorrowedFd; N], timeout: Duration) -> io::Result<[bool; N]> {
     let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-    let within = Timespec { tv_sec: 0, tv_nsec: within.subsec_nanos().into() };
-    match rustix::event::poll(&mut fds, Some(&within)) {
+    let timeout = Timespec { tv_sec: 0, tv_nsec: timeout.subsec_nanos().into() };
+    match rustix::event::poll(&mut fds, Some(&timeout)) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds.map(|fd| !fd.revents().is_empty())),
         Err(error) => Err(error.into()),
     }
 }
 
-/// The last `most` bytes of an output as text. It begins with `…` if bytes are left out.
-fn last_bytes(output: &[u8], most: usize) -> String {
-    let from = output.len().saturating_sub(most);
-    let cut = if from > 0 { "…" } else { "" };
-    format!("{cut}{}", String::from_utf8_lossy(&output[from..]))
+/// The last `max_bytes` bytes of an output as text. It begins with `…` if bytes are left out.
+fn last_bytes(output: &[u8], max_bytes: usize) -> String {
+    let from = output.len().saturating_sub(max_bytes);
+    let ellipsis = if from > 0 { "…" } else { "" };
+    format!("{ellipsis}{}", String::from_utf8_lossy(&output[from..]))
 }
 
 /// Waits for processes that outlived their command, kills those that do not end in time, and returns the names of the
@@ -210,12 +214,12 @@ fn reap_survivors() -> Vec<String> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => continue,
-            Ok(None) if begun.elapsed() < WAIT_TIMEOUT => {}
+            Ok(None) if begun.elapsed() < KILL_TIMEOUT => {}
             _ => return names,
         }
         if begun.elapsed() > EXIT_TIMEOUT {
-            for pid in children(&kernel) {
-                names.push(process::name(&kernel, pid.as_raw_nonzero().get()));
+            for pid in live_children(&kernel) {
+                names.push(process::describe(&kernel, pid.as_raw_nonzero().get()));
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
         }
@@ -224,12 +228,12 @@ fn reap_survivors() -> Vec<String> {
 }
 
 /// The children of this process in `/proc` that have not ended. Only wait(2) shows whether there are others.
-fn children(kernel: &SysRoot) -> Vec<Pid> {
-    let own = std::process::id() as i32;
+fn live_children(kernel: &SysRoot) -> Vec<Pid> {
+    let own_pid = std::process::id() as i32;
     let mut children = vec![];
-    for pid in process::all(kernel).unwrap_or_default() {
+    for pid in process::all_pids(kernel).unwrap_or_default() {
         if let Ok(Some(stat)) = process::stat(kernel, pid)
-            && stat.ppid == own
+            && stat.ppid == own_pid
             && stat.state != 'Z'
         {
             children.extend(Pid::from_raw(pid));
@@ -239,14 +243,14 @@ fn children(kernel: &SysRoot) -> Vec<Pid> {
 }
 
 /// Whether the filesystem of a path is mounted read-only; false if that is unknown.
-pub fn is_read_only(path: &Path) -> bool {
+pub fn is_mounted_read_only(path: &Path) -> bool {
     let stat = rustix::fs::statvfs(path);
     stat.is_ok_and(|stat| stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }
 
 /// Advice for a failure that a full or read-only filesystem caused; empty for other failures.
 pub fn failure_hint(output: &str, dir: &Path) -> String {
-    let read_only = is_read_only(dir);
+    let read_only = is_mounted_read_only(dir);
     let full = !read_only && Space::at_path(dir).is_ok_and(|space| space.is_full());
     if read_only && output.contains("Read-only file system") {
         "; the filesystem under test cannot be written to".into()

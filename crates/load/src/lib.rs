@@ -7,12 +7,15 @@
 //! | module | what it has |
 //! |---|---|
 //! | `workload`, `workloads` | what a workload must provide, and every workload |
-//! | `task`, `error` | one timed action of a workload, and its errors |
-//! | `program`, `invocation` | the built-in versions of `cp`, `tar` and others, and their command lines |
+//! | `task`, `error` | the timed parts of a workload and their actions, and the errors of both |
+//! | `program` | `cp`, `tar` and others: their command lines, and their system calls made in this process |
+//! | `invocation` | commands of the user, with a time limit and bounded output |
 //! | `service` | servers that a workload starts |
 //! | `printed` | the metrics that a command prints |
 //! | `source`, `tree`, `payload` | the trees of files that workloads copy, and the content of files |
 //! | `dbench` | the player of dbench's loadfiles |
+//! | `fio` | the job files, options and output of fio |
+//! | `ageing` | histories of operations that age a filesystem |
 //! | `web`, `pace` | requests to a cache of web pages, and the times at which clients send them |
 
 pub mod ageing;

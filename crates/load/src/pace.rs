@@ -21,20 +21,20 @@ pub const OPERATIONS: SettingDef = SettingDef::int("operations", 0..=1 << 40, 0)
     .help("end each task after exactly this number of operations instead; 0 to end it by time");
 
 /// The rate and the arrivals of a load. Returns `None` if `per_s` is 0, which stands for as fast as possible.
-pub fn rate(settings: &Settings, per_s: i64) -> Option<Rate> {
+pub fn engine_rate(settings: &Settings, per_s: i64) -> Option<Rate> {
     let arrivals = if settings.text(ARRIVALS.id) == "fixed" { Arrivals::Fixed } else { Arrivals::Poisson };
     (per_s > 0).then_some(Rate { per_s: per_s as f64, arrivals })
 }
 
 /// Formats a rate for the parameters of a task: `max` for 0.
-pub fn rate_name(rate: i64) -> String {
-    if rate == 0 { "max".into() } else { rate.to_string() }
+pub fn rate_name(per_s: i64) -> String {
+    if per_s == 0 { "max".into() } else { per_s.to_string() }
 }
 
 /// The end of a task by [`OPERATIONS`] or [`SECONDS`]. If both are 0, it ends after the seconds of the scale.
-pub fn bound(job: &Job, by_scale: [f64; 3]) -> Bound {
+pub fn task_bound(job: &Job, seconds_by_scale: [f64; 3]) -> Bound {
     match job.settings.int(OPERATIONS.id) {
-        0 => Bound::Seconds(job.seconds(SECONDS.id, by_scale)),
+        0 => Bound::Seconds(job.seconds(SECONDS.id, seconds_by_scale)),
         operations => Bound::Operations(operations as u64),
     }
 }
@@ -52,7 +52,7 @@ pub struct PacedLoad {
     /// Number of clients at the same time.
     pub clients: u32,
     /// Operations a second of all clients; 0 for as fast as possible.
-    pub rate: i64,
+    pub rate_per_s: i64,
 }
 
 impl PacedLoad {
@@ -61,19 +61,19 @@ impl PacedLoad {
         let rates = settings.ints(RATES.id);
         let mut loads = vec![];
         for clients in settings.ints("clients") {
-            loads.extend(rates.iter().map(|rate| PacedLoad { clients: clients as u32, rate: *rate }));
+            loads.extend(rates.iter().map(|rate| PacedLoad { clients: clients as u32, rate_per_s: *rate }));
         }
         distinct(loads)
     }
 
     /// Names the task of this load for reports.
     pub fn info(self, name: &str, title: &str) -> TaskInfo {
-        task::info(name, title, [("clients", self.clients.to_string()), ("rate", rate_name(self.rate))])
+        task::info(name, title, [("clients", self.clients.to_string()), ("rate", rate_name(self.rate_per_s))])
     }
 
     /// The configuration of this load for the engine.
     pub fn config<'a>(self, job: &Job, kinds: &'a [&'static str], bound: Bound) -> CustomLoadConfig<'a> {
-        let (threads, rate) = (self.clients, rate(&job.settings, self.rate));
+        let (threads, rate) = (self.clients, engine_rate(&job.settings, self.rate_per_s));
         let interval_ms = if job.scale == Scale::Paper { 100 } else { 20 };
         CustomLoadConfig { threads, kinds, rate, bound, interval_ms, seed: job.seed }
     }

@@ -1,5 +1,5 @@
 //! Generates the contents of files: compressible text and noise in a set ratio, and noise for numbered contents. Also
-//! compares files with their expected contents, creates empty directories, and stores numbers for later checks.
+//! compares files with their expected contents, makes empty directories, and stores numbers for later checks.
 
 use crate::error::{Result, TaskError, failed_to};
 use chacha20::ChaCha8Rng;
@@ -27,23 +27,24 @@ const TEXT_BYTES: usize = 1 << 20;
 pub struct Payload {
     rng: ChaCha8Rng,
     text: Vec<u8>,
-    compressible: u8,
+    compressible_percent: u8,
 }
 
 impl Payload {
     /// Makes a source with this percentage of compressible text.
-    pub fn new(seed: u64, compressible: u8) -> Payload {
+    pub fn new(seed: u64, compressible_percent: u8) -> Payload {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 2));
         let text = generate_text(&mut rng);
-        Payload { rng, text, compressible: compressible.min(100) }
+        Payload { rng, text, compressible_percent: compressible_percent.min(100) }
     }
 
-    /// Fills a buffer with the next contents.
+    /// Fills a buffer with the next contents of the source.
     pub fn fill(&mut self, out: &mut [u8]) {
         for piece in out.chunks_mut(PIECE_BYTES) {
-            let (text, noise) = piece.split_at_mut(piece.len() * usize::from(self.compressible) / 100);
-            let from = self.rng.random_range(0..TEXT_BYTES - PIECE_BYTES);
-            text.copy_from_slice(&self.text[from..from + text.len()]);
+            let (text, noise) =
+                piece.split_at_mut(piece.len() * usize::from(self.compressible_percent) / 100);
+            let start = self.rng.random_range(0..TEXT_BYTES - PIECE_BYTES);
+            text.copy_from_slice(&self.text[start..start + text.len()]);
             self.rng.fill_bytes(noise);
         }
     }
@@ -69,7 +70,7 @@ fn generate_text(rng: &mut ChaCha8Rng) -> Vec<u8> {
 }
 
 /// Generates incompressible bytes. The same seed gives the same bytes.
-pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+pub fn generate_noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut noise = vec![0; bytes];
     Payload::new(seed, 0).fill(&mut noise);
     noise
@@ -77,32 +78,32 @@ pub fn noise(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// Noise from which numbered contents are cut, each at an offset that depends on its number.
 pub struct Noise {
-    /// The whole noise.
+    /// All bytes of the noise.
     pub bytes: Vec<u8>,
     seed: u64,
 }
 
 impl Noise {
     /// Number of offsets at which contents can begin.
-    const OFFSETS: usize = 64 << 10;
+    const OFFSET_COUNT: usize = 64 << 10;
 
-    /// Makes noise for contents of at most `largest` bytes.
-    pub fn new(seed: u64, largest: usize) -> Noise {
-        Noise { bytes: noise(mix(seed, 0x3A1), Noise::OFFSETS + largest), seed }
+    /// Makes noise for contents of at most `max_bytes` bytes.
+    pub fn new(seed: u64, max_bytes: usize) -> Noise {
+        Noise { bytes: generate_noise(mix(seed, 0x3A1), Noise::OFFSET_COUNT + max_bytes), seed }
     }
 
     /// The contents with this number.
     pub fn contents(&self, number: u64, bytes: usize) -> &[u8] {
-        let from = mix(self.seed, number) as usize % Noise::OFFSETS;
-        &self.bytes[from..from + bytes]
+        let start = mix(self.seed, number) as usize % Noise::OFFSET_COUNT;
+        &self.bytes[start..start + bytes]
     }
 }
 
-/// Creates an empty directory. Removes an existing one with its contents first.
+/// Makes an empty directory. Removes an existing one with its contents first.
 ///
 /// # Errors
 /// If the existing directory cannot be removed or the new one cannot be created.
-pub fn fresh_dir(dir: &Path) -> Result<(), EngineError> {
+pub fn make_empty_dir(dir: &Path) -> Result<(), EngineError> {
     if dir.exists() {
         std::fs::remove_dir_all(dir).map_err(EngineError::io("emptying", dir))?;
     }
@@ -133,7 +134,7 @@ pub fn save_number(path: &Path, number: u64) -> Result<()> {
 ///
 /// # Errors
 /// If the file cannot be read or does not hold a number.
-pub fn load_number(path: &Path) -> Result<u64> {
+pub fn read_number(path: &Path) -> Result<u64> {
     let text = std::fs::read_to_string(path).map_err(failed_to("read", path))?;
     text.parse().map_err(|_| TaskError::Unfit(format!("{} holds no number", path.display())))
 }
@@ -144,14 +145,14 @@ mod tests {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    fn contents(seed: u64, compressible: u8, bytes: usize) -> Vec<u8> {
+    fn contents(seed: u64, compressible_percent: u8, bytes: usize) -> Vec<u8> {
         let mut out = vec![0; bytes];
-        Payload::new(seed, compressible).fill(&mut out);
+        Payload::new(seed, compressible_percent).fill(&mut out);
         out
     }
 
-    /// The size after gzip, as a share of the size before.
-    fn gzipped(bytes: &[u8]) -> f64 {
+    /// The size after gzip divided by the size before.
+    fn gzip_ratio(bytes: &[u8]) -> f64 {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
         std::io::Seek::rewind(&mut file).unwrap();
@@ -168,13 +169,13 @@ mod tests {
 
     #[test]
     fn gzip_compresses_text_and_mixed_contents_but_not_noise() {
-        let text = gzipped(&contents(1, 100, 1 << 20));
+        let text = gzip_ratio(&contents(1, 100, 1 << 20));
         assert!((0.25..0.5).contains(&text), "text shrinks to {text}");
-        let noise = gzipped(&contents(1, 0, 1 << 20));
+        let noise = gzip_ratio(&contents(1, 0, 1 << 20));
         assert!((1.0..1.01).contains(&noise), "noise shrinks to {noise}");
         // The mean of the two is 0.68. gzip uses one code for both and compresses somewhat less.
-        let half = gzipped(&contents(1, 50, 1 << 20));
-        assert!((0.65..0.8).contains(&half), "half shrinks to {half}");
+        let mixed = gzip_ratio(&contents(1, 50, 1 << 20));
+        assert!((0.65..0.8).contains(&mixed), "mixed contents shrink to {mixed}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Finds metrics in the output of a command: lines such as `fsarena-metric: tps 1234.5 per_s higher`, or values that a
 //! regular expression matches. A match that covers only a part of a number is an error.
 
-use fsarena_core::metric::Declared;
+use fsarena_core::metric::DeclaredMetrics;
 use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
 use regex::Regex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,30 +33,31 @@ impl MetricRule {
     /// Describes what is wrong with the text.
     pub fn parse(text: &str) -> Result<MetricRule, String> {
         let usage = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
-        let (words, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {usage}"))?;
-        let words: Vec<&str> = words.split_whitespace().collect();
-        let [name, unit, direction, over @ ..] = &words[..] else {
+        let (definition, regex) =
+            text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {usage}"))?;
+        let words: Vec<&str> = definition.split_whitespace().collect();
+        let [name, unit, direction, options @ ..] = &words[..] else {
             return Err(format!("`{}` is not a name, a unit and a direction; {usage}", words.join(" ")));
         };
         let regex = Regex::new(regex).map_err(|error| format!("{error}"))?;
         if regex.captures_len() != 2 {
             return Err(format!("`{}` needs one group in parentheses, the value", regex.as_str()));
         }
-        Ok(MetricRule { metric: define_metric(name, unit, direction, over)?, name: (*name).into(), regex })
+        Ok(MetricRule { metric: define_metric(name, unit, direction, options)?, name: (*name).into(), regex })
     }
 
     /// Finds the value in a line. Returns `None` if the line does not match, and an error if the match is not a whole
     /// number.
-    fn find(&self, line: &str) -> Option<Result<f64, String>> {
+    fn find_value(&self, line: &str) -> Option<Result<f64, String>> {
         let group = self.regex.captures(line)?.get(1)?;
-        let percent = self.metric.unit == Unit::Percent;
+        let is_percent = self.metric.unit == Unit::Percent;
         // A pattern that requires the text after the number, such as `([0-9.]+)ms`, does not match without that text.
-        let required = |without: &str| {
-            let found = self.regex.captures(without).and_then(|found| found.get(1));
-            found.is_none_or(|found| found.range() != group.range())
+        let is_required = |without: &str| {
+            let match_without = self.regex.captures(without).and_then(|match_without| match_without.get(1));
+            match_without.is_none_or(|match_without| match_without.range() != group.range())
         };
         Some(
-            check_whole_number(line, group.range(), percent, required)
+            check_whole_number(line, group.range(), is_percent, is_required)
                 .and_then(|()| parse_number(group.as_str())),
         )
     }
@@ -64,15 +65,15 @@ impl MetricRule {
 
 /// Makes a metric from the words of its definition. Its id is the name with the unit at its end, as in all readings, so that
 /// one id has one unit.
-fn define_metric(name: &str, unit: &str, direction: &str, over: &[&str]) -> Result<MetricSpec, String> {
+fn define_metric(name: &str, unit: &str, direction: &str, options: &[&str]) -> Result<MetricSpec, String> {
     check_name(name)?;
     let unit = Unit::from_suffix(unit).ok_or_else(|| {
         format!("Unknown unit `{unit}`. Available: {}", Unit::suffixes().collect::<Vec<_>>().join(", "))
     })?;
     let direction: Direction = serde_json::from_value(direction.into())
         .map_err(|_| format!("Unknown direction `{direction}`. Available: lower, higher, neutral"))?;
-    let metric = MetricSpec::new(unit.named(name), unit, direction, "printed by the command".into());
-    with_folds(metric, over)
+    let metric = MetricSpec::new(unit.with_suffix(name), unit, direction, "printed by the command".into());
+    apply_options(metric, options)
 }
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -86,54 +87,54 @@ fn check_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Sets how the values of a metric combine, from the words after its direction, such as `over=sum`.
-fn with_folds(metric: MetricSpec, words: &[&str]) -> Result<MetricSpec, String> {
-    const FORM: &str = "after the direction write over=sum|max|min|mean|none, the same for one of over_tasks, over_ranks and \
+/// Sets how the values of a metric combine, from the words after its direction, such as `over=sum` or `of=a_s/b_count`.
+fn apply_options(metric: MetricSpec, option_words: &[&str]) -> Result<MetricSpec, String> {
+    const OPTIONS_HELP: &str = "after the direction write over=sum|max|min|mean|none, the same for one of over_tasks, over_ranks and \
                         over_hosts, or of=NUMERATOR/DENOMINATOR";
     let mut options = BTreeMap::new();
-    for word in words {
+    for word in option_words {
         let (key, value) =
-            word.split_once('=').ok_or_else(|| format!("`{word}` declares nothing; {FORM}"))?;
+            word.split_once('=').ok_or_else(|| format!("`{word}` declares nothing; {OPTIONS_HELP}"))?;
         if options.insert(key, value).is_some() {
             return Err(format!("`{key}=` occurs twice"));
         }
     }
-    let all = take_fold(&mut options, "over", false)?.map_or(metric.over, Over::all);
+    let all = remove_fold_option(&mut options, "over", false)?.map_or(metric.over, Over::all);
     let over = Over {
-        tasks: take_fold(&mut options, "over_tasks", false)?.unwrap_or(all.tasks),
-        ranks: take_fold(&mut options, "over_ranks", true)?.unwrap_or(all.ranks),
-        hosts: take_fold(&mut options, "over_hosts", true)?.unwrap_or(all.hosts),
+        tasks: remove_fold_option(&mut options, "over_tasks", false)?.unwrap_or(all.tasks),
+        ranks: remove_fold_option(&mut options, "over_ranks", true)?.unwrap_or(all.ranks),
+        hosts: remove_fold_option(&mut options, "over_hosts", true)?.unwrap_or(all.hosts),
     };
-    let of = match options.remove("of") {
+    let quotient_of = match options.remove("of") {
         None => None,
         Some(parts) => {
-            let (above, below) = parts.split_once('/').ok_or_else(|| {
+            let (numerator, denominator) = parts.split_once('/').ok_or_else(|| {
                 format!("`of={parts}` is not of=NUMERATOR/DENOMINATOR, two names of readings")
             })?;
-            check_name(above).and_then(|()| check_name(below))?;
-            Some([above.to_string(), below.to_string()])
+            check_name(numerator).and_then(|()| check_name(denominator))?;
+            Some([numerator.to_string(), denominator.to_string()])
         }
     };
     match options.keys().next() {
-        Some(key) => Err(format!("`{key}=` declares nothing; {FORM}")),
-        None => Ok(MetricSpec { over, of, ..metric }),
+        Some(key) => Err(format!("`{key}=` declares nothing; {OPTIONS_HELP}")),
+        None => Ok(MetricSpec { over, quotient_of, ..metric }),
     }
 }
 
 /// Removes an option such as `over=sum` and returns how it combines values, or `None` if the option is missing.
 /// `allows_rate` accepts [`Fold::Rate`].
-fn take_fold(
+fn remove_fold_option(
     options: &mut BTreeMap<&str, &str>,
     key: &str,
     allows_rate: bool,
 ) -> Result<Option<Fold>, String> {
-    let Some(word) = options.remove(key) else { return Ok(None) };
+    let Some(fold_name) = options.remove(key) else { return Ok(None) };
     let known = Fold::ALL.into_iter().filter(|fold| allows_rate || *fold != Fold::Rate);
-    if let Some(fold) = known.clone().find(|fold| fold.word() == word) {
+    if let Some(fold) = known.clone().find(|fold| fold.word() == fold_name) {
         return Ok(Some(fold));
     }
     let known: Vec<&str> = known.map(Fold::word).collect();
-    Err(format!("`{key}={word}` is not a way to combine values. Available: {}", known.join(", ")))
+    Err(format!("`{key}={fold_name}` is not a way to combine values. Available: {}", known.join(", ")))
 }
 
 /// The metrics in the output of one command, which it reads piece by piece.
@@ -141,24 +142,24 @@ fn take_fold(
 pub struct PrintedMetrics {
     rules: Vec<MetricRule>,
     line: Vec<u8>,
-    declared: Declared,
+    declared: DeclaredMetrics,
     /// The unit of each printed name, and the line or rule that declared the unit.
     units: BTreeMap<String, (Unit, String)>,
     values: BTreeMap<String, f64>,
     /// The indices of the rules that found a value.
-    matched: BTreeSet<usize>,
+    matched_rules: BTreeSet<usize>,
     /// The error of the first invalid line.
     fault: Option<String>,
 }
 
 impl PrintedMetrics {
-    /// Starts to read an output. The rules find metrics in addition to the marked lines.
+    /// Prepares to read the output of a command. The rules find metrics in addition to the marked lines.
     pub fn with_rules(rules: &[MetricRule]) -> PrintedMetrics {
         PrintedMetrics { rules: rules.to_vec(), ..PrintedMetrics::default() }
     }
 
     /// Reads a piece of the output.
-    pub fn take(&mut self, piece: &[u8]) {
+    pub fn read_piece(&mut self, piece: &[u8]) {
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             // One byte more than the limit shows that the line is longer.
             let room = (MAX_LINE_BYTES + 1).saturating_sub(self.line.len());
@@ -191,30 +192,44 @@ impl PrintedMetrics {
         if let Some(text) = line.trim_start().strip_prefix(METRIC_PREFIX) {
             let (metric, value) = parse_metric_line(text).map_err(fault)?;
             let name = text.split_whitespace().next().unwrap_or("");
-            self.set(name, &metric, value, &format!("`{line}`"))?;
+            self.store_value(name, &metric, value, &format!("`{line}`"))?;
         }
-        for at in 0..self.rules.len() {
-            let Some(value) = self.rules[at].find(line) else { continue };
-            let MetricRule { metric, name, regex } = self.rules[at].clone();
-            self.set(&name, &metric, value.map_err(fault)?, &format!("the rule `{}`", regex.as_str()))?;
-            self.matched.insert(at);
+        for index in 0..self.rules.len() {
+            let Some(value) = self.rules[index].find_value(line) else { continue };
+            let MetricRule { metric, name, regex } = self.rules[index].clone();
+            self.store_value(
+                &name,
+                &metric,
+                value.map_err(fault)?,
+                &format!("the rule `{}`", regex.as_str()),
+            )?;
+            self.matched_rules.insert(index);
         }
         Ok(())
     }
 
-    /// Stores a value. The last value of a metric counts, because programs print intermediate figures first.
-    fn set(&mut self, name: &str, metric: &MetricSpec, value: f64, by: &str) -> Result<(), String> {
-        let (unit, first) = self.units.entry(name.into()).or_insert_with(|| (metric.unit, by.into()));
+    /// Stores a value and checks its definition. The last value of a metric counts, because programs print intermediate figures first.
+    fn store_value(
+        &mut self,
+        name: &str,
+        metric: &MetricSpec,
+        value: f64,
+        declared_by: &str,
+    ) -> Result<(), String> {
+        let (unit, first_declarer) =
+            self.units.entry(name.into()).or_insert_with(|| (metric.unit, declared_by.into()));
         if *unit != metric.unit {
             return Err(format!(
-                "{name} was declared in `{}` by {first} and in `{}` by {by}; give both one unit, or two names",
+                "{name} was declared in `{}` by {first_declarer} and in `{}` by {declared_by}; give both one unit, or two names",
                 unit.suffix(),
                 metric.unit.suffix()
             ));
         }
-        let new =
-            self.declared.declare_printed(metric, by).map_err(|contradiction| contradiction.to_string())?;
-        if new && self.values.len() == MAX_METRICS {
+        let is_new = self
+            .declared
+            .declare_printed(metric, declared_by)
+            .map_err(|contradiction| contradiction.to_string())?;
+        if is_new && self.values.len() == MAX_METRICS {
             return Err(format!("it printed more than {MAX_METRICS} metrics"));
         }
         self.values.insert(metric.id.clone(), value);
@@ -230,8 +245,8 @@ impl PrintedMetrics {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        for (at, rule) in self.rules.iter().enumerate() {
-            if !self.matched.contains(&at) {
+        for (index, rule) in self.rules.iter().enumerate() {
+            if !self.matched_rules.contains(&index) {
                 return Err(format!("no line of its output matches `{}`", rule.regex.as_str()));
             }
         }
@@ -242,15 +257,15 @@ impl PrintedMetrics {
 /// Parses the words after [`METRIC_PREFIX`], such as `tps 1234.5 per_s higher over=max`.
 fn parse_metric_line(text: &str) -> Result<(MetricSpec, f64), String> {
     match text.split_whitespace().collect::<Vec<_>>()[..] {
-        [name, value, unit, direction, ref over @ ..] => {
-            Ok((define_metric(name, unit, direction, over)?, parse_number(value)?))
+        [name, value, unit, direction, ref options @ ..] => {
+            Ok((define_metric(name, unit, direction, options)?, parse_number(value)?))
         }
         _ => Err("write a name, a value, a unit, and `lower`, `higher` or `neutral`".into()),
     }
 }
 
 /// Characters that may stand between the digits of a number.
-const SEPARATORS: [char; 5] = ['.', ',', '\'', '’', '_'];
+const DIGIT_SEPARATORS: [char; 5] = ['.', ',', '\'', '’', '_'];
 
 /// Parses a finite number.
 pub fn parse_number(text: &str) -> Result<f64, String> {
@@ -258,8 +273,8 @@ pub fn parse_number(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("`{text}` is not a number"))
 }
 
-/// Parses a figure of a benchmark. Returns `None` if it is not a number, not finite, or negative.
-pub fn parse_figure(text: &str) -> Option<f64> {
+/// Parses a finite number that is not negative, as benchmarks print them. Returns `None` for other texts.
+pub fn parse_nonnegative(text: &str) -> Option<f64> {
     parse_number(text.trim()).ok().filter(|value| *value >= 0.0)
 }
 
@@ -267,7 +282,7 @@ pub fn parse_figure(text: &str) -> Option<f64> {
 /// `1,234` or `12.5` of `12.5k`.
 ///
 /// A letter or per cent sign after the piece, and digits or a sign before it, make it a part, unless the pattern requires
-/// them. `required` receives the line with another character in that position, and returns whether the pattern no longer
+/// them. `is_required` receives the line with another character in that position, and returns whether the pattern no longer
 /// finds the piece there. A per cent sign may follow a value in per cent.
 ///
 /// # Errors
@@ -275,25 +290,25 @@ pub fn parse_figure(text: &str) -> Option<f64> {
 pub fn check_whole_number(
     line: &str,
     piece: Range<usize>,
-    percent: bool,
-    required: impl Fn(&str) -> bool,
+    is_percent: bool,
+    is_required: impl Fn(&str) -> bool,
 ) -> Result<(), String> {
     let (before, after) = (&line[..piece.start], &line[piece.end..]);
     let mut is_part = number_continues(after);
-    if let Some(suffix) = find_suffix(after, percent) {
+    if let Some(suffix) = find_changing_suffix(after, is_percent) {
         let rest = &after[suffix.len_utf8()..];
-        is_part |= !required(&format!("{before}{}{}{rest}", &line[piece.clone()], placeholder(suffix)));
+        is_part |= !is_required(&format!("{before}{}{}{rest}", &line[piece.clone()], placeholder(suffix)));
     }
     if number_starts_before(before)
         && let Some(last) = before.chars().next_back()
     {
         let rest = &before[..before.len() - last.len_utf8()];
-        is_part |= !required(&format!("{rest}{}{}", placeholder(last), &line[piece.start..]));
+        is_part |= !is_required(&format!("{rest}{}{}", placeholder(last), &line[piece.start..]));
     }
     if !is_part {
         return Ok(());
     }
-    let in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || SEPARATORS.contains(&c);
+    let in_number = |c: char| c.is_alphanumeric() || ".,+-%:".contains(c) || DIGIT_SEPARATORS.contains(&c);
     let start = before.rfind(|c: char| !in_number(c)).map_or(0, |at| at + char_len(before, at));
     let end = piece.end + after.find(|c: char| !in_number(c)).unwrap_or(after.len());
     let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
@@ -304,11 +319,11 @@ pub fn check_whole_number(
 
 /// Returns the first character after a number if it makes the number another one, such as the `k` of `12k`. A per cent sign
 /// is no such suffix of a value in per cent.
-fn find_suffix(after: &str, percent: bool) -> Option<char> {
+fn find_changing_suffix(after: &str, is_percent: bool) -> Option<char> {
     let next = after.chars().next()?;
     // `5:06` are minutes and seconds.
     let is_clock = next == ':' && starts_with_digit(&after[1..]);
-    (next.is_alphabetic() || (next == '%' && !percent) || is_clock).then_some(next)
+    (next.is_alphabetic() || (next == '%' && !is_percent) || is_clock).then_some(next)
 }
 
 /// A text that replaces a character. It has the same length, so the rest of the line stays in its position.
@@ -329,7 +344,7 @@ fn number_continues(after: &str) -> bool {
     if let Some(rest) = after.strip_prefix(['e', 'E']) {
         return starts_with_digit(rest.strip_prefix(['+', '-']).unwrap_or(rest));
     }
-    starts_with_digit(after.strip_prefix(SEPARATORS).unwrap_or(after))
+    starts_with_digit(after.strip_prefix(DIGIT_SEPARATORS).unwrap_or(after))
 }
 
 /// Whether a number starts in the text before it, with digits or a minus sign.
@@ -337,7 +352,7 @@ fn number_starts_before(before: &str) -> bool {
     if let Some(rest) = before.strip_suffix('-') {
         return rest.is_empty() || rest.ends_with(|c: char| c.is_whitespace() || "=:(".contains(c));
     }
-    ends_with_digit(before.strip_suffix(SEPARATORS).unwrap_or(before))
+    ends_with_digit(before.strip_suffix(DIGIT_SEPARATORS).unwrap_or(before))
 }
 
 /// Bytes of the character at an offset.
@@ -349,10 +364,10 @@ fn char_len(text: &str, at: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn read(rules: &[&str], pieces: &[&str]) -> Result<Vec<(String, f64)>, String> {
+    fn read_metrics(rules: &[&str], pieces: &[&str]) -> Result<Vec<(String, f64)>, String> {
         let rules: Vec<MetricRule> = rules.iter().map(|rule| MetricRule::parse(rule).unwrap()).collect();
         let mut printed = PrintedMetrics::with_rules(&rules);
-        pieces.iter().for_each(|piece| printed.take(piece.as_bytes()));
+        pieces.iter().for_each(|piece| printed.read_piece(piece.as_bytes()));
         Ok(printed.finish()?.into_iter().map(|(metric, value)| (metric.id, value)).collect())
     }
 
@@ -363,18 +378,21 @@ mod tests {
             "tric: tps 12",
             "34.5 per_s higher\n  fsarena-metric: lat_ns 7e3 ns lower",
         ];
-        assert_eq!(read(&[], &pieces).unwrap(), [("lat_ns".into(), 7000.0), ("tps_per_s".into(), 1234.5)]);
+        assert_eq!(
+            read_metrics(&[], &pieces).unwrap(),
+            [("lat_ns".into(), 7000.0), ("tps_per_s".into(), 1234.5)]
+        );
         let rule = "tps per_s higher: tps = ([0-9.]+)";
         assert_eq!(
-            read(&[rule], &["tps = 1\ntps = 2.5 (excluding)\n"]).unwrap(),
+            read_metrics(&[rule], &["tps = 1\ntps = 2.5 (excluding)\n"]).unwrap(),
             [("tps_per_s".into(), 2.5)]
         );
-        assert_eq!(read(&[], &["nothing\n"]).unwrap(), []);
+        assert_eq!(read_metrics(&[], &["nothing\n"]).unwrap(), []);
     }
 
     #[test]
     fn invalid_lines_and_rules_are_errors() {
-        let fault = |rules: &[&str], text: &str| read(rules, &[text]).unwrap_err();
+        let fault = |rules: &[&str], text: &str| read_metrics(rules, &[text]).unwrap_err();
         assert!(fault(&[], "fsarena-metric: tps 1\n").contains("write a name, a value"));
         assert!(fault(&[], "fsarena-metric: tps x per_s higher\n").contains("`x` is not a number"));
         assert!(fault(&[], "fsarena-metric: tps 1 tons higher\n").contains("Unknown unit `tons`"));
@@ -391,10 +409,15 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_before_a_number_that_it_would_divide() {
         let long = format!("{}\nfsarena-metric: a 1 s lower\n", "x".repeat(1 << 20));
-        assert_eq!(read(&[], &[&long]).unwrap(), [("a_s".into(), 1.0)]);
+        assert_eq!(read_metrics(&[], &[&long]).unwrap(), [("a_s".into(), 1.0)]);
         let divided = format!("tps = 1 {} 12345 6789", "x".repeat(MAX_LINE_BYTES - 11));
-        assert_eq!(read(&["tps per_s higher: ([0-9]+)"], &[&divided]).unwrap(), [("tps_per_s".into(), 1.0)]);
-        assert!(read(&["tps per_s higher: x ([0-9]+)"], &[&divided]).unwrap_err().contains("no line"));
+        assert_eq!(
+            read_metrics(&["tps per_s higher: ([0-9]+)"], &[&divided]).unwrap(),
+            [("tps_per_s".into(), 1.0)]
+        );
+        assert!(
+            read_metrics(&["tps per_s higher: x ([0-9]+)"], &[&divided]).unwrap_err().contains("no line")
+        );
     }
 
     #[test]
@@ -407,19 +430,19 @@ mod tests {
     }
 
     #[test]
-    fn how_a_metric_combines_follows_its_direction_in_any_order() {
-        let over = |words: &str| {
+    fn options_after_the_direction_may_come_in_any_order() {
+        let parse_options = |words: &str| {
             let metric = parse_metric_line(&format!("m 1 s lower {words}"))?.0;
-            Ok::<_, String>((metric.over, metric.of))
+            Ok::<_, String>((metric.over, metric.quotient_of))
         };
         let (none, max) = (Fold::None, Fold::Max);
-        assert_eq!(over("").unwrap(), (Over { tasks: none, ranks: max, hosts: max }, None));
-        assert_eq!(over("over=sum").unwrap().0, Over::all(Fold::Sum));
+        assert_eq!(parse_options("").unwrap(), (Over { tasks: none, ranks: max, hosts: max }, None));
+        assert_eq!(parse_options("over=sum").unwrap().0, Over::all(Fold::Sum));
         let mixed = Over { tasks: Fold::Sum, ranks: Fold::Rate, hosts: Fold::Sum };
-        assert_eq!(over("over_ranks=rate over=sum").unwrap().0, mixed);
-        let of = Some(["a_s".to_string(), "b_count".to_string()]);
-        assert_eq!(over("of=a_s/b_count over=none").unwrap(), (Over::all(none), of));
-        for (words, says) in [
+        assert_eq!(parse_options("over_ranks=rate over=sum").unwrap().0, mixed);
+        let quotient = Some(["a_s".to_string(), "b_count".to_string()]);
+        assert_eq!(parse_options("of=a_s/b_count over=none").unwrap(), (Over::all(none), quotient));
+        for (words, expected) in [
             ("over=rate", "Available: sum, max, min, mean, none"),
             ("over_ranks=all", "Available: sum, max, min, mean, rate, none"),
             ("over=sum over=max", "`over=` occurs twice"),
@@ -428,26 +451,28 @@ mod tests {
             ("of=a_s", "two names of readings"),
             ("of=A/b", "lower-case"),
         ] {
-            let error = over(words).unwrap_err();
-            assert!(error.contains(says), "{words}: {error}");
+            let error = parse_options(words).unwrap_err();
+            assert!(error.contains(expected), "{words}: {error}");
         }
     }
 
     #[test]
     fn two_definitions_of_one_name_in_an_output_are_an_error() {
         let text = "fsarena-metric: m 1 s lower\nfsarena-metric: m 2 s higher\n";
-        let error = read(&[], &[text]).unwrap_err();
+        let error = read_metrics(&[], &[text]).unwrap_err();
         assert!(error.contains("`m_s s lower` by `fsarena-metric: m 1 s lower`"), "{error}");
         assert!(error.contains("`m_s s higher` by `fsarena-metric: m 2 s higher`"), "{error}");
         let text = "fsarena-metric: m 1 count lower\nfsarena-metric: m 2 bytes lower\n";
-        let error = read(&[], &[text]).unwrap_err();
+        let error = read_metrics(&[], &[text]).unwrap_err();
         let both = "m was declared in `count` by `fsarena-metric: m 1 count lower` and in `bytes` by `fsarena-metric: m 2 bytes";
         assert!(error.contains(both), "{error}");
         let two_names = "fsarena-metric: m_count 1 count lower\nfsarena-metric: m_bytes 2 bytes lower\n";
-        assert_eq!(read(&[], &[two_names]).unwrap().len(), 2);
+        assert_eq!(read_metrics(&[], &[two_names]).unwrap().len(), 2);
         let text = "fsarena-metric: m 1 s lower\nm is 5\n";
         assert!(
-            read(&["m s higher: is ([0-9]+)"], &[text]).unwrap_err().contains("by the rule `is ([0-9]+)`")
+            read_metrics(&["m s higher: is ([0-9]+)"], &[text])
+                .unwrap_err()
+                .contains("by the rule `is ([0-9]+)`")
         );
     }
 
@@ -456,7 +481,7 @@ mod tests {
         let guide = include_str!("../../../docs/guide/command.md");
         let value = |rule: &str, output: &str| {
             assert!(guide.contains(&format!("`{rule}`")), "{rule}");
-            read(&[rule], &[output]).unwrap()[0].1
+            read_metrics(&[rule], &[output]).unwrap()[0].1
         };
         // pgbench 15, sysbench 1.0.20.
         let pgbench = "latency average = 0.810 ms\ninitial connection time = 3.914 ms\n\
@@ -470,7 +495,7 @@ mod tests {
         assert_eq!(value("took s lower: total time: +([0-9.]+)s", sysbench), 0.0009);
         // fio 3.33 changes its units.
         let fio = "  write: IOPS=256k, BW=1000MiB/s (1049MB/s)(1024KiB/1msec); 0 zone resets\n";
-        let error = read(&["iops per_s higher: IOPS=([0-9.]+)"], &[fio]).unwrap_err();
+        let error = read_metrics(&["iops per_s higher: IOPS=([0-9.]+)"], &[fio]).unwrap_err();
         assert!(error.contains("part of `256k`"), "{error}");
     }
 
@@ -481,23 +506,30 @@ mod tests {
             "1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ", "1’234", "1_000",
             "5:06",
         ] {
-            let error = read(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
+            let error = read_metrics(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
             assert!(
                 error.contains(&format!("`tps = {rest}`")) && error.contains("part of"),
                 "{rest}: {error}"
             );
         }
         for rest in ["12.5", "12.5,", "12.5, next 7", "12.5 k", "12.5)", "12.5/s"] {
-            assert_eq!(read(&[rule], &[&format!("tps = {rest}\n")]).unwrap()[0].1, 12.5, "{rest}");
+            assert_eq!(read_metrics(&[rule], &[&format!("tps = {rest}\n")]).unwrap()[0].1, 12.5, "{rest}");
         }
         // The end of a longer number.
-        assert!(read(&["lat ns lower: ([0-9.]+) ms"], &["1,234.5 ms"]).unwrap_err().contains("part of"));
-        assert!(read(&["lat ns lower: ([0-9.]+) ms"], &["lat -4.5 ms"]).unwrap_err().contains("part of"));
+        assert!(
+            read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["1,234.5 ms"]).unwrap_err().contains("part of")
+        );
+        assert!(
+            read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["lat -4.5 ms"]).unwrap_err().contains("part of")
+        );
         // A pattern that requires the text after the number.
-        assert_eq!(read(&["lat s lower: ([0-9.]+)ms"], &["12.5ms"]).unwrap()[0].1, 12.5);
-        assert!(read(&["lat s lower: ([0-9.]+).*"], &["12.5ms"]).is_err());
-        assert!(read(&["lat s lower: ([0-9.]+)m?"], &["12.5ms"]).is_err());
-        assert_eq!(read(&["hit percent higher: ([0-9.]+)"], &["12.5%"]).unwrap()[0].1, 12.5);
-        assert_eq!(read(&["tps per_s higher: tps = ([0-9.e+]+)"], &["tps = 1.5e+06"]).unwrap()[0].1, 1.5e6);
+        assert_eq!(read_metrics(&["lat s lower: ([0-9.]+)ms"], &["12.5ms"]).unwrap()[0].1, 12.5);
+        assert!(read_metrics(&["lat s lower: ([0-9.]+).*"], &["12.5ms"]).is_err());
+        assert!(read_metrics(&["lat s lower: ([0-9.]+)m?"], &["12.5ms"]).is_err());
+        assert_eq!(read_metrics(&["hit percent higher: ([0-9.]+)"], &["12.5%"]).unwrap()[0].1, 12.5);
+        assert_eq!(
+            read_metrics(&["tps per_s higher: tps = ([0-9.e+]+)"], &["tps = 1.5e+06"]).unwrap()[0].1,
+            1.5e6
+        );
     }
 }

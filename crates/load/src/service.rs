@@ -21,7 +21,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of last log lines that an error shows. Several, because the server can log errors of its clients after the line with
 /// the cause.
-const TAIL_LINES: usize = 10;
+const ERROR_LOG_LINES: usize = 10;
 
 /// Properties of one kind of server.
 #[derive(Debug, Clone, Copy)]
@@ -31,14 +31,14 @@ pub struct ServiceDef {
     /// If this process is root, the server runs as the first of these users that exists.
     pub users: &'static [&'static str],
     /// The signal that ends the server and all its processes at once. If the server does not end, SIGKILL follows.
-    pub end: Signal,
+    pub end_signal: Signal,
 }
 
 /// A running server. Dropping it ends the server.
 pub struct Service {
     def: &'static ServiceDef,
     child: Child,
-    log: PathBuf,
+    log_path: PathBuf,
 }
 
 impl ServiceDef {
@@ -46,7 +46,7 @@ impl ServiceDef {
     ///
     /// # Errors
     /// If it cannot be created, or the user may not pass through a parent directory.
-    pub fn make_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
+    pub fn make_owned_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
         dirs::make_dirs(dir).map_err(failed_to("make", dir))?;
         let Some(user) = user else { return Ok(()) };
         user.chown_to_user(dir).map_err(TaskError::io(format!(
@@ -61,7 +61,7 @@ impl ServiceDef {
     ///
     /// # Errors
     /// If it cannot be written or given to the user.
-    pub fn write_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
+    pub fn write_owned_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
         std::fs::write(file, text).map_err(failed_to("write", file))?;
         let Some(user) = user else { return Ok(()) };
         user.chown_to_user(file).map_err(TaskError::io(format!(
@@ -99,15 +99,15 @@ impl ServiceDef {
 
     /// Makes the command of a program of the server. It runs as `user` and ends when this process ends.
     pub fn command(&self, program: &Path, user: Option<&User>) -> Command {
-        let end = self.end;
+        let end_signal = self.end_signal;
         let mut command = Command::new(program);
-        command.stdin(Stdio::null()).envs(argv::mark());
+        command.stdin(Stdio::null()).envs(argv::journal_variable());
         if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);
         }
         // SAFETY: the closure makes only a system call. It runs after the change of user, because that change clears the signal.
         unsafe {
-            command.pre_exec(move || Ok(rustix::process::set_parent_process_death_signal(Some(end))?));
+            command.pre_exec(move || Ok(rustix::process::set_parent_process_death_signal(Some(end_signal))?));
         }
         command
     }
@@ -116,10 +116,10 @@ impl ServiceDef {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub fn start(&'static self, mut command: Command, log: &Path) -> Result<Service> {
+    pub fn start(&'static self, mut command: Command, log_path: &Path) -> Result<Service> {
         let child =
             limits::spawn(command.process_group(0)).map_err(TaskError::io(format!("start {}", self.name)))?;
-        Ok(Service { def: self, child, log: log.into() })
+        Ok(Service { def: self, child, log_path: log_path.into() })
     }
 }
 
@@ -130,8 +130,8 @@ impl Service {
     }
 
     /// The text of its log.
-    pub fn log(&self) -> String {
-        let bytes = std::fs::read(&self.log).unwrap_or_default();
+    pub fn read_log(&self) -> String {
+        let bytes = std::fs::read(&self.log_path).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
@@ -139,7 +139,7 @@ impl Service {
     /// before it logs the reason. Call this only to explain an error.
     pub fn last_log_lines(&self) -> String {
         poll_until(LAST_LINES_TIMEOUT, || self.has_ended());
-        last_lines(&self.log())
+        last_lines(&self.read_log())
     }
 
     /// Whether its main process has ended. Leaves the exit status for [`Service::exit_status`].
@@ -152,11 +152,11 @@ impl Service {
     ///
     /// # Errors
     /// If the server ends earlier or takes too long. The error has the last lines of its log.
-    pub fn wait_until(&mut self, up: impl Fn(&str) -> bool) -> Result<()> {
+    pub fn wait_for_log(&mut self, log_shows_up: impl Fn(&str) -> bool) -> Result<()> {
         let (mut is_up, mut log, mut status) = (false, String::new(), Ok(None));
         poll_until(WAIT_TIMEOUT, || {
-            log = self.log();
-            is_up = up(&log);
+            log = self.read_log();
+            is_up = log_shows_up(&log);
             status = if is_up { Ok(None) } else { self.exit_status() };
             is_up || !matches!(status, Ok(None)) || cancel::requested().is_some()
         });
@@ -176,15 +176,18 @@ impl Service {
     ///
     /// # Errors
     /// If the server does not end within the time limit.
-    pub fn stop(mut self, signal: Signal, within: Duration) -> Result<()> {
+    pub fn stop(mut self, signal: Signal, timeout: Duration) -> Result<()> {
         self.send_signal(signal);
-        poll_until(within, || !matches!(self.exit_status(), Ok(None)) || cancel::requested().is_some());
+        poll_until(timeout, || !matches!(self.exit_status(), Ok(None)) || cancel::requested().is_some());
         if self.exit_status()?.is_some() {
             return Ok(());
         }
         cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
-        let (name, seconds) = (self.def.name, within.as_secs());
-        Err(TaskError::Unfit(format!("{name} did not end within {seconds} s: {}", last_lines(&self.log()))))
+        let (name, seconds) = (self.def.name, timeout.as_secs());
+        Err(TaskError::Unfit(format!(
+            "{name} did not end within {seconds} s: {}",
+            last_lines(&self.read_log())
+        )))
     }
 
     fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
@@ -199,8 +202,8 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        if self.def.end != Signal::KILL && matches!(self.exit_status(), Ok(None)) {
-            self.send_signal(self.def.end);
+        if self.def.end_signal != Signal::KILL && matches!(self.exit_status(), Ok(None)) {
+            self.send_signal(self.def.end_signal);
             poll_until(WAIT_TIMEOUT, || !matches!(self.exit_status(), Ok(None)));
         }
         // Its helpers are in its process group.
@@ -219,6 +222,6 @@ fn poll_until(timeout: Duration, mut condition: impl FnMut() -> bool) {
 
 /// The last lines of a program's output, shortened for a message.
 pub fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().rev().take(TAIL_LINES).collect();
+    let lines: Vec<&str> = text.lines().rev().take(ERROR_LOG_LINES).collect();
     or_printed_nothing(&lines.into_iter().rev().collect::<Vec<_>>().join("; ")).into()
 }

@@ -2,8 +2,8 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use crate::payload::Payload;
-use crate::tree::{Entry, GeneratedTree, TOP};
-use crate::workload::{Demands, Job, remark};
+use crate::tree::{Entry, GeneratedTree, TOP_DIR};
+use crate::workload::{Demands, Job, remark_note};
 use fsarena_core::{event::Note, schedule::mix, setting::SettingDef};
 use fsarena_sys::cancel;
 use std::io::{BufWriter, Read, Write};
@@ -14,7 +14,7 @@ use walkdir::{DirEntry, WalkDir};
 
 /// The source of the tree that a workload copies, archives or unpacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum TreeSource {
     /// A generated tree like that of the Linux kernel.
     Generated {
         /// The seed of its names and contents.
@@ -35,7 +35,7 @@ pub const TREE: SettingDef = SettingDef::path("tree")
     .help("directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's");
 
 /// The separator between the directories of [`TREE`].
-pub const SEPARATOR: char = ':';
+pub const TREE_SEPARATOR: char = ':';
 
 /// The setting for the size of the generated tree.
 pub const TREE_FILES: SettingDef = SettingDef::int("tree_files", 0..=10_000_000, 0)
@@ -51,12 +51,12 @@ pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0).help(
 );
 
 /// Number of files in the generated tree of a job.
-pub fn generated_files(job: &Job) -> u64 {
+pub fn generated_file_count(job: &Job) -> u64 {
     job.count(TREE_FILES.id, (20_000, 40))
 }
 
 /// Per cent of each generated file of a job that is compressible text.
-pub fn compressible(job: &Job) -> u8 {
+pub fn compressible_percent(job: &Job) -> u8 {
     job.settings.int(COMPRESSIBLE.id) as u8
 }
 
@@ -70,7 +70,7 @@ pub struct TreeSize {
     /// Symbolic links.
     pub links: u64,
     /// Sockets, pipes and devices, which the archive leaves out.
-    pub left_out: u64,
+    pub special_files: u64,
     /// Bytes of all files, each rounded up to blocks of 4 KiB.
     pub block_bytes: u64,
     /// Bytes of its archive.
@@ -89,36 +89,36 @@ impl TreeSize {
             EntryType::Regular => &mut self.files,
             EntryType::Directory => &mut self.directories,
             EntryType::Symlink => &mut self.links,
-            _ => return self.left_out += 1,
+            _ => return self.special_files += 1,
         };
         *count += 1;
         self.block_bytes += bytes.next_multiple_of(4096);
-        self.archive_bytes += entry_bytes(name, bytes);
+        self.archive_bytes += entry_archive_bytes(name, bytes);
     }
 
-    /// Adds an entry of a real directory, and its demands except for those of its name, which is returned.
-    fn add_found(&mut self, found: SourceEntry, demands: &mut Demands) -> Result<PathBuf> {
-        self.add(found.kind, &found.name, found.bytes());
-        if found.kind == EntryType::Symlink {
-            let target = std::fs::read_link(&found.path).map_err(failed_to("read link", &found.path))?;
+    /// Adds an entry of a real directory, and those of its demands that do not depend on its path. Returns its path in the tree.
+    fn add_source_entry(&mut self, entry: SourceEntry, demands: &mut Demands) -> Result<PathBuf> {
+        self.add(entry.kind, &entry.path_in_tree, entry.bytes());
+        if entry.kind == EntryType::Symlink {
+            let target = std::fs::read_link(&entry.path).map_err(failed_to("read link", &entry.path))?;
             self.archive_bytes += long_name_bytes(&target);
-            demands.link.get_or_insert_with(|| found.name.clone());
+            demands.symlink.get_or_insert_with(|| entry.path_in_tree.clone());
         }
-        if (found.metadata.uid(), found.metadata.gid()) != (0, 0) {
-            demands.owned.get_or_insert_with(|| found.name.clone());
+        if (entry.metadata.uid(), entry.metadata.gid()) != (0, 0) {
+            demands.foreign_owner.get_or_insert_with(|| entry.path_in_tree.clone());
         }
-        Ok(found.name)
+        Ok(entry.path_in_tree)
     }
 }
 
-impl Source {
+impl TreeSource {
     /// The source of a job's tree, by [`TREE`], [`TREE_FILES`], [`COMPRESSIBLE`] and [`TWINS`].
-    pub fn from_job(job: &Job) -> Source {
+    pub fn from_job(job: &Job) -> TreeSource {
         match job.settings.text(TREE.id) {
-            "" => Source::Generated {
+            "" => TreeSource::Generated {
                 seed: job.seed,
-                files: generated_files(job),
-                compressible: compressible(job),
+                files: generated_file_count(job),
+                compressible: compressible_percent(job),
                 // Some workloads do not have this setting.
                 twins: if job.settings.0.contains_key(TWINS.id) {
                     job.settings.int(TWINS.id) as u64
@@ -126,24 +126,24 @@ impl Source {
                     0
                 },
             },
-            path if Path::new(path).is_dir() => Source::Directories(vec![path.into()]),
-            paths => Source::Directories(paths.split(SEPARATOR).map(PathBuf::from).collect()),
+            path if Path::new(path).is_dir() => TreeSource::Directories(vec![path.into()]),
+            paths => TreeSource::Directories(paths.split(TREE_SEPARATOR).map(PathBuf::from).collect()),
         }
     }
 
     /// Whether the tree is generated from the seed of a job.
     pub fn is_generated(&self) -> bool {
-        matches!(self, Source::Generated { .. })
+        matches!(self, TreeSource::Generated { .. })
     }
 
     /// The note that describes the tree in every report.
-    pub fn remark(&self) -> Note {
+    pub fn note(&self) -> Note {
         let text = match self {
-            Source::Directories(dirs) => {
+            TreeSource::Directories(dirs) => {
                 let dirs: Vec<_> = dirs.iter().map(|dir| dir.to_string_lossy()).collect();
                 format!("the tree is that of {} as it was at the start of the run", dirs.join(" and "))
             }
-            Source::Generated { files, compressible, twins, .. } => {
+            TreeSource::Generated { files, compressible, twins, .. } => {
                 let twins = match twins {
                     0 => String::new(),
                     twins => format!(", {}% of them twice", *twins as f64 / 100.0),
@@ -153,7 +153,7 @@ impl Source {
                 )
             }
         };
-        remark(text)
+        remark_note(text)
     }
 
     /// Measures the size of the tree, and finds its demands on a filesystem. A generated tree has no demands. One pass
@@ -162,41 +162,41 @@ impl Source {
     /// # Errors
     /// If a directory of the tree is unreadable.
     pub fn measure(&self) -> Result<(TreeSize, Demands)> {
-        let (mut contents, mut demands) = (TreeSize::default(), Demands::default());
+        let (mut tree_size, mut demands) = (TreeSize::default(), Demands::default());
         match self {
-            Source::Generated { seed, files, twins, .. } => {
+            TreeSource::Generated { seed, files, twins, .. } => {
                 let Ok(()) = generated_tree(*seed, *files, *twins).for_each(|entry| {
                     let kind = entry.bytes.map_or(EntryType::Directory, |_| EntryType::Regular);
-                    contents.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
+                    tree_size.add(kind, Path::new(&entry.path), entry.bytes.unwrap_or(0));
                     Ok::<_, std::convert::Infallible>(())
                 });
             }
-            Source::Directories(dirs) => {
-                let (mut own, mut failed) = (Demands::default(), None);
-                let names = walk(dirs).map_while(|found| {
-                    let added = found.and_then(|found| contents.add_found(found, &mut own));
+            TreeSource::Directories(dirs) => {
+                let (mut entry_demands, mut failed) = (Demands::default(), None);
+                let names = walk_dirs(dirs).map_while(|entry| {
+                    let added = entry.and_then(|entry| tree_size.add_source_entry(entry, &mut entry_demands));
                     added.map_err(|error| failed = Some(error)).ok()
                 });
-                let of_names = Demands::of_names(names);
-                demands = own.and(of_names);
+                let name_demands = Demands::of_paths(names);
+                demands = entry_demands.merge(name_demands);
                 if let Some(error) = failed {
                     return Err(error);
                 }
             }
         }
-        // The end of an archive takes two blocks.
-        contents.archive_bytes = (contents.archive_bytes + 1024).next_multiple_of(RECORD_BYTES as u64);
-        Ok((contents, demands))
+        // An archive ends with two blocks of zeros.
+        tree_size.archive_bytes = (tree_size.archive_bytes + 1024).next_multiple_of(TAR_RECORD_BYTES as u64);
+        Ok((tree_size, demands))
     }
 
     /// Writes the archive of the tree to a file, without syncing it.
     ///
     /// # Errors
     /// If a file of the tree cannot be read or the archive cannot be written.
-    pub fn archive_to(&self, path: &Path) -> Result<File> {
+    pub fn write_archive_file(&self, path: &Path) -> Result<File> {
         let file = File::create(path).map_err(failed_to("create", path))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
-        self.archive(&mut out)?;
+        self.write_archive(&mut out)?;
         out.into_inner().map_err(|error| failed_to("write", path)(error.into_error()))
     }
 
@@ -204,18 +204,18 @@ impl Source {
     ///
     /// # Errors
     /// If a file of the tree cannot be read or the archive cannot be written.
-    pub fn archive(&self, out: impl Write) -> Result<()> {
+    pub fn write_archive(&self, out: impl Write) -> Result<()> {
         match self {
-            Source::Generated { seed, files, compressible, twins } => {
+            TreeSource::Generated { seed, files, compressible, twins } => {
                 let mut payload = Payload::new(*seed, *compressible);
                 archive_generated(out, &generated_tree(*seed, *files, *twins), &mut payload)
                     .map_err(TaskError::io("write the generated archive"))
             }
-            Source::Directories(dirs) => {
+            TreeSource::Directories(dirs) => {
                 let mut builder = Builder::new(CountingWriter::new(out));
-                for found in walk(dirs) {
-                    let found = found?;
-                    append_entry(&mut builder, &found).map_err(failed_to("archive", &found.path))?;
+                for entry in walk_dirs(dirs) {
+                    let entry = entry?;
+                    append_entry(&mut builder, &entry).map_err(failed_to("archive", &entry.path))?;
                 }
                 finish_archive(builder).map_err(TaskError::io("write the archive of the tree"))
             }
@@ -223,15 +223,15 @@ impl Source {
     }
 }
 
-/// The generated tree of a source.
+/// The tree that a generated source describes.
 fn generated_tree(seed: u64, files: u64, twins: u64) -> GeneratedTree {
     GeneratedTree { seed: mix(seed, 3), files, twins }
 }
 
-/// An entry of a real directory.
+/// An entry of a real directory, and its place in the tree.
 struct SourceEntry {
     path: PathBuf,
-    name: PathBuf,
+    path_in_tree: PathBuf,
     kind: EntryType,
     metadata: std::fs::Metadata,
 }
@@ -245,20 +245,25 @@ impl SourceEntry {
 
 /// Walks through directories in sorted order, so that the same directories give the same archive. A single directory
 /// becomes the tree itself; several become numbered directories in it.
-fn walk(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
-    let head = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
+fn walk_dirs(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
+    let top_entry = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
         let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
-        Ok(SourceEntry { path: dir.clone(), name: TOP.into(), kind: EntryType::Directory, metadata })
+        Ok(SourceEntry {
+            path: dir.clone(),
+            path_in_tree: TOP_DIR.into(),
+            kind: EntryType::Directory,
+            metadata,
+        })
     });
-    let below = dirs.iter().enumerate().flat_map(|(at, dir)| {
+    let below = dirs.iter().enumerate().flat_map(|(index, dir)| {
         let name = dir.file_name().unwrap_or_default().display();
-        walk_one(dir, if dirs.len() > 1 { format!("{TOP}/{}-{name}", at + 1) } else { TOP.into() })
+        walk_dir(dir, if dirs.len() > 1 { format!("{TOP_DIR}/{}-{name}", index + 1) } else { TOP_DIR.into() })
     });
-    head.into_iter().chain(below)
+    top_entry.into_iter().chain(below)
 }
 
-/// Walks through one directory, which gets the name `top` in the tree.
-fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
+/// Walks through one directory, whose path in the tree is `top`.
+fn walk_dir(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     WalkDir::new(dir).follow_root_links(true).sort_by_file_name().into_iter().map(move |entry| {
         let unreadable = |error: walkdir::Error| {
             let path = error.path().unwrap_or(dir).to_path_buf();
@@ -268,8 +273,8 @@ fn walk_one(dir: &Path, top: String) -> impl Iterator<Item = Result<SourceEntry>
         let metadata = entry.metadata().map_err(unreadable)?;
         let below = entry.path().strip_prefix(dir).unwrap_or(entry.path());
         // Joining an empty path would leave a slash at the end.
-        let name = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(below) };
-        Ok(SourceEntry { kind: entry_type(&entry), name, metadata, path: entry.into_path() })
+        let path_in_tree = if entry.depth() == 0 { PathBuf::from(&top) } else { Path::new(&top).join(below) };
+        Ok(SourceEntry { kind: entry_type(&entry), path_in_tree, metadata, path: entry.into_path() })
     })
 }
 
@@ -282,16 +287,18 @@ fn entry_type(entry: &DirEntry) -> EntryType {
     }
 }
 
-fn append_entry<W: Write>(builder: &mut Builder<W>, found: &SourceEntry) -> std::io::Result<()> {
-    let (meta, bytes) = (&found.metadata, found.bytes());
-    let mut header = tar_header(found.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
-    match found.kind {
+fn append_entry<W: Write>(builder: &mut Builder<W>, entry: &SourceEntry) -> std::io::Result<()> {
+    let (meta, bytes) = (&entry.metadata, entry.bytes());
+    let mut header = tar_header(entry.kind, [meta.mode(), meta.uid(), meta.gid()], meta.mtime(), bytes);
+    match entry.kind {
         EntryType::Regular => {
-            let contents = ExactReader { file: File::open(&found.path)?, left: bytes };
-            builder.append_data(&mut header, &found.name, contents)
+            let contents = ExactReader { file: File::open(&entry.path)?, left: bytes };
+            builder.append_data(&mut header, &entry.path_in_tree, contents)
         }
-        EntryType::Directory => builder.append_data(&mut header, &found.name, std::io::empty()),
-        EntryType::Symlink => builder.append_link(&mut header, &found.name, std::fs::read_link(&found.path)?),
+        EntryType::Directory => builder.append_data(&mut header, &entry.path_in_tree, std::io::empty()),
+        EntryType::Symlink => {
+            builder.append_link(&mut header, &entry.path_in_tree, std::fs::read_link(&entry.path)?)
+        }
         _ => Ok(()),
     }
 }
@@ -305,9 +312,9 @@ struct ExactReader {
 
 impl Read for ExactReader {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        let want = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let got = self.file.read(&mut buf[..want])?;
-        if got == 0 && want > 0 {
+        let wanted = buf.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let got = self.file.read(&mut buf[..wanted])?;
+        if got == 0 && wanted > 0 {
             return Err(std::io::Error::other("it shrank while it was read"));
         }
         self.left -= got as u64;
@@ -316,7 +323,7 @@ impl Read for ExactReader {
 }
 
 /// Bytes of a record. GNU tar writes whole records and pads its archives to them.
-pub const RECORD_BYTES: usize = 10_240;
+pub const TAR_RECORD_BYTES: usize = 10_240;
 
 /// Archives a generated tree as `tar cf` would. Files have mode 0644, directories 0755, and root owns all.
 fn archive_generated(out: impl Write, tree: &GeneratedTree, payload: &mut Payload) -> std::io::Result<()> {
@@ -325,7 +332,7 @@ fn archive_generated(out: impl Write, tree: &GeneratedTree, payload: &mut Payloa
     tree.for_each(|entry| {
         contents.resize(entry.bytes.unwrap_or(0) as usize, 0);
         payload.fill(&mut contents);
-        builder.append_data(&mut generated_header(&entry)?, &entry.path, contents.as_slice())
+        builder.append_data(&mut make_generated_header(&entry)?, &entry.path, contents.as_slice())
     })?;
     finish_archive(builder)
 }
@@ -342,7 +349,7 @@ pub fn tar_header(kind: EntryType, [mode, uid, gid]: [u32; 3], mtime: i64, bytes
     header
 }
 
-fn generated_header(entry: &Entry) -> std::io::Result<Header> {
+fn make_generated_header(entry: &Entry) -> std::io::Result<Header> {
     let (kind, mode) = entry.bytes.map_or((EntryType::Directory, 0o755), |_| (EntryType::Regular, 0o644));
     let mut header = tar_header(kind, [mode, 0, 0], entry.mtime as i64, entry.bytes.unwrap_or(0));
     header.set_username("root")?;
@@ -353,13 +360,13 @@ fn generated_header(entry: &Entry) -> std::io::Result<Header> {
 /// Ends an archive with two blocks of zeros, and fills the last record with more zeros.
 fn finish_archive<W: Write>(builder: Builder<CountingWriter<W>>) -> std::io::Result<()> {
     let mut out = builder.into_inner()?;
-    let short = out.bytes.next_multiple_of(RECORD_BYTES) - out.bytes;
-    out.write_all(&vec![0; short])?;
+    let padding = out.bytes.next_multiple_of(TAR_RECORD_BYTES) - out.bytes;
+    out.write_all(&vec![0; padding])?;
     out.flush()
 }
 
 /// Bytes of an entry in an archive: its header, a second header for a long path, and its contents in blocks of 512 bytes.
-fn entry_bytes(path: &Path, bytes: u64) -> u64 {
+fn entry_archive_bytes(path: &Path, bytes: u64) -> u64 {
     long_name_bytes(path) + 512 + bytes.next_multiple_of(512)
 }
 
@@ -403,10 +410,10 @@ impl<W: Write> Write for CountingWriter<W> {
 mod tests {
     use super::*;
 
-    /// Archives a tree, checks the size that [`Source::measure`] predicts, and returns the entries.
-    fn archive_entries(source: &Source) -> Vec<(String, EntryType, u64)> {
+    /// Archives a tree, checks the size that [`TreeSource::measure`] predicts, and returns the entries.
+    fn archive_entries(source: &TreeSource) -> Vec<(String, EntryType, u64)> {
         let mut bytes = Vec::new();
-        source.archive(&mut bytes).unwrap();
+        source.write_archive(&mut bytes).unwrap();
         assert_eq!(bytes.len() as u64, source.measure().unwrap().0.archive_bytes);
         let mut archive = tar::Archive::new(bytes.as_slice());
         let entries = archive.entries().unwrap().map(|entry| {
@@ -423,7 +430,7 @@ mod tests {
         std::fs::write(dir.path().join("b c/f\n"), [1; 700]).unwrap();
         std::os::unix::fs::symlink("nowhere", dir.path().join("a")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(dir.path().join("s")).unwrap();
-        let source = Source::Directories(vec![dir.path().into()]);
+        let source = TreeSource::Directories(vec![dir.path().into()]);
         assert_eq!(
             archive_entries(&source),
             [
@@ -433,10 +440,16 @@ mod tests {
                 ("tree/b c/f\n".into(), EntryType::Regular, 700),
             ]
         );
-        let (contents, demands) = source.measure().unwrap();
-        assert_eq!((contents.files, contents.directories, contents.links, contents.left_out), (1, 2, 1, 1));
-        assert_eq!((demands.link, demands.reserved), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
-        assert_eq!(contents.block_bytes, 4096);
+        let (tree_size, demands) = source.measure().unwrap();
+        assert_eq!(
+            (tree_size.files, tree_size.directories, tree_size.links, tree_size.special_files),
+            (1, 2, 1, 1)
+        );
+        assert_eq!(
+            (demands.symlink, demands.reserved_name),
+            (Some("tree/a".into()), Some("tree/b c/f\n".into()))
+        );
+        assert_eq!(tree_size.block_bytes, 4096);
     }
 
     #[test]
@@ -445,7 +458,8 @@ mod tests {
         let dirs = ["a/x", "b/x"].map(|name| dir.path().join(name));
         dirs.iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
         std::fs::write(dirs[1].join("f"), "1").unwrap();
-        let names = archive_entries(&Source::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
+        let names =
+            archive_entries(&TreeSource::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
         assert_eq!(names.collect::<Vec<_>>(), ["tree", "tree/1-x", "tree/2-x", "tree/2-x/f"]);
     }
 
@@ -456,12 +470,12 @@ mod tests {
             std::os::unix::fs::symlink("x".repeat(length), dir.path().join(name)).unwrap();
         }
         // `archive_entries` compares the size of the archive with the predicted one.
-        assert_eq!(archive_entries(&Source::Directories(vec![dir.path().into()])).len(), 4);
+        assert_eq!(archive_entries(&TreeSource::Directories(vec![dir.path().into()])).len(), 4);
     }
 
     #[test]
     fn the_error_for_a_missing_tree_has_its_path() {
-        let error = Source::Directories(vec!["/does not exist".into()]).measure().unwrap_err();
+        let error = TreeSource::Directories(vec!["/does not exist".into()]).measure().unwrap_err();
         assert!(error.to_string().starts_with("read the tree at /does not exist: "), "{error}");
     }
 
@@ -476,13 +490,13 @@ mod tests {
 
     #[test]
     fn the_measured_size_of_a_generated_tree_matches_its_archive() {
-        let source = Source::Generated { seed: 4, files: 100, compressible: 50, twins: 0 };
-        let (contents, _) = source.measure().unwrap();
-        assert_eq!(archive_entries(&source).len() as u64, contents.files + contents.directories);
-        assert_eq!(contents.files, 100);
+        let source = TreeSource::Generated { seed: 4, files: 100, compressible: 50, twins: 0 };
+        let (tree_size, _) = source.measure().unwrap();
+        assert_eq!(archive_entries(&source).len() as u64, tree_size.files + tree_size.directories);
+        assert_eq!(tree_size.files, 100);
     }
 
-    fn archive(seed: u64, files: u64) -> Vec<u8> {
+    fn archive_of_seed(seed: u64, files: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         archive_generated(&mut bytes, &GeneratedTree { seed, files, twins: 0 }, &mut Payload::new(seed, 50))
             .unwrap();
@@ -492,7 +506,7 @@ mod tests {
     #[test]
     fn the_archive_of_a_seed_never_changes() {
         // A change here makes runs before and after it incomparable: it needs a new version.
-        let hash = blake3::hash(&archive(1, 40)).to_hex();
+        let hash = blake3::hash(&archive_of_seed(1, 40)).to_hex();
         assert_eq!(&hash[..32], "9c42e61f2623252e8187bbfb4da65276");
     }
 
@@ -500,31 +514,33 @@ mod tests {
     fn the_archive_size_follows_from_the_entries() {
         for files in [1, 40, 625] {
             let tree = crate::tree::generate(3, files);
-            let entries: u64 =
-                tree.iter().map(|e| entry_bytes(Path::new(&e.path), e.bytes.unwrap_or(0))).sum();
+            let entries: u64 = tree
+                .iter()
+                .map(|entry| entry_archive_bytes(Path::new(&entry.path), entry.bytes.unwrap_or(0)))
+                .sum();
             assert_eq!(
-                archive(3, files).len() as u64,
-                (entries + 1024).next_multiple_of(RECORD_BYTES as u64)
+                archive_of_seed(3, files).len() as u64,
+                (entries + 1024).next_multiple_of(TAR_RECORD_BYTES as u64)
             );
         }
     }
 
     #[test]
     fn the_archive_contains_the_generated_tree() {
-        let bytes = archive(5, 100);
-        let mut held = Vec::new();
+        let bytes = archive_of_seed(5, 100);
+        let mut archived = Vec::new();
         for entry in tar::Archive::new(bytes.as_slice()).entries().unwrap() {
             let mut entry = entry.unwrap();
             let path = entry.path().unwrap().to_str().unwrap().to_string();
             let is_file = entry.header().entry_type().is_file();
             let mut contents = Vec::new();
             entry.read_to_end(&mut contents).unwrap();
-            held.push(Entry {
+            archived.push(Entry {
                 path,
                 bytes: is_file.then_some(contents.len() as u64),
                 mtime: entry.header().mtime().unwrap(),
             });
         }
-        assert_eq!(held, crate::tree::generate(5, 100));
+        assert_eq!(archived, crate::tree::generate(5, 100));
     }
 }

@@ -12,23 +12,23 @@ use std::path::Path;
 pub struct Task {
     /// Its name, title and parameters in reports.
     pub info: TaskInfo,
-    /// The state of the caches that the runner establishes before the task.
-    pub before: Before,
+    /// The state of the caches and of the mount that the runner establishes before the task.
+    pub start_state: StartState,
     /// Untimed work before the task. It is empty for most tasks, because untimed work prolongs a run.
     pub prepare: Vec<Action>,
     /// The timed actions, in order.
     pub work: Vec<Action>,
 }
 
-/// The state of the caches that a task starts from.
+/// The state of the caches and of the mount that a task starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
+pub enum StartState {
     /// The machine is idle, and caches are as the previous tasks left them.
     Warm,
     /// The machine is idle, and the page cache and clean dentries and inodes are dropped.
     ColdCache,
-    /// The filesystem is unmounted and mounted again.
-    Remount,
+    /// The filesystem has been unmounted and mounted again.
+    Remounted,
 }
 
 /// Work of a task: commands or a call in this process.
@@ -37,36 +37,40 @@ pub enum Action {
     Run(Argv),
     /// Run many similar commands one after the other (`touch f0`, `touch f1`, …). The log keeps the first and the last.
     RunEach(Vec<Argv>),
-    /// Run one command and take the readings of the sample from its output.
-    Read(Argv, Reader),
+    /// Run one command and parse its output to the readings of the sample.
+    RunAndParse(Argv, OutputParser),
     /// Run a command of the user.
-    Own(Invocation),
+    RunUserCommand(Invocation),
     /// Do the work in this process.
     Call(Call),
 }
 
 /// Parses the standard output of a command to what it measured.
-pub type Reader = Box<dyn FnOnce(&str) -> Result<TaskOutput> + Send>;
+pub type OutputParser = Box<dyn FnOnce(&str) -> Result<TaskOutput> + Send>;
 
 /// Work done in this process.
 pub struct Call {
-    /// The command that the log has for this call.
-    pub words: Vec<String>,
+    /// The program and arguments that the log has for this call.
+    pub logged_argv: Vec<String>,
     /// Number of commands that this call replaces, for the log.
-    pub times: u64,
+    pub replaced_commands: u64,
     /// The work. Its output is added to the sample.
     #[allow(clippy::type_complexity)]
     pub run: Box<dyn FnOnce() -> Result<TaskOutput> + Send>,
 }
 
 impl Call {
-    /// Makes a call that has `words` as its command in the log.
+    /// Makes a call that has `logged_argv` as its command in the log.
     pub fn new<S: Into<String>, F: Into<TaskOutput>>(
-        words: impl IntoIterator<Item = S>,
+        logged_argv: impl IntoIterator<Item = S>,
         run: impl FnOnce() -> Result<F> + Send + 'static,
     ) -> Call {
         let run = move || run().map(Into::into);
-        Call { words: words.into_iter().map(Into::into).collect(), times: 1, run: Box::new(run) }
+        Call {
+            logged_argv: logged_argv.into_iter().map(Into::into).collect(),
+            replaced_commands: 1,
+            run: Box::new(run),
+        }
     }
 }
 
@@ -78,7 +82,7 @@ pub fn info<const N: usize>(name: &str, title: impl Into<String>, params: [(&str
 }
 
 /// Returns the first free name of `name`, `name-2`, `name-3`, …
-pub fn free_name(name: &str, is_free: impl Fn(&str) -> bool) -> String {
+pub fn first_free_name(name: &str, is_free: impl Fn(&str) -> bool) -> String {
     let numbered = (2..).map(|number| format!("{name}-{number}"));
     std::iter::once(name.to_string()).chain(numbered).find(|name| is_free(name)).unwrap_or_default()
 }
@@ -86,46 +90,48 @@ pub fn free_name(name: &str, is_free: impl Fn(&str) -> bool) -> String {
 impl Task {
     /// Makes a task of one action that starts warm and needs no untimed work first.
     pub fn new(info: TaskInfo, work: Action) -> Task {
-        Task { info, before: Before::Warm, prepare: vec![], work: vec![work] }
+        Task { info, start_state: StartState::Warm, prepare: vec![], work: vec![work] }
     }
 
-    /// Adds untimed work before the task.
-    pub fn after(self, prepare: impl IntoIterator<Item = Action>) -> Task {
+    /// Sets the untimed work before the task.
+    pub fn with_preparation(self, prepare: impl IntoIterator<Item = Action>) -> Task {
         Task { prepare: prepare.into_iter().collect(), ..self }
     }
 }
 
 impl Action {
     /// Makes an action in this process on a file or directory. Its command in the log is `what` and the path.
-    pub fn on<F: Into<TaskOutput>>(
+    pub fn call_on<F: Into<TaskOutput>>(
         what: &str,
         path: &Path,
         run: impl FnOnce(&Path) -> Result<F> + Send + 'static,
     ) -> Action {
-        Action::with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| run(path))
+        Action::call_with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| {
+            run(path)
+        })
     }
 
     /// Makes an action that runs one command and parses its output to readings. `tool` is its name and the versions whose
     /// output fsarena reads, for errors.
-    pub fn parsed(
+    pub fn run_and_parse(
         argv: Argv,
         tool: [&'static str; 2],
         parse: impl FnOnce(&str) -> Option<Readings> + Send + 'static,
     ) -> Action {
-        let read = move |printed: &str| {
-            parse(printed).map(TaskOutput::from).ok_or_else(|| no_figures(tool, printed))
+        let parse_or_fail = move |printed: &str| {
+            parse(printed).map(TaskOutput::from).ok_or_else(|| no_figures_error(tool, printed))
         };
-        Action::Read(argv, Box::new(read))
+        Action::RunAndParse(argv, Box::new(parse_or_fail))
     }
 
-    /// Makes an action in this process that gets a copy of `needed`. Its command in the log is `words`.
-    pub fn with<T: Clone + Send + 'static, S: Into<String>, F: Into<TaskOutput>>(
-        needed: &T,
-        words: impl IntoIterator<Item = S>,
+    /// Makes an action in this process that gets a copy of `input`. Its command in the log is `logged_argv`.
+    pub fn call_with<T: Clone + Send + 'static, S: Into<String>, F: Into<TaskOutput>>(
+        input: &T,
+        logged_argv: impl IntoIterator<Item = S>,
         run: impl FnOnce(&T) -> Result<F> + Send + 'static,
     ) -> Action {
-        let needed = needed.clone();
-        Action::Call(Call::new(words, move || run(&needed)))
+        let input = input.clone();
+        Action::Call(Call::new(logged_argv, move || run(&input)))
     }
 
     /// Performs the action, logs it and returns its output.
@@ -134,42 +140,42 @@ impl Action {
     /// If a command or system call fails.
     pub fn perform(self, log: &mut dyn FnMut(CommandRecord)) -> Result<TaskOutput> {
         let begun = std::time::Instant::now();
-        let mut log_all = |argv, times, last, ended: CommandEnd| {
+        let mut log_command = |argv, times, last, ended: CommandEnd| {
             let ms = begun.elapsed().as_millis() as u64;
             log(CommandRecord { argv, times, last, cwd: None, ended, ms, output: None });
         };
         match self {
-            Action::Run(argv) => Ok(peak_memory(argv.expect(log)?.max_rss_bytes)),
-            Action::Read(argv, read) => {
-                let finished = argv.expect(log)?;
-                Ok(TaskOutput { peak_bytes: finished.max_rss_bytes, ..read(&finished.stdout)? })
+            Action::Run(argv) => Ok(output_with_peak(argv.run_checked(log)?.max_rss_bytes)),
+            Action::RunAndParse(argv, parse) => {
+                let finished = argv.run_checked(log)?;
+                Ok(TaskOutput { peak_bytes: finished.max_rss_bytes, ..parse(&finished.stdout)? })
             }
             Action::RunEach(argvs) => {
                 let mut peak = 0;
                 for argv in &argvs {
-                    peak = peak.max(argv.check(argv.run()?)?.max_rss_bytes);
+                    peak = peak.max(argv.check_success(argv.run()?)?.max_rss_bytes);
                 }
                 if let (Some(first), Some(last)) = (argvs.first(), argvs.last()) {
                     let last = (argvs.len() > 1).then(|| last.words());
-                    log_all(first.words(), argvs.len() as u64, last, CommandEnd::Exit(0));
+                    log_command(first.words(), argvs.len() as u64, last, CommandEnd::Exit(0));
                 }
-                Ok(peak_memory(peak))
+                Ok(output_with_peak(peak))
             }
-            Action::Own(invocation) => invocation.expect(log),
+            Action::RunUserCommand(invocation) => invocation.run_and_log(log),
             Action::Call(call) => {
-                let found = (call.run)()?;
-                log_all(call.words, call.times, None, CommandEnd::Native);
-                Ok(found)
+                let output = (call.run)()?;
+                log_command(call.logged_argv, call.replaced_commands, None, CommandEnd::Native);
+                Ok(output)
             }
         }
     }
 }
 
 /// Makes the error of a tool whose output has no figures that fsarena can read.
-pub fn no_figures([name, versions]: [&str; 2], printed: &str) -> TaskError {
+pub fn no_figures_error([name, versions]: [&str; 2], printed: &str) -> TaskError {
     TaskError::Unfit(format!("{name} printed no figures that fsarena knows{versions}:\n{printed}"))
 }
 
-fn peak_memory(peak_bytes: u64) -> TaskOutput {
+fn output_with_peak(peak_bytes: u64) -> TaskOutput {
     TaskOutput { peak_bytes, ..TaskOutput::default() }
 }

@@ -10,18 +10,18 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use std::collections::HashSet;
 
 /// The top directory of every archived tree.
-pub const TOP: &str = "tree";
+pub const TOP_DIR: &str = "tree";
 
 /// When Linux 2.6.14.4 was released (2005-12-15), in seconds since 1970. No generated file is younger.
-const RELEASED: u64 = 1_134_604_800;
+const RELEASE_TIME: u64 = 1_134_604_800;
 
-/// Three years in seconds. The oldest generated file is at most this much older.
-const HISTORY: u64 = 3 * 365 * 86_400;
+/// Three years in seconds. A generated file is at most this much older than [`RELEASE_TIME`].
+const MAX_AGE_S: u64 = 3 * 365 * 86_400;
 
 /// A file or directory of a generated tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path, starting with [`TOP`].
+    /// Its path, starting with [`TOP_DIR`].
     pub path: String,
     /// The size of a file, or `None` for a directory.
     pub bytes: Option<u64>,
@@ -50,19 +50,20 @@ impl GeneratedTree {
     /// The first error of `visit`.
     pub fn for_each<E>(&self, mut visit: impl FnMut(Entry) -> Result<(), E>) -> Result<(), E> {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(self.seed, 1));
-        let mut sizes = file_bytes(self.files);
+        let mut sizes = file_sizes(self.files);
         sizes.shuffle(&mut rng);
         let directories = place_directories(plan_directories(self.files), &mut rng);
         let mut files = 0;
-        let mut with_twins = |entry: Entry| {
+        let mut visit_with_twin = |entry: Entry| {
             let twin = entry.bytes.map(|_| Entry { path: format!("{}.twin", entry.path), ..entry.clone() });
             visit(entry)?;
             let Some(twin) = twin else { return Ok(()) };
             files += 1;
             if files * self.twins / 10_000 > (files - 1) * self.twins / 10_000 { visit(twin) } else { Ok(()) }
         };
-        let mut namer = Namer { directories: &directories, sizes: sizes.into_iter(), visit: &mut with_twins };
-        namer.visit_directory(0, TOP.to_string(), &mut rng)
+        let mut namer =
+            Namer { directories: &directories, sizes: sizes.into_iter(), visit: &mut visit_with_twin };
+        namer.visit_directory(0, TOP_DIR.to_string(), &mut rng)
     }
 
     /// All entries.
@@ -120,17 +121,17 @@ impl<E> Namer<'_, E> {
     /// Visits a directory and everything below it.
     fn visit_directory(&mut self, index: usize, path: String, rng: &mut ChaCha8Rng) -> Result<(), E> {
         let Directory { files, children } = &self.directories[index];
-        let mtime = RELEASED - rng.random_range(0..HISTORY);
+        let mtime = RELEASE_TIME - rng.random_range(0..MAX_AGE_S);
         (self.visit)(Entry { path: path.clone(), bytes: None, mtime })?;
         let mut taken = HashSet::new();
         for _ in 0..*files {
             let Some(bytes) = self.sizes.next().map(u64::from) else { break };
-            let name = draw_unused(&mut taken, || file_name(rng));
-            let mtime = RELEASED - rng.random_range(0..HISTORY);
+            let name = draw_unused(&mut taken, || draw_file_name(rng));
+            let mtime = RELEASE_TIME - rng.random_range(0..MAX_AGE_S);
             (self.visit)(Entry { path: format!("{path}/{name}"), bytes: Some(bytes), mtime })?;
         }
         for &child in children {
-            let name = draw_unused(&mut taken, || letters(rng, 4, 10));
+            let name = draw_unused(&mut taken, || random_letters(rng, 4, 10));
             self.visit_directory(child, format!("{path}/{name}"), rng)?;
         }
         Ok(())
@@ -148,34 +149,34 @@ fn draw_unused(taken: &mut HashSet<String>, mut draw: impl FnMut() -> String) ->
 }
 
 /// Draws a file name of 8 to 16 characters, 12 on average.
-fn file_name(rng: &mut ChaCha8Rng) -> String {
+fn draw_file_name(rng: &mut ChaCha8Rng) -> String {
     let extension = ["c", "h", "S"][[0, 0, 0, 0, 1, 1, 1, 1, 2][rng.random_range(0..9)]];
-    format!("{}.{extension}", letters(rng, 6, 14))
+    format!("{}.{extension}", random_letters(rng, 6, 14))
 }
 
-fn letters(rng: &mut ChaCha8Rng, shortest: usize, longest: usize) -> String {
+fn random_letters(rng: &mut ChaCha8Rng, shortest: usize, longest: usize) -> String {
     let length = rng.random_range(shortest..=longest);
     (0..length).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect()
 }
 
 /// Mean and standard deviation of ln bytes.
-const LN_BYTES: (f64, f64) = (8.23, 1.62);
+const LN_BYTES_MEAN_AND_SD: (f64, f64) = (8.23, 1.62);
 
 /// Bytes of a large file; 99% of all files are smaller.
-const LARGE: f64 = 125_000.0;
+const LARGE_FILE_BYTES: f64 = 125_000.0;
 
-/// The share of files that are smaller than [`LARGE`].
-const SMALL_SHARE: f64 = 0.99;
+/// The share of files that are smaller than [`LARGE_FILE_BYTES`].
+const SMALL_FILE_SHARE: f64 = 0.99;
 
-/// Bytes of the largest file. It follows from the mean of 16.5 kB: see [`file_quantile`].
-const LARGEST: f64 = 1_950_000.0;
+/// Bytes of the largest file. It follows from the mean of 16.5 kB: see [`file_size_at_quantile`].
+const LARGEST_FILE_BYTES: f64 = 1_950_000.0;
 
 /// Files per directory at the standard normal quantiles of 50%, 90% and 99%.
 const FILES_PER_DIRECTORY: [(f64, f64); 3] = [(0.0, 7.0), (1.281_55, 34.0), (2.326_35, 160.0)];
 
 /// Share of all files in directories at depth 2, 3, … 9; the top is at depth 1. A file is one level deeper than its directory, so
 /// the depths of files run from 2 to 10 with the mode at 4.
-const DEPTHS: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
+const DEPTH_SHARES: [f64; 8] = [0.07, 0.42, 0.29, 0.13, 0.055, 0.02, 0.01, 0.005];
 
 /// A directory before it has a place in the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -186,25 +187,26 @@ struct PlannedDirectory {
     depth: usize,
 }
 
-/// The sizes of `count` files, smallest first; none is above [`LARGEST`].
-fn file_bytes(count: u64) -> Vec<u32> {
+/// The sizes of `count` files, smallest first; none is above [`LARGEST_FILE_BYTES`].
+fn file_sizes(count: u64) -> Vec<u32> {
     let normal = Normal::standard();
-    quantiles(count).map(|u| file_quantile(&normal, u).round() as u32).collect()
+    quantiles(count).map(|u| file_size_at_quantile(&normal, u).round() as u32).collect()
 }
 
-/// The size of the file at quantile `u`: lognormal up to [`LARGE`] for 99% of the files, the rest evenly spread over ln
-/// bytes up to [`LARGEST`].
+/// The size of the file at quantile `u`: lognormal up to [`LARGE_FILE_BYTES`] for 99% of the files, the rest evenly spread over ln
+/// bytes up to [`LARGEST_FILE_BYTES`].
 ///
 /// A lognormal of μ 8.23 and σ 1.62 alone has a mean of 13.9 kB, and 1% of the files are above 162 kB. In the kernel's tree
 /// the mean is 16.5 kB and 1% are above 125 kB: it has fewer large files, and some far larger ones. With this tail the
 /// generated sizes have the kernel's mean and 99% quantile, and mean and deviation of ln bytes stay 8.2 and 1.62.
-fn file_quantile(normal: &Normal, u: f64) -> f64 {
-    let (mu, sigma) = LN_BYTES;
-    if u < SMALL_SHARE {
-        let below_large = normal.cdf((LARGE.ln() - mu) / sigma);
-        (mu + sigma * normal.inverse_cdf(u / SMALL_SHARE * below_large)).exp()
+fn file_size_at_quantile(normal: &Normal, u: f64) -> f64 {
+    let (mu, sigma) = LN_BYTES_MEAN_AND_SD;
+    if u < SMALL_FILE_SHARE {
+        let below_large = normal.cdf((LARGE_FILE_BYTES.ln() - mu) / sigma);
+        (mu + sigma * normal.inverse_cdf(u / SMALL_FILE_SHARE * below_large)).exp()
     } else {
-        LARGE * (LARGEST / LARGE).powf((u - SMALL_SHARE) / (1.0 - SMALL_SHARE))
+        LARGE_FILE_BYTES
+            * (LARGEST_FILE_BYTES / LARGE_FILE_BYTES).powf((u - SMALL_FILE_SHARE) / (1.0 - SMALL_FILE_SHARE))
     }
 }
 
@@ -214,12 +216,13 @@ fn plan_directories(files: u64) -> Vec<PlannedDirectory> {
     let top = counts.remove(counts.len() / 2);
     let mut planned = vec![PlannedDirectory { files: top, depth: 1 }];
     // Largest first, each to the depth that is furthest behind its share.
-    let mut placed = [0.0; DEPTHS.len()];
+    let mut placed = [0.0; DEPTH_SHARES.len()];
     let mut total = 0.0;
     for files in counts.into_iter().rev() {
         total += files as f64;
-        let behind = |depth: usize| DEPTHS[depth] * total - placed[depth];
-        let depth = (0..DEPTHS.len()).max_by(|&a, &b| behind(a).total_cmp(&behind(b))).unwrap_or(0);
+        let shortfall = |depth: usize| DEPTH_SHARES[depth] * total - placed[depth];
+        let depth =
+            (0..DEPTH_SHARES.len()).max_by(|&a, &b| shortfall(a).total_cmp(&shortfall(b))).unwrap_or(0);
         placed[depth] += files as f64;
         planned.push(PlannedDirectory { files, depth: depth + 2 });
     }
@@ -233,22 +236,22 @@ fn files_per_directory(files: u64) -> Vec<u64> {
         return vec![0];
     }
     let normal = Normal::standard();
-    let quantile_counts = |directories: u64| -> Vec<u64> {
-        let count = |u| (directory_quantile(normal.inverse_cdf(u)).round() as u64).max(1);
-        quantiles(directories).map(count).collect()
+    let quantile_counts = |directory_count: u64| -> Vec<u64> {
+        let count = |u| (files_at_quantile(normal.inverse_cdf(u)).round() as u64).max(1);
+        quantiles(directory_count).map(count).collect()
     };
     // Directories hold 17 files on average, fewer where there are only few directories.
-    let mut directories = (files / 20).max(1);
-    let mut counts = quantile_counts(directories);
+    let mut directory_count = (files / 20).max(1);
+    let mut counts = quantile_counts(directory_count);
     loop {
         let sum = counts.iter().sum::<u64>();
         if sum >= files {
             break;
         }
-        // A quarter of the directories that still lack, so that a step never passes the first number that suffices.
-        let mean = sum.div_ceil(directories);
-        directories += ((files - sum) / (4 * mean)).max(1);
-        counts = quantile_counts(directories);
+        // Add only a quarter of the missing directories, so that no step passes the smallest sufficient number.
+        let mean = sum.div_ceil(directory_count);
+        directory_count += ((files - sum) / (4 * mean)).max(1);
+        counts = quantile_counts(directory_count);
     }
     // Remove the files in excess of `files`, one from each directory in turn, the fullest first.
     let mut excess = counts.iter().sum::<u64>() - files;
@@ -264,7 +267,7 @@ fn files_per_directory(files: u64) -> Vec<u64> {
 
 /// Files in a directory as a function of the standard normal quantile `z`. The logarithm of the number follows straight
 /// lines through the three points of [`FILES_PER_DIRECTORY`], extended at both ends.
-fn directory_quantile(z: f64) -> f64 {
+fn files_at_quantile(z: f64) -> f64 {
     let [low, middle, high] = FILES_PER_DIRECTORY.map(|(z, files)| (z, files.ln()));
     let ((z0, y0), (z1, y1)) = if z < middle.0 { (low, middle) } else { (middle, high) };
     (y0 + (z - z0) * (y1 - y0) / (z1 - z0)).exp()
@@ -293,8 +296,11 @@ mod tests {
     #[test]
     fn twins_have_the_given_share_and_are_spread_evenly() {
         let with_twins = |twins| GeneratedTree { seed: 7, files: 2143, twins }.entries();
-        let more = |per_10000| files(&with_twins(per_10000)).count() - 2143;
-        assert_eq!([more(0), more(14), more(50), more(100), more(10_000)], [0, 3, 10, 21, 2143]);
+        let twin_count = |per_10000| files(&with_twins(per_10000)).count() - 2143;
+        assert_eq!(
+            [twin_count(0), twin_count(14), twin_count(50), twin_count(100), twin_count(10_000)],
+            [0, 3, 10, 21, 2143]
+        );
         let all = with_twins(14);
         let twin = all.iter().position(|entry| entry.path.ends_with(".twin")).unwrap();
         assert_eq!(all[twin].bytes, all[twin - 1].bytes);
@@ -351,12 +357,12 @@ mod tests {
 
     #[test]
     fn file_sizes_have_the_distribution_of_the_kernels_tree() {
-        let sizes: Vec<u64> = file_bytes(20_000).into_iter().map(u64::from).collect();
+        let sizes: Vec<u64> = file_sizes(20_000).into_iter().map(u64::from).collect();
         let mean = sizes.iter().sum::<u64>() as f64 / 20_000.0;
         assert!((16_300.0..16_700.0).contains(&mean), "mean {mean}");
         assert!((3_600..3_950).contains(&quantile(&sizes, 0.5)), "median {}", quantile(&sizes, 0.5));
         assert!((124_000..126_000).contains(&quantile(&sizes, 0.99)), "99% {}", quantile(&sizes, 0.99));
-        assert!(sizes[19_999] <= LARGEST as u64);
+        assert!(sizes[19_999] <= LARGEST_FILE_BYTES as u64);
         let logs: Vec<f64> = sizes.iter().map(|&bytes| (bytes as f64).ln()).collect();
         let mu = logs.iter().sum::<f64>() / 20_000.0;
         let sigma = (logs.iter().map(|y| (y - mu).powi(2)).sum::<f64>() / 20_000.0).sqrt();
@@ -366,7 +372,7 @@ mod tests {
     #[test]
     fn no_file_dominates_a_small_tree() {
         for count in [40, 100, 200, 625] {
-            let sizes: Vec<f64> = file_bytes(count).into_iter().map(f64::from).collect();
+            let sizes: Vec<f64> = file_sizes(count).into_iter().map(f64::from).collect();
             let share = sizes.last().unwrap() / sizes.iter().sum::<f64>();
             assert!(share < 0.4, "{share} of the bytes of {count} files are in one");
         }

@@ -4,13 +4,13 @@
 //! PolyMix-4 is the workload of the cache-offs: kinds of objects, their sizes, whether they may be cached, and which of them
 //! clients request.
 
-use crate::task::{self, Action, Before, Result, Task, failed_to};
+use crate::task::{self, Action, Result, StartState, Task, failed_to};
 use crate::workload::{Job, Room};
 use crate::{pace::rate_name, payload};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_core::{cell::TaskInfo, metric::reading, schedule::mix, setting::SettingDef};
-use fsarena_engine::{LoadOutcome, Offsets, Pattern};
-use fsarena_sys::cpu::{self, CpuTimes};
+use fsarena_engine::{BlockPicker, LoadOutcome, Pattern};
+use fsarena_sys::cpu::{self, ProcessCpuTimes};
 use fsarena_sys::kernel::SysRoot;
 use rand::{RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp, LogNormal};
@@ -21,17 +21,17 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 
 /// Largest size of an object in bytes, so that one object from the tail of the distribution does not fill a small cache.
 const MAX_OBJECT_BYTES: u64 = 2 << 20;
-/// Mean size of an object in bytes, which follows from [`KINDS`]: 10.6 KB.
-const MEAN_BYTES: u64 = 10_575;
+/// Mean size of an object in bytes, which follows from [`OBJECT_KINDS`]: 10.6 KB.
+const MEAN_OBJECT_BYTES: u64 = 10_575;
 
 /// Number of popular objects for a cache of `cache_bytes`. Together they take twice the room of the cache, so they
 /// compete for it.
-pub fn popular_objects(cache_bytes: u64) -> u64 {
-    (2 * cache_bytes / MEAN_BYTES).max(16)
+pub fn popular_object_count(cache_bytes: u64) -> u64 {
+    (2 * cache_bytes / MEAN_OBJECT_BYTES).max(16)
 }
 
 /// A distribution of sizes in bytes.
-enum Size {
+enum SizeDistribution {
     /// Exponential, by its mean.
     Exponential(f64),
     /// Lognormal, by mean and standard deviation.
@@ -42,55 +42,57 @@ enum Size {
 struct ObjectKind {
     /// Of a thousand objects, the number of this kind.
     per_mille: u32,
-    size: Size,
+    size: SizeDistribution,
     /// Per cent of the objects that may be cached.
     cachable_percent: u32,
 }
 
-const fn object_kind(per_mille: u32, size: Size, cachable_percent: u32) -> ObjectKind {
+const fn object_kind(per_mille: u32, size: SizeDistribution, cachable_percent: u32) -> ObjectKind {
     ObjectKind { per_mille, size, cachable_percent }
 }
 
 /// Images, HTML, downloads, and others.
-static KINDS: [ObjectKind; 4] = [
-    object_kind(650, Size::Exponential(4_500.0), 80),
-    object_kind(150, Size::Exponential(8_500.0), 90),
-    object_kind(5, Size::LogNormal(300_000.0, 300_000.0), 95),
-    object_kind(195, Size::LogNormal(25_000.0, 10_000.0), 72),
+static OBJECT_KINDS: [ObjectKind; 4] = [
+    object_kind(650, SizeDistribution::Exponential(4_500.0), 80),
+    object_kind(150, SizeDistribution::Exponential(8_500.0), 90),
+    object_kind(5, SizeDistribution::LogNormal(300_000.0, 300_000.0), 95),
+    object_kind(195, SizeDistribution::LogNormal(25_000.0, 10_000.0), 72),
 ];
 
 /// The kind of an object by a number below 1000.
 fn pick_kind(mut per_mille: u32) -> &'static ObjectKind {
-    for kind in &KINDS[..3] {
+    for kind in &OBJECT_KINDS[..3] {
         if per_mille < kind.per_mille {
             return kind;
         }
         per_mille -= kind.per_mille;
     }
-    &KINDS[3]
+    &OBJECT_KINDS[3]
 }
 
 /// A web object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Object {
+pub struct WebObject {
     /// Its size in bytes, at least 1.
     pub bytes: u64,
     /// Whether it may be cached.
     pub cachable: bool,
 }
 
-/// Returns the object with this number. It is always the same for the same seed.
-pub fn object(seed: u64, number: u64) -> Object {
+/// Draws the object with this number. It is always the same for the same seed.
+pub fn draw_object(seed: u64, number: u64) -> WebObject {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, number));
     let kind = pick_kind(rng.random_range(0..1000));
     let bytes = match kind.size {
-        Size::Exponential(mean) => Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng)),
-        Size::LogNormal(mean, deviation) => {
+        SizeDistribution::Exponential(mean) => {
+            Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng))
+        }
+        SizeDistribution::LogNormal(mean, deviation) => {
             LogNormal::from_mean_cv(mean, deviation / mean).map_or(mean, |size| size.sample(&mut rng))
         }
     };
     let cachable = rng.random_range(0..100) < kind.cachable_percent;
-    Object { bytes: (bytes as u64).clamp(1, MAX_OBJECT_BYTES), cachable }
+    WebObject { bytes: (bytes as u64).clamp(1, MAX_OBJECT_BYTES), cachable }
 }
 
 /// Bytes of the noise that objects are cut from.
@@ -98,13 +100,13 @@ pub const NOISE_BYTES: usize = 256 << 10;
 
 /// Generates the noise that objects are cut from. It cannot be compressed.
 pub fn object_noise(seed: u64) -> Vec<u8> {
-    payload::noise(mix(seed, 1), NOISE_BYTES)
+    payload::generate_noise(mix(seed, 1), NOISE_BYTES)
 }
 
-/// The requests of all clients together.
-pub struct Demand {
+/// The distribution of the requests of all clients together.
+pub struct RequestMix {
     /// Number of popular objects, which clients request repeatedly. They are numbered from 0.
-    popular: u64,
+    popular_count: u64,
     /// The exponent of their popularity.
     theta: f64,
     /// The share of requests for popular objects. Every other request is for a new object.
@@ -114,28 +116,32 @@ pub struct Demand {
 }
 
 /// The random choices of one client.
-pub struct Draws {
-    popular: Offsets,
+pub struct ClientDraws {
+    popular: BlockPicker,
     rng: Xoshiro256PlusPlus,
 }
 
-impl Demand {
-    /// Makes a demand with `popular` popular objects.
-    pub fn new(popular: u64, theta: f64, recurrence: f64) -> Demand {
-        let popular = popular.max(1);
-        Demand { popular, theta, recurrence, next_new: AtomicU64::new(popular) }
+impl RequestMix {
+    /// Makes a request mix with `popular_count` popular objects.
+    pub fn new(popular_count: u64, theta: f64, recurrence: f64) -> RequestMix {
+        let popular_count = popular_count.max(1);
+        RequestMix { popular_count, theta, recurrence, next_new: AtomicU64::new(popular_count) }
     }
 
     /// Starts the draws of one client.
-    pub fn draws(&self, seed: u64, client: u64) -> Draws {
+    pub fn start_draws(&self, seed: u64, client: u64) -> ClientDraws {
         // Only a sequence has a place to start at, and depends on the number of a request: both are 0 here and in `next`.
-        let popular =
-            Offsets::new(Pattern::Zipf { theta: self.theta }, 0..self.popular, 0, mix(seed, client));
-        Draws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
+        let popular = BlockPicker::new(
+            Pattern::Zipf { theta: self.theta },
+            0..self.popular_count,
+            0,
+            mix(seed, client),
+        );
+        ClientDraws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
     }
 
     /// Draws the number of the object that a client requests next.
-    pub fn next(&self, draws: &mut Draws) -> u64 {
+    pub fn next(&self, draws: &mut ClientDraws) -> u64 {
         if draws.rng.random::<f64>() < self.recurrence {
             draws.popular.next(0)
         } else {
@@ -150,38 +156,38 @@ pub const CACHE_METRICS: &[&str] = &["cpu_per_request", "iowait_per_request", "c
 /// The share of requests that the cache answered.
 pub const HIT_RATIO: &str = "hit_ratio";
 /// Mean size of the files in the data set at the end.
-pub const MEAN_FILE: &str = "file_mean_bytes";
+pub const MEAN_FILE_BYTES: &str = "file_mean_bytes";
 /// Bytes that clients received.
-pub const SERVED: &str = "served_bytes";
+pub const SERVED_BYTES: &str = "served_bytes";
 /// Objects that the cache evicted.
-pub const REPLACED: &str = "replaced_count";
+pub const EVICTED_COUNT: &str = "replaced_count";
 /// Operations as filebench counts them.
 pub const FLOWOPS: &str = "flowops_per_s";
 /// CPU time of the clients and the origin.
 pub const CLIENT_CPU: &str = "client_cpu_ns";
 /// Requests that failed.
-pub const FAILED: &str = "failed_count";
+pub const FAILED_COUNT: &str = "failed_count";
 
-/// The readings that only workloads with requests have. Such workloads also have the readings of the load engine and
+/// The readings that only workloads with requests to a cache have. Such workloads also have the readings of the load engine and
 /// of all services.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(HIT_RATIO, Unit::Ratio).help("requests that the cache answered / all requests"),
-    ReadingDef::higher(SERVED, Unit::Bytes).help("bytes of objects that clients got"),
-    ReadingDef::neutral(REPLACED, Unit::Count).help("objects that the cache evicted to make room"),
-    ReadingDef::neutral(MEAN_FILE, Unit::Bytes)
+    ReadingDef::higher(SERVED_BYTES, Unit::Bytes).help("bytes of objects that clients got"),
+    ReadingDef::neutral(EVICTED_COUNT, Unit::Count).help("objects that the cache evicted to make room"),
+    ReadingDef::neutral(MEAN_FILE_BYTES, Unit::Bytes)
         .tasks(Fold::None)
         .clients(Fold::Mean)
         .help("mean size of the files in the data set when the task ended: it falls during a measurement of filebench's webproxy"),
     ReadingDef::higher(FLOWOPS, Unit::PerSecond)
         .help("operations a second as filebench counts them: 19 a turn of webproxy's loop"),
     reading::cpu_time(CLIENT_CPU).help("CPU time of clients and origin, user and system"),
-    ReadingDef::lower(FAILED, Unit::Count).help("requests that failed or were cut short"),
+    ReadingDef::lower(FAILED_COUNT, Unit::Count).help("requests that failed or were cut short"),
 ];
 
 /// The CPU time of kernel threads and the iowait time at the start of serving.
 pub struct CostAccount {
     kernel: SysRoot,
-    threads: CpuTimes,
+    kernel_threads: ProcessCpuTimes,
     iowait_ns: Option<f64>,
 }
 
@@ -189,8 +195,8 @@ impl CostAccount {
     /// Reads the CPU time of kernel threads and the iowait time at the start of serving.
     pub fn begin() -> CostAccount {
         let kernel = SysRoot::host();
-        let (threads, iowait_ns) = (cpu::kernel_threads(&kernel), iowait_ns(&kernel));
-        CostAccount { kernel, threads, iowait_ns }
+        let (kernel_threads, iowait_ns) = (cpu::kernel_thread_times(&kernel), iowait_ns(&kernel));
+        CostAccount { kernel, kernel_threads, iowait_ns }
     }
 
     /// Syncs the filesystem, because writing dirty pages is part of the cost of serving, and sets the readings of kernel
@@ -198,12 +204,15 @@ impl CostAccount {
     ///
     /// # Errors
     /// If the filesystem cannot be synced.
-    pub fn end(self, root: &Path, readings: &mut Readings) -> Result<()> {
+    pub fn sync_and_record(self, root: &Path, readings: &mut Readings) -> Result<()> {
         let synced = std::fs::File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(&dir)?));
         synced.map_err(failed_to("sync", root))?;
-        let threads = cpu::kernel_threads(&self.kernel);
-        if !threads.is_empty() {
-            readings.set(reading::KERNEL_THREADS, cpu::used_between(&self.threads, &threads) as f64);
+        let kernel_threads = cpu::kernel_thread_times(&self.kernel);
+        if !kernel_threads.is_empty() {
+            readings.set(
+                reading::KERNEL_THREADS,
+                cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64,
+            );
         }
         if let (Some(before), Some(now)) = (self.iowait_ns, iowait_ns(&self.kernel)) {
             readings.set(reading::IOWAIT, (now - before).max(0.0));
@@ -219,31 +228,32 @@ fn iowait_ns(kernel: &SysRoot) -> Option<f64> {
     Some(ticks * 1e9 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// The output of a service that runs as threads of this process. Each operation counts as `requests_each` requests.
+/// The output of a service that runs as threads of this process. Each operation counts as `requests_per_operation` requests.
 ///
 /// # Errors
 /// If the filesystem of the service cannot be synced.
 pub fn serving_output(
     outcome: &LoadOutcome,
-    requests_each: u64,
+    requests_per_operation: u64,
     account: CostAccount,
     root: &Path,
 ) -> Result<TaskOutput> {
-    let mut found = outcome.task_output();
-    let readings = &mut found.readings;
-    readings.set(reading::REQUESTS, (outcome.operations() * requests_each) as f64);
+    let mut output = outcome.task_output();
+    let readings = &mut output.readings;
+    readings.set(reading::REQUESTS, (outcome.operations() * requests_per_operation) as f64);
     readings.set(reading::SERVICE_USER, outcome.cpu.user_ns as f64);
     readings.set(reading::SERVICE_SYSTEM, outcome.cpu.system_ns as f64);
-    account.end(root, readings)?;
-    Ok(found)
+    account.sync_and_record(root, readings)?;
+    Ok(output)
 }
 
 /// The setting for the number of directories of the first level.
-pub const L1: SettingDef =
+pub const L1_DIRECTORIES: SettingDef =
     SettingDef::int("l1", 1..=256, 16).help("directories of the first level, where objects are files");
 
 /// The setting for the number of directories of the second level.
-pub const L2: SettingDef = SettingDef::int("l2", 1..=1024, 256).help("directories in each of them");
+pub const L2_DIRECTORIES: SettingDef =
+    SettingDef::int("l2", 1..=1024, 256).help("directories in each of them");
 
 /// The setting for the share of requests that recur.
 pub const RECURRENCE: SettingDef = SettingDef::float("recurrence", 0.0..=1.0, 0.7)
@@ -273,42 +283,43 @@ impl CacheShape {
         let settings = &job.settings;
         CacheShape {
             bytes: settings.int("cache_bytes") as u64,
-            levels: (settings.int(L1.id) as u32, settings.int(L2.id) as u32),
+            levels: (settings.int(L1_DIRECTORIES.id) as u32, settings.int(L2_DIRECTORIES.id) as u32),
             recurrence: settings.float(RECURRENCE.id),
             zipf: settings.float(ZIPF.id),
             seed: job.seed,
         }
     }
 
-    /// The requests of all clients together.
-    pub fn demand(&self) -> Demand {
-        Demand::new(popular_objects(self.bytes), self.zipf, self.recurrence)
+    /// The distribution of the requests of all clients together.
+    pub fn request_mix(&self) -> RequestMix {
+        RequestMix::new(popular_object_count(self.bytes), self.zipf, self.recurrence)
     }
 
     /// Number of objects that fill the cache, in the order of their popularity.
     pub fn count_to_fill(&self) -> u64 {
-        count_to_fill(self.seed, popular_objects(self.bytes), self.bytes)
+        count_to_fill(self.seed, popular_object_count(self.bytes), self.bytes)
     }
 
     /// The space that the cache requires. It has up to `file_factor` times as many files as objects of the mean size would fill
     /// it. The space includes the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it
     /// commits.
-    pub fn room(&self, file_factor: u64, other_bytes: u64) -> Room {
-        let inodes = file_factor * self.bytes / MEAN_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
-        Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, other_bytes }
+    pub fn room(&self, file_factor: u64, source_bytes: u64) -> Room {
+        let inodes =
+            file_factor * self.bytes / MEAN_OBJECT_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
+        Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, source_bytes }
     }
 }
 
-/// Number of objects that fill `limit` bytes, starting with number 0 and at most `popular`. Objects that may not be cached
+/// Number of objects that fill `limit` bytes, starting with number 0 and at most `popular_count`. Objects that may not be cached
 /// count, but take no space.
-pub fn count_to_fill(seed: u64, popular: u64, limit: u64) -> u64 {
+pub fn count_to_fill(seed: u64, popular_count: u64, limit: u64) -> u64 {
     let mut bytes = 0;
     let fits = |number: &u64| {
-        let object = object(seed, *number);
+        let object = draw_object(seed, *number);
         bytes += if object.cachable { object.bytes } else { 0 };
         bytes <= limit
     };
-    (0..popular).take_while(fits).count() as u64
+    (0..popular_count).take_while(fits).count() as u64
 }
 
 /// A task that serves requests.
@@ -317,7 +328,7 @@ pub struct ServeTask {
     /// Its name in reports.
     pub info: TaskInfo,
     /// Whether it starts right after a remount.
-    pub cold: bool,
+    pub is_cold: bool,
     /// Requests a second; 0 for as fast as possible.
     pub rate: i64,
     /// Number of threads that serve, if tasks differ in it.
@@ -343,13 +354,13 @@ impl ServeTask {
     fn new(name: &str, title: &str, threads: Option<u32>, rate: i64) -> ServeTask {
         let mut info = task::info(name, title, [("rate", rate_name(rate))]);
         info.id.params.extend(threads.map(|threads| ("threads".into(), threads.to_string())));
-        ServeTask { info, cold: name == "cold", rate, threads }
+        ServeTask { info, is_cold: name == "cold", rate, threads }
     }
 
-    /// Makes the task with this work.
-    pub fn task(self, work: Action) -> Task {
-        let before = if self.cold { Before::Remount } else { Before::Warm };
-        Task { before, ..Task::new(self.info, work) }
+    /// Makes the task that does this work.
+    pub fn into_task(self, work: Action) -> Task {
+        let start_state = if self.is_cold { StartState::Remounted } else { StartState::Warm };
+        Task { start_state, ..Task::new(self.info, work) }
     }
 }
 
@@ -359,8 +370,8 @@ pub fn fill_task_info() -> TaskInfo {
 }
 
 /// Names all tasks: the one that fills the cache, then those that serve.
-pub fn serve_outline(loads: &[ServeTask]) -> Vec<TaskInfo> {
-    std::iter::once(fill_task_info()).chain(loads.iter().map(|load| load.info.clone())).collect()
+pub fn serve_outline(tasks: &[ServeTask]) -> Vec<TaskInfo> {
+    std::iter::once(fill_task_info()).chain(tasks.iter().map(|task| task.info.clone())).collect()
 }
 
 /// Longest head of an HTTP message, in bytes.
@@ -374,11 +385,11 @@ pub struct HttpHead {
     /// The number of the object that a request names.
     pub object: Option<u64>,
     /// `Content-Length`.
-    pub length: Option<u64>,
+    pub content_length: Option<u64>,
     /// Whether `X-Cache` states a hit.
-    pub hit: bool,
+    pub is_hit: bool,
     /// Whether the connection ends with this message.
-    pub last: bool,
+    pub closes_connection: bool,
 }
 
 /// Reads a head. Returns `None` if the other side has closed the connection.
@@ -400,20 +411,20 @@ pub async fn read_head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Re
             _ => {}
         }
         if text.ends_with(b"\n\n") || text.ends_with(b"\n\r\n") {
-            return HttpHead::read(&text).map(Some).map_err(io::Error::other);
+            return HttpHead::parse(&text).map(Some).map_err(io::Error::other);
         }
     }
 }
 
 impl HttpHead {
-    fn read(text: &[u8]) -> Result<HttpHead, httparse::Error> {
-        let mut fields = [httparse::EMPTY_HEADER; 64];
+    fn parse(text: &[u8]) -> Result<HttpHead, httparse::Error> {
+        let mut headers = [httparse::EMPTY_HEADER; 64];
         let mut head = if text.starts_with(b"HTTP/") {
-            let mut answer = httparse::Response::new(&mut fields);
-            answer.parse(text)?;
-            HttpHead { status: answer.code, ..HttpHead::default() }
+            let mut response = httparse::Response::new(&mut headers);
+            response.parse(text)?;
+            HttpHead { status: response.code, ..HttpHead::default() }
         } else {
-            let mut request = httparse::Request::new(&mut fields);
+            let mut request = httparse::Request::new(&mut headers);
             request.parse(text)?;
             let path = request.path.filter(|_| request.method == Some("GET"));
             HttpHead {
@@ -421,12 +432,12 @@ impl HttpHead {
                 ..HttpHead::default()
             }
         };
-        for field in fields.iter().take_while(|field| **field != httparse::EMPTY_HEADER) {
-            let value = str::from_utf8(field.value).unwrap_or_default();
-            match field.name.to_ascii_lowercase().as_str() {
-                "content-length" => head.length = value.parse().ok(),
-                "x-cache" => head.hit = value.starts_with("HIT"),
-                "connection" => head.last = value.eq_ignore_ascii_case("close"),
+        for header in headers.iter().take_while(|header| **header != httparse::EMPTY_HEADER) {
+            let value = str::from_utf8(header.value).unwrap_or_default();
+            match header.name.to_ascii_lowercase().as_str() {
+                "content-length" => head.content_length = value.parse().ok(),
+                "x-cache" => head.is_hit = value.starts_with("HIT"),
+                "connection" => head.closes_connection = value.eq_ignore_ascii_case("close"),
                 _ => {}
             }
         }
@@ -442,9 +453,9 @@ mod tests {
     #[test]
     fn sizes_and_shares_are_those_of_polymix() {
         const OBJECTS: u64 = 200_000;
-        let all: Vec<Object> = (0..OBJECTS).map(|number| object(7, number)).collect();
+        let all: Vec<WebObject> = (0..OBJECTS).map(|number| draw_object(7, number)).collect();
         let mean = all.iter().map(|object| object.bytes).sum::<u64>() as f64 / OBJECTS as f64;
-        assert!((mean / MEAN_BYTES as f64 - 1.0).abs() < 0.03, "{mean}");
+        assert!((mean / MEAN_OBJECT_BYTES as f64 - 1.0).abs() < 0.03, "{mean}");
         // 0.65·0.80 + 0.15·0.90 + 0.005·0.95 + 0.195·0.72 = 0.800.
         let cachable = all.iter().filter(|object| object.cachable).count() as f64 / OBJECTS as f64;
         assert!((cachable - 0.800).abs() < 0.005, "{cachable}");
@@ -452,38 +463,42 @@ mod tests {
 
     #[test]
     fn an_object_depends_only_on_the_seed_and_its_number() {
-        assert_eq!(object(1, 2), object(1, 2));
-        assert!((0..100).any(|number| object(1, number) != object(2, number)));
+        assert_eq!(draw_object(1, 2), draw_object(1, 2));
+        assert!((0..100).any(|number| draw_object(1, number) != draw_object(2, number)));
     }
 
     #[test]
     fn popular_objects_have_their_share_of_requests_and_others_are_requested_once() {
-        let demand = Demand::new(100, 0.8, 0.7);
-        let mut clients = [demand.draws(3, 0), demand.draws(3, 1)];
+        let request_mix = RequestMix::new(100, 0.8, 0.7);
+        let mut clients = [request_mix.start_draws(3, 0), request_mix.start_draws(3, 1)];
         let mut seen: HashMap<u64, u32> = HashMap::new();
         for turn in 0..20_000 {
-            *seen.entry(demand.next(&mut clients[turn % 2])).or_default() += 1;
+            *seen.entry(request_mix.next(&mut clients[turn % 2])).or_default() += 1;
         }
-        let again: u32 = seen.iter().filter(|(number, _)| **number < 100).map(|(_, times)| times).sum();
-        assert!((f64::from(again) / 20_000.0 - 0.7).abs() < 0.02, "{again}");
-        assert!(seen.iter().all(|(number, times)| *number < 100 || *times == 1));
+        let popular_requests: u32 =
+            seen.iter().filter(|(number, _)| **number < 100).map(|(_, requests)| requests).sum();
+        assert!((f64::from(popular_requests) / 20_000.0 - 0.7).abs() < 0.02, "{popular_requests}");
+        assert!(seen.iter().all(|(number, requests)| *number < 100 || *requests == 1));
     }
 
-    fn read(bytes: &[u8]) -> io::Result<Option<HttpHead>> {
+    fn read_head_from(bytes: &[u8]) -> io::Result<Option<HttpHead>> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(read_head(&mut BufReader::new(bytes)))
     }
 
     #[test]
     fn heads_of_requests_and_responses_are_parsed() {
-        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\nX-Cache: HIT from fsarena\r\nConnection: close\r\n\r\nbody";
-        let head = read(answer).unwrap().unwrap();
-        assert_eq!((head.status, head.length, head.hit, head.last), (Some(200), Some(17), true, true));
-        let request = read(b"GET /o/42 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap().unwrap();
-        assert_eq!((request.object, request.last), (Some(42), false));
-        assert_eq!(read(b"GET /other HTTP/1.1\r\n\r\n").unwrap().unwrap().object, None);
-        assert_eq!(read(b"").unwrap(), None);
-        assert!(read(b"HTTP/1.1 200 OK\r\nX: y").is_err());
+        let response = b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\nX-Cache: HIT from fsarena\r\nConnection: close\r\n\r\nbody";
+        let head = read_head_from(response).unwrap().unwrap();
+        assert_eq!(
+            (head.status, head.content_length, head.is_hit, head.closes_connection),
+            (Some(200), Some(17), true, true)
+        );
+        let request = read_head_from(b"GET /o/42 HTTP/1.1\r\nHost: x\r\n\r\n").unwrap().unwrap();
+        assert_eq!((request.object, request.closes_connection), (Some(42), false));
+        assert_eq!(read_head_from(b"GET /other HTTP/1.1\r\n\r\n").unwrap().unwrap().object, None);
+        assert_eq!(read_head_from(b"").unwrap(), None);
+        assert!(read_head_from(b"HTTP/1.1 200 OK\r\nX: y").is_err());
         let mut endless = BufReader::new(tokio::io::repeat(b'x'));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         assert!(runtime.block_on(read_head(&mut endless)).unwrap_err().to_string().contains("16 KiB"));

@@ -2,7 +2,7 @@
 //!
 //! A new workload is one file in `workloads/` and one line in the registry there.
 
-use crate::invocation::is_read_only;
+use crate::invocation::is_mounted_read_only;
 use crate::task::{Action, Result, Task};
 use fsarena_core::cell::{TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{Note, NoteKind};
@@ -76,10 +76,10 @@ impl Client {
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The directory on the filesystem under test, empty at the start; or the device, for a bare device
-    /// ([`Workload::supports_raw`]).
+    /// ([`Workload::supports_bare_device`]).
     pub root: PathBuf,
-    /// The directory of this workload on the source disk, with the inputs made by [`Workload::inputs`].
-    pub other: PathBuf,
+    /// The directory of this workload on the source disk, with the inputs made by [`Workload::make_inputs`].
+    pub source_dir: PathBuf,
     /// The user that its server runs as, if it is not the user of this process; see [`Workload::server_users`].
     pub server_user: Option<User>,
 }
@@ -87,12 +87,16 @@ pub struct Place {
 impl Place {
     /// The place of one workload of a plan. Each workload has a separate directory on the source disk, so that their files
     /// never collide.
-    pub fn for_workload(workload: &WorkloadPlan, root: &Path, other: &Path) -> Place {
-        Place { root: root.into(), other: other.join(workload.directory()), server_user: None }
+    pub fn for_workload(workload: &WorkloadPlan, root: &Path, source_disk: &Path) -> Place {
+        Place {
+            root: root.into(),
+            source_dir: source_disk.join(workload.directory_name()),
+            server_user: None,
+        }
     }
 
     /// The place of one client, for workloads whose clients have separate directories.
-    pub fn of_client(self, client: Client) -> Place {
+    pub fn for_client(self, client: Client) -> Place {
         Place { root: self.root.join(format!("client-{}", client.index)), ..self }
     }
 
@@ -102,9 +106,9 @@ impl Place {
         std::fs::metadata(&self.root).is_ok_and(|meta| meta.file_type().is_block_device())
     }
 
-    /// Whether the place is on a read-only filesystem, which already has the files of [`Workload::fill`].
+    /// Whether the place is on a read-only filesystem, which already has the files of [`Workload::fill_actions`].
     pub fn is_read_only(&self) -> bool {
-        is_read_only(&self.root)
+        is_mounted_read_only(&self.root)
     }
 }
 
@@ -116,7 +120,7 @@ pub struct Room {
     /// Largest number of files and directories at one time.
     pub inodes: u64,
     /// Bytes on the source disk.
-    pub other_bytes: u64,
+    pub source_bytes: u64,
 }
 
 /// The requirements of a workload, which fsarena finds before a run. One survey reads the inputs for all of them.
@@ -129,33 +133,33 @@ pub struct Survey {
     /// Notes for every report, on cache states, contents of files, and how copies are made.
     pub remarks: Vec<Note>,
     /// Metrics that the workload declares before a run, from its rules for the output of commands.
-    pub prints: Vec<Declaration>,
+    pub printed_metrics: Vec<Declaration>,
 }
 
 /// Makes a note for every report.
-pub fn remark(text: impl Into<String>) -> Note {
+pub fn remark_note(text: impl Into<String>) -> Note {
     Note::new(NoteKind::Remark, text)
 }
 
 /// Makes a note on something that makes a comparison unfair.
-pub fn fairness(text: impl Into<String>) -> Note {
+pub fn fairness_note(text: impl Into<String>) -> Note {
     Note::new(NoteKind::Fairness, text)
 }
 
 /// The power cut that ends the first task of a workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cut {
+pub struct PowerCut {
     /// Time from the start of that task to the cut.
-    pub after: Duration,
+    pub delay: Duration,
     /// The seed that chooses which writes after the disk's last flush survive. Without a seed, none of them survives.
-    pub chosen: Option<u64>,
+    pub survivors_seed: Option<u64>,
 }
 
-impl Cut {
+impl PowerCut {
     /// The name of the task that the cut ends.
-    pub const WORK: &str = "work";
+    pub const WORK_TASK: &str = "work";
     /// The name of the task that verifies the files after the cut.
-    pub const VERIFY: &str = "verify";
+    pub const VERIFY_TASK: &str = "verify";
 }
 
 /// A workload: the tasks that fsarena times on a filesystem, and their requirements.
@@ -179,24 +183,24 @@ pub trait Workload: Sync {
 
     /// The programs from the user's settings, by name or path. The preflight checks that the user of the workload can
     /// execute them.
-    fn own_programs(&self, _job: &Job) -> Vec<String> {
+    fn user_programs(&self, _job: &Job) -> Vec<String> {
         vec![]
     }
 
     /// The actions that make shared inputs by commands of the user, unless they have run. They are part of the first cell of a
     /// run, because the cell's process has the rights of the workload. For guests, this machine executes them.
-    fn once(&self, _job: &Job, _place: &Place) -> Vec<Action> {
+    fn input_commands(&self, _job: &Job, _place: &Place) -> Vec<Action> {
         vec![]
     }
 
-    /// The actions that make files which every cell begins with. Where fsarena can keep the filesystem with these files, it
+    /// The actions that make the files with which every cell begins. Where fsarena can keep the filesystem with these files, it
     /// performs them once for all runs; elsewhere they are part of the setup of each cell.
-    fn setup_once(&self, _job: &Job, _place: &Place) -> Vec<Action> {
+    fn setup_once_actions(&self, _job: &Job, _place: &Place) -> Vec<Action> {
         vec![]
     }
 
     /// Absolute paths of this machine that the user's settings name, whether they exist or not.
-    fn named_paths(&self, _job: &Job) -> Vec<PathBuf> {
+    fn paths_in_settings(&self, _job: &Job) -> Vec<PathBuf> {
         vec![]
     }
 
@@ -206,12 +210,12 @@ pub trait Workload: Sync {
     }
 
     /// The time limit of each command of the user, if the workload runs such commands.
-    fn time_limit(&self, _job: &Job) -> Option<Duration> {
+    fn command_time_limit(&self, _job: &Job) -> Option<Duration> {
         None
     }
 
     /// A directory that its programs write to, in addition to the filesystem under test and the source disk.
-    fn writes_to(&self) -> Option<&'static str> {
+    fn extra_writable_dir(&self) -> Option<&'static str> {
         None
     }
 
@@ -220,32 +224,32 @@ pub trait Workload: Sync {
     ///
     /// # Errors
     /// If reading or writing a file fails.
-    fn inputs(&self, _job: &Job, _place: &Place) -> Result<()> {
+    fn make_inputs(&self, _job: &Job, _place: &Place) -> Result<()> {
         Ok(())
     }
 
-    /// Whether the seed of the job determines its inputs, so that each round gets inputs of its own.
+    /// Whether the seed of the job determines its inputs, so that each round gets different inputs.
     fn draws_inputs(&self, _job: &Job) -> bool {
         false
     }
 
-    /// Whether its tasks only read the files that [`Workload::fill`] makes, so that it runs on a read-only filesystem.
+    /// Whether its tasks only read the files that [`Workload::fill_actions`] makes, so that it runs on a read-only filesystem.
     fn only_reads(&self, _job: &Job) -> bool {
         false
     }
 
     /// The settings with which its tasks only read, for messages: empty if they always do, None if no settings have that
     /// effect.
-    fn reading_settings(&self) -> Option<&'static str> {
+    fn read_only_settings(&self) -> Option<&'static str> {
         None
     }
 
-    /// Makes the untimed actions that make the files for tasks which only read, in [`Place::root`]. For a read-only filesystem
-    /// fsarena performs them in a directory that mkfs packs. On other filesystems the tasks make the same files themselves.
+    /// Returns the untimed actions that make the files of read-only tasks in [`Place::root`]. For a read-only filesystem fsarena
+    /// performs them in a directory that mkfs packs. On other filesystems the tasks make the same files themselves.
     ///
     /// # Errors
     /// If the inputs are missing.
-    fn fill(&self, _job: &Job, _place: &Place) -> Result<Vec<Action>> {
+    fn fill_actions(&self, _job: &Job, _place: &Place) -> Result<Vec<Action>> {
         Ok(vec![])
     }
 
@@ -272,7 +276,7 @@ pub trait Workload: Sync {
     }
 
     /// Untimed checks of a task after its data is on the device. If one fails, the cell fails.
-    fn checks(&self, _job: &Job, _place: &Place, _task: &TaskId) -> Vec<Action> {
+    fn check_actions(&self, _job: &Job, _place: &Place, _task: &TaskId) -> Vec<Action> {
         vec![]
     }
 
@@ -282,12 +286,12 @@ pub trait Workload: Sync {
     }
 
     /// The power cut that ends its first task, if there is one. The other tasks follow after the filesystem is mounted again.
-    fn cut(&self, _job: &Job) -> Option<Cut> {
+    fn power_cut(&self, _job: &Job) -> Option<PowerCut> {
         None
     }
 
     /// Whether it can run on a bare device, without a filesystem.
-    fn supports_raw(&self) -> bool {
+    fn supports_bare_device(&self) -> bool {
         false
     }
 
@@ -301,52 +305,56 @@ pub trait Workload: Sync {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Demands {
     /// A symbolic link.
-    pub link: Option<PathBuf>,
+    pub symlink: Option<PathBuf>,
     /// An entry whose owner is not root, if the task restores owners.
-    pub owned: Option<PathBuf>,
+    pub foreign_owner: Option<PathBuf>,
     /// An entry whose name differs from another of its directory only in case.
-    pub twin_but_for_case: Option<PathBuf>,
+    pub case_clash: Option<PathBuf>,
     /// An entry whose name has a character that Windows reserves.
-    pub reserved: Option<PathBuf>,
+    pub reserved_name: Option<PathBuf>,
     /// The entry with the longest name.
-    pub longest: Option<PathBuf>,
-    /// Files that are opened with `O_DIRECT`.
+    pub longest_name: Option<PathBuf>,
+    /// Whether files are opened with `O_DIRECT`.
     pub direct_io: bool,
 }
 
 /// Characters that Windows forbids in names (Microsoft, "Naming Files, Paths, and Namespaces").
-const RESERVED: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
+const RESERVED_CHARACTERS: &[char] = &['"', '*', ':', '<', '>', '?', '\\', '|'];
 
 impl Demands {
     /// Finds the demands of the names in these paths. It keeps a hash of each path, not the paths: a tree may have millions.
-    pub fn of_names(paths: impl Iterator<Item = impl AsRef<Path>>) -> Demands {
+    pub fn of_paths(paths: impl Iterator<Item = impl AsRef<Path>>) -> Demands {
         let mut demands = Demands::default();
         let (hasher, mut seen) = (RandomState::new(), HashSet::new());
         for path in paths {
             let path = path.as_ref();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if !seen.insert(hasher.hash_one(path.to_string_lossy().to_lowercase())) {
-                demands.twin_but_for_case.get_or_insert_with(|| path.into());
+                demands.case_clash.get_or_insert_with(|| path.into());
             }
-            let odd = |letter: char| RESERVED.contains(&letter) || letter.is_control();
-            if name.contains(odd) || name.ends_with(['.', ' ']) {
-                demands.reserved.get_or_insert_with(|| path.into());
+            let is_reserved = |letter: char| RESERVED_CHARACTERS.contains(&letter) || letter.is_control();
+            if name.contains(is_reserved) || name.ends_with(['.', ' ']) {
+                demands.reserved_name.get_or_insert_with(|| path.into());
             }
-            if name_bytes(path) > demands.longest.as_deref().map_or(0, name_bytes) {
-                demands.longest = Some(path.into());
+            if name_bytes(path) > demands.longest_name.as_deref().map_or(0, name_bytes) {
+                demands.longest_name = Some(path.into());
             }
         }
         demands
     }
 
     /// Merges these demands with those of other work on the same filesystem.
-    pub fn and(self, other: Demands) -> Demands {
+    pub fn merge(self, other: Demands) -> Demands {
         Demands {
-            link: self.link.or(other.link),
-            owned: self.owned.or(other.owned),
-            twin_but_for_case: self.twin_but_for_case.or(other.twin_but_for_case),
-            reserved: self.reserved.or(other.reserved),
-            longest: self.longest.into_iter().chain(other.longest).max_by_key(|path| name_bytes(path)),
+            symlink: self.symlink.or(other.symlink),
+            foreign_owner: self.foreign_owner.or(other.foreign_owner),
+            case_clash: self.case_clash.or(other.case_clash),
+            reserved_name: self.reserved_name.or(other.reserved_name),
+            longest_name: self
+                .longest_name
+                .into_iter()
+                .chain(other.longest_name)
+                .max_by_key(|path| name_bytes(path)),
             direct_io: self.direct_io || other.direct_io,
         }
     }
@@ -379,11 +387,11 @@ pub mod testing {
 
     /// A directory that is both the filesystem under test and the source disk.
     pub fn place(dir: &Path) -> Place {
-        Place { root: dir.into(), other: dir.into(), server_user: None }
+        Place { root: dir.into(), source_dir: dir.into(), server_user: None }
     }
 
     /// Performs actions and returns the output of the last one.
-    pub fn perform(actions: impl IntoIterator<Item = Action>) -> TaskOutput {
+    pub fn perform_all(actions: impl IntoIterator<Item = Action>) -> TaskOutput {
         let mut output = TaskOutput::default();
         for action in actions {
             output = action.perform(&mut |_| {}).unwrap();
@@ -392,7 +400,7 @@ pub mod testing {
     }
 
     /// The ids of tasks, with their parameters.
-    pub fn ids(tasks: &[TaskInfo]) -> Vec<String> {
+    pub fn task_ids(tasks: &[TaskInfo]) -> Vec<String> {
         tasks.iter().map(|task| task.id.to_string()).collect()
     }
 }
@@ -402,25 +410,28 @@ mod tests {
     use super::*;
 
     fn demands_of(names: &[&str]) -> Demands {
-        Demands::of_names(names.iter().map(Path::new))
+        Demands::of_paths(names.iter().map(Path::new))
     }
 
     #[test]
     fn names_that_only_some_filesystems_can_hold_are_found() {
         let path = |text: &str| Some(PathBuf::from(text));
         let plain = demands_of(&["t/a.c", "t/b/a.c", "t/A"]);
-        assert_eq!(plain, Demands { longest: path("t/a.c"), ..Demands::default() });
+        assert_eq!(plain, Demands { longest_name: path("t/a.c"), ..Demands::default() });
         let odd = demands_of(&["t/xt_TCPMSS.h", "t/xt_tcpmss.h", "t/Digest::MD5.3", "t/what?"]);
-        assert_eq!(odd.twin_but_for_case, path("t/xt_tcpmss.h"));
-        assert_eq!((odd.reserved, odd.longest), (path("t/Digest::MD5.3"), path("t/Digest::MD5.3")));
-        assert_eq!(demands_of(&["t/etc."]).reserved, path("t/etc."));
+        assert_eq!(odd.case_clash, path("t/xt_tcpmss.h"));
+        assert_eq!((odd.reserved_name, odd.longest_name), (path("t/Digest::MD5.3"), path("t/Digest::MD5.3")));
+        assert_eq!(demands_of(&["t/etc."]).reserved_name, path("t/etc."));
     }
 
     #[test]
     fn merged_demands_have_the_first_entry_of_each_kind_and_the_longest_name() {
-        let link = Demands { link: Some("t/l".into()), ..demands_of(&["t/short"]) };
-        let both = demands_of(&["t/a:", "t/longest-of-all"]).and(link);
-        assert_eq!(both.link, Some("t/l".into()));
-        assert_eq!((both.reserved, both.longest), (Some("t/a:".into()), Some("t/longest-of-all".into())));
+        let link = Demands { symlink: Some("t/l".into()), ..demands_of(&["t/short"]) };
+        let both = demands_of(&["t/a:", "t/longest-of-all"]).merge(link);
+        assert_eq!(both.symlink, Some("t/l".into()));
+        assert_eq!(
+            (both.reserved_name, both.longest_name),
+            (Some("t/a:".into()), Some("t/longest-of-all".into()))
+        );
     }
 }

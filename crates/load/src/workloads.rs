@@ -33,7 +33,7 @@ use fsarena_core::sample::ReadingDef;
 pub const WORKLOADS: &[&dyn Workload] = &[
     &aged_tree::AgedTree,
     &amplification::Amplification,
-    &command::Command,
+    &command::CommandWorkload,
     &coreutils::Coreutils,
     &dbench::DBENCH,
     &dbench_like::DBENCH_LIKE,
@@ -58,13 +58,13 @@ pub const WORKLOADS: &[&dyn Workload] = &[
 ];
 
 /// Every reading that the load engine, the player of dbench's loadfiles and the workloads can have.
-pub fn readings() -> impl Iterator<Item = &'static ReadingDef> {
+pub fn reading_defs() -> impl Iterator<Item = &'static ReadingDef> {
     let of_engines = fsarena_engine::readings::defs().chain(crate::dbench::reading_defs());
     of_engines.chain(web::READINGS).chain(postgres::READINGS).chain(amplification::READINGS)
 }
 
 /// Finds a workload by its name.
-pub fn find(id: &str) -> Option<&'static dyn Workload> {
+pub fn find_workload(id: &str) -> Option<&'static dyn Workload> {
     WORKLOADS.iter().copied().find(|workload| workload.def().id == id)
 }
 
@@ -92,7 +92,7 @@ mod tests {
         for workload in WORKLOADS {
             let settings = workload.def().settings;
             for (i, def) in settings.iter().enumerate() {
-                assert!(def.kind.read(def.default.into()).is_some(), "{}: the default is invalid", def.id);
+                assert!(def.kind.convert(def.default.into()).is_some(), "{}: the default is invalid", def.id);
                 assert!(!def.help.is_empty(), "{} has no help", def.id);
                 assert!(settings[..i].iter().all(|other| other.id != def.id), "{} occurs twice", def.id);
             }

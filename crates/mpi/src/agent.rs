@@ -5,53 +5,56 @@ use crate::wire::Wire;
 use fsarena_core::event::{Cause, Note, NoteKind, Outcome};
 use fsarena_core::{metric::reading, plan::IdlePlan, sample::Sample, series::Point};
 use fsarena_run::idle::{self, wait_until_idle};
-use fsarena_run::{CellError, protocol::Request};
+use fsarena_run::{CellError, protocol::AgentRequest};
 use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The state of a rank's agent in one cell.
-pub struct Agent {
+/// Supervises the agent of a rank in one cell.
+pub struct AgentSupervisor {
     idle: IdlePlan,
+    /// The numbers of the device under test, if the directory is on one.
     device: Option<(u32, u32)>,
+    /// The directory under test.
     root: PathBuf,
+    /// The time limit of each task.
     timeout: Duration,
     /// The start of the current time limit; `None` while this client waits for others.
-    since: Option<Instant>,
+    limit_start: Option<Instant>,
     /// The current activity, for the message when the time limit is exceeded.
-    task: String,
+    activity: String,
     /// NFS traffic of this machine when the task began; `None` without NFS.
     nfs_before: Option<NfsBytes>,
 }
 
-impl Agent {
-    /// Watches the agent of one cell, which may take `timeout` for each task.
-    pub fn new(request: &Request, timeout: Duration) -> Agent {
-        Agent {
+impl AgentSupervisor {
+    /// Begins to supervise the agent of one cell, which may take `timeout` for each task.
+    pub fn new(request: &AgentRequest, timeout: Duration) -> AgentSupervisor {
+        AgentSupervisor {
             idle: request.idle.clone(),
             device: request.device,
             root: request.root.clone(),
             timeout,
-            since: Some(Instant::now()),
-            task: "the preparation".into(),
+            limit_start: Some(Instant::now()),
+            activity: "the preparation".into(),
             nfs_before: None,
         }
     }
 
     /// Stops the time limit, because the client waits for others.
     pub fn pause_timeout(&mut self) {
-        self.since = None;
+        self.limit_start = None;
     }
 
     /// Restarts the time limit, because the client continues.
     pub fn restart_timeout(&mut self) -> Outcome {
-        self.since = Some(Instant::now());
+        self.limit_start = Some(Instant::now());
         Outcome::Done
     }
 
     /// Waits until this machine is idle. Returns a note if it is still busy after the time limit.
     pub fn wait_until_idle(&mut self, task: &str) -> Option<Note> {
-        self.task = task.into();
+        self.activity = task.into();
         let target = idle::IdleTarget { kernel: &SysRoot::host(), device: self.device, timeouts_in_a_row: 0 };
         let wait = wait_until_idle(target, &self.idle);
         if wait.busy.is_empty() {
@@ -73,9 +76,9 @@ impl Agent {
     /// Returns the partial sample of a finished task, which rank 0 receives. On NFS, the traffic with the server counts as
     /// the traffic of the device.
     pub fn finish_task(&mut self, sample: Sample) -> Sample {
-        self.since = Some(Instant::now());
-        self.task = format!("what follows {}", sample.task.id);
-        let mut sample = partial_sample(sample);
+        self.limit_start = Some(Instant::now());
+        self.activity = format!("what follows {}", sample.task.id);
+        let mut sample = reduce_sample(sample);
         if let (Some(before), Some(after)) = (self.nfs_before.take(), nfs_traffic(&self.root)) {
             sample.readings.set(reading::DEVICE_READ, after.read - before.read);
             sample.readings.set(reading::DEVICE_WRITTEN, after.written - before.written);
@@ -85,17 +88,17 @@ impl Agent {
 
     /// Returns the failure if the agent has exceeded its time limit.
     pub fn timeout_failure(&self) -> Option<Outcome> {
-        if self.since?.elapsed() <= self.timeout {
+        if self.limit_start?.elapsed() <= self.timeout {
             return None;
         }
-        let why = format!("{} did not end within {:?} (--timeout)", self.task, self.timeout);
+        let why = format!("{} did not end within {:?} (--timeout)", self.activity, self.timeout);
         Some(CellError::new(Cause::Work, why).into())
     }
 }
 
 /// Reads the NFS traffic of a directory; `None` if it is not on NFS.
 fn nfs_traffic(root: &Path) -> Option<NfsBytes> {
-    nfs_bytes(&SysRoot::host().read("proc/self/mountstats").ok()?, root)
+    parse_mountstats(&SysRoot::host().read("proc/self/mountstats").ok()?, root)
 }
 
 /// Bytes between an NFS client and its server since the mount.
@@ -106,7 +109,7 @@ struct NfsBytes {
 }
 
 /// Finds the counters of a directory's mount in the text of `/proc/self/mountstats`; `None` if it is not on NFS.
-fn nfs_bytes(text: &str, dir: &Path) -> Option<NfsBytes> {
+fn parse_mountstats(text: &str, dir: &Path) -> Option<NfsBytes> {
     let mounts = text.split("device ").filter_map(|mount| {
         // server:/export mounted on /mnt with fstype nfs4 statvers=1.1
         let target = mount.split_once(" mounted on ")?.1.split_once(" with fstype ")?.0;
@@ -122,12 +125,12 @@ fn nfs_bytes(text: &str, dir: &Path) -> Option<NfsBytes> {
 
 /// The largest number of points of a time series in a partial sample. It suffices to count the operations of a client in a
 /// part of its time.
-const MAX_POINTS: usize = 20;
+const MAX_REDUCED_POINTS: usize = 20;
 
 /// Reduces a sample for rank 0: joins the points of its time series until there are few, and removes their latencies.
-pub fn partial_sample(mut sample: Sample) -> Sample {
-    let size = sample.series.len().div_ceil(MAX_POINTS).max(1);
-    sample.series = sample.series.chunks(size).map(join_points).collect();
+pub fn reduce_sample(mut sample: Sample) -> Sample {
+    let chunk = sample.series.len().div_ceil(MAX_REDUCED_POINTS).max(1);
+    sample.series = sample.series.chunks(chunk).map(join_points).collect();
     sample
 }
 
@@ -155,9 +158,15 @@ mod tests {
 
     #[test]
     fn nfs_bytes_are_those_of_the_innermost_mount() {
-        assert_eq!(nfs_bytes(TEXT, Path::new("/home/me")), Some(NfsBytes { read: 500.0, written: 600.0 }));
-        assert_eq!(nfs_bytes(TEXT, Path::new("/home/x/y")), Some(NfsBytes { read: 50.0, written: 60.0 }));
-        assert_eq!(nfs_bytes(TEXT, Path::new("/srv")), None);
+        assert_eq!(
+            parse_mountstats(TEXT, Path::new("/home/me")),
+            Some(NfsBytes { read: 500.0, written: 600.0 })
+        );
+        assert_eq!(
+            parse_mountstats(TEXT, Path::new("/home/x/y")),
+            Some(NfsBytes { read: 50.0, written: 60.0 })
+        );
+        assert_eq!(parse_mountstats(TEXT, Path::new("/srv")), None);
     }
 
     #[test]
@@ -171,7 +180,7 @@ mod tests {
             latency: None,
         };
         let whole = Sample { series: (0..50).map(point).collect(), ..sample(0.0, 1.0, &[]) };
-        let reduced = partial_sample(whole);
+        let reduced = reduce_sample(whole);
         assert_eq!(reduced.series.len(), 17);
         assert_eq!(reduced.series[1].start_s, 1.5);
         assert_eq!((reduced.series[0].warm_up, reduced.series[1].warm_up), (true, false));

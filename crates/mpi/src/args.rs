@@ -6,7 +6,7 @@ use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{factor, plan::resolve::Overrides, scale::Scale, schedule::mix, study};
 use fsarena_mpi::ranks::Ranks;
-use fsarena_run::{Keep, Request, RunError, dir::Clients, registry};
+use fsarena_run::{Destination, RunError, RunRequest, directories::Clients, registry};
 use fsarena_store::RunDir;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ pub struct Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Run(Box<Run>),
+    Run(Box<RunArgs>),
     /// Measure what messages, clocks, waiting and merging take on these machines
     Measure,
 }
 
 /// Run a study or plan with every rank as a client, store every sample, and print the answer
 #[derive(Debug, clap::Args)]
-pub struct Run {
+pub struct RunArgs {
     /// Study or plan file
     #[arg(default_value = DEFAULT_STUDY)]
     plan: String,
@@ -87,24 +87,24 @@ fn parse_setting(text: &str) -> Result<(String, String), String> {
     Ok((name.into(), value.into()))
 }
 
-impl Run {
+impl RunArgs {
     /// Returns the new or resumed run that these arguments request.
     ///
     /// # Errors
     /// If the plan is invalid, or the run cannot be resumed by this number of ranks.
-    pub fn request(&self, ranks: &Ranks) -> Result<Request, RunError> {
+    pub fn request(&self, ranks: &Ranks) -> Result<RunRequest, RunError> {
         let mut request = match &self.resume {
             Some(name) => resume_request(&self.runs, name, ranks)?,
-            None => Request::new(self.plan()?, Keep::New(self.runs.clone())),
+            None => RunRequest::new(self.resolve_plan()?, Destination::NewRun(self.runs.clone())),
         };
         request.user = self.user.clone();
         Ok(request)
     }
 
     /// The plan of the study or file, with the arguments applied.
-    fn plan(&self) -> Result<Plan, RunError> {
+    fn resolve_plan(&self) -> Result<Plan, RunError> {
         let (origin, bytes) = match study::find(&self.plan) {
-            Some(study) => (format!("study {}", study.name), study.plan.as_bytes().to_vec()),
+            Some(study) => (format!("study {}", study.name), study.plan_toml.as_bytes().to_vec()),
             None => (self.plan.clone(), read_plan(&self.plan)?),
         };
         let mut parsed = PlanFile::parse(&origin, &bytes)?;
@@ -137,15 +137,15 @@ fn read_plan(name: &str) -> Result<Vec<u8>, RunError> {
 }
 
 /// The request to resume a run, which must have the same number of clients.
-fn resume_request(runs: &Path, name: &str, ranks: &Ranks) -> Result<Request, RunError> {
+fn resume_request(runs: &Path, name: &str, ranks: &Ranks) -> Result<RunRequest, RunError> {
     let run = RunDir::find(runs, name)?;
     let record = fsarena_store::read(&run)?;
-    let before = record.hosts.first().and_then(|host| host.facts.get("clients"));
+    let clients_before = record.hosts.first().and_then(|host| host.facts.get("clients"));
     let now = ranks.count().to_string();
-    if before.is_some_and(|before| *before != now) {
-        let before = before.map_or("", String::as_str);
+    if clients_before.is_some_and(|before| *before != now) {
+        let before = clients_before.map_or("", String::as_str);
         let message = format!("run {} has {before} clients: resume it with mpirun -n {before}", run.id());
         return Err(RunError::Plan(message));
     }
-    Request::resume(run, None, None)
+    RunRequest::resume(run, None, None)
 }

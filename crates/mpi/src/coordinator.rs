@@ -4,15 +4,15 @@
 
 use crate::merge::{ClientSample, merge};
 use crate::wire::{self, FromRank, ToRank};
-use crate::{agent::Agent, ranks::Ranks};
+use crate::{agent::AgentSupervisor, ranks::Ranks};
 use fsarena_core::event::{Cause, CellEvent, Note, Outcome};
 use fsarena_core::sample::{MetricSpec, Sample};
-use fsarena_core::{cell::Variant, factor, metric::Declared, plan::Plan};
-use fsarena_run::axes::{AXES, Confine};
+use fsarena_core::{cell::Variant, factor, metric::DeclaredMetrics, plan::Plan};
+use fsarena_run::axes::{AXES, Confinement};
 use fsarena_run::child::{self, Parent};
-use fsarena_run::dir::Clients;
+use fsarena_run::directories::Clients;
 use fsarena_run::executor::RunSink;
-use fsarena_run::protocol::{PrivilegedRequest, Request};
+use fsarena_run::protocol::{AgentRequest, PrivilegedRequest};
 use fsarena_run::{CellError, RunError};
 use fsarena_sys::{Error, cancel, undo::Journal};
 use std::time::{Duration, Instant};
@@ -29,25 +29,25 @@ impl Clients for Ranks {
         vec![("clients".into(), self.count().to_string()), ("client_machines".into(), machines.join(", "))]
     }
 
-    fn begin(&mut self, plan: &Plan, variants: &[Variant], _tell: RunSink) -> Result<(), RunError> {
+    fn check(&mut self, plan: &Plan, variants: &[Variant], _emit: RunSink) -> Result<(), RunError> {
         variants.iter().try_for_each(refuse_machine_factors)?;
         let dirs = variants.iter().map(|variant| PathBuf::from(variant.level(factor::DIR)));
         check_dirs_are_shared(self, dirs.chain(plan.device.other_dir.clone()))
     }
 
-    fn work(
+    fn run_cell(
         &mut self,
         journal: &Journal,
-        request: &Request,
-        confine: &Confine,
+        request: &AgentRequest,
+        confinement: &Confinement,
         emit: &mut dyn FnMut(CellEvent),
     ) -> Result<Outcome, RunError> {
-        self.set_clocks();
-        for rank in self.others() {
-            let request = Box::new(self.request(request, rank));
+        self.measure_clocks();
+        for rank in self.workers() {
+            let request = Box::new(self.request_for(request, rank));
             wire::send_to_worker(&*self.wire, rank, &ToRank::Cell(request, self.timeout));
         }
-        run_cell(self, journal, request, confine, emit)
+        run_cell(self, journal, request, confinement, emit)
     }
 
     fn remarks(&self) -> Vec<Note> {
@@ -76,28 +76,28 @@ fn refuse_machine_factors(variant: &Variant) -> Result<(), RunError> {
 /// # Errors
 /// If a file cannot be created, or a rank does not see it.
 fn check_dirs_are_shared(ranks: &Ranks, dirs: impl Iterator<Item = PathBuf>) -> Result<(), RunError> {
-    let (mut marks, mut created) = (vec![], Ok(()));
-    for mark in dirs.map(|dir| dir.join(format!("fsarena-mark-{}", std::process::id()))) {
-        if marks.contains(&mark) {
+    let (mut markers, mut created) = (vec![], Ok(()));
+    for marker in dirs.map(|dir| dir.join(format!("fsarena-mark-{}", std::process::id()))) {
+        if markers.contains(&marker) {
             continue;
         }
         // Anybody may write to a shared directory, so this must not follow an existing file or link.
-        if let Err(error) = File::create_new(&mark).map_err(Error::io("making", &mark)) {
+        if let Err(error) = File::create_new(&marker).map_err(Error::io("making", &marker)) {
             created = Err(error);
             break;
         }
-        marks.push(mark);
+        markers.push(marker);
     }
-    ranks.send_all(ranks.others(), &ToRank::Look(marks.clone()));
+    ranks.send_all(ranks.workers(), &ToRank::CheckFiles(markers.clone()));
     let seen = ranks.receive_from_all(|from, message| match message {
-        FromRank::Looked(Some(fault)) => Err(RunError::Plan(format!(
+        FromRank::FilesChecked(Some(fault)) => Err(RunError::Plan(format!(
             "{} does not see what rank 0 made, {fault}; name a directory of a filesystem that all machines share",
-            ranks.name(from)
+            ranks.rank_name(from)
         ))),
         _ => Ok(()),
     });
-    for mark in &marks {
-        drop(std::fs::remove_file(mark));
+    for marker in &markers {
+        drop(std::fs::remove_file(marker));
     }
     created.map_err(RunError::from).and(seen)
 }
@@ -118,19 +118,19 @@ enum RankState {
     Ended,
 }
 
-/// A cell that all ranks run together. It is the parent of rank 0's agent.
+/// A cell that all ranks run together: the parent process of rank 0's agent, and the states of the other ranks.
 struct CoordinatorCell<'a> {
     ranks: &'a mut Ranks,
-    agent: Agent,
+    agent: AgentSupervisor,
     variant: String,
     emit: &'a mut dyn FnMut(CellEvent),
     states: Vec<RankState>,
     /// The samples of each unfinished task, by the rank of the client.
-    parts: BTreeMap<String, Vec<Option<Sample>>>,
+    samples: BTreeMap<String, Vec<Option<Sample>>>,
     /// Metrics that commands of any rank have printed so far.
-    declared: Declared,
-    /// The first rank that failed.
-    failed: Option<(u32, Outcome)>,
+    declared: DeclaredMetrics,
+    /// The first rank that failed, with its outcome.
+    first_failure: Option<(u32, Outcome)>,
 }
 
 /// Runs rank 0's part of a cell, which all other ranks have received, and merges the samples of all ranks.
@@ -140,22 +140,23 @@ struct CoordinatorCell<'a> {
 fn run_cell(
     ranks: &mut Ranks,
     journal: &Journal,
-    request: &Request,
-    confine: &Confine,
+    request: &AgentRequest,
+    confinement: &Confinement,
     emit: &mut dyn FnMut(CellEvent),
 ) -> Result<Outcome, RunError> {
-    let own = ranks.request(request, 0);
+    let own_request = ranks.request_for(request, 0);
     let states = vec![RankState::Working; ranks.machines.len()];
-    let agent = Agent::new(&own, ranks.timeout);
+    let agent = AgentSupervisor::new(&own_request, ranks.timeout);
     let variant = request.cell.variant.name.clone();
     let declared = request.declared.clone();
     ranks.specs.extend(declared.metrics().map(|metric| (metric.id.clone(), metric.clone())));
-    let parts = BTreeMap::new();
-    let mut work = CoordinatorCell { ranks, agent, variant, emit, states, parts, declared, failed: None };
-    match child::run(journal, &own, confine, &mut work) {
-        Ok(outcome) => work.end(outcome),
+    let samples = BTreeMap::new();
+    let mut cell =
+        CoordinatorCell { ranks, agent, variant, emit, states, samples, declared, first_failure: None };
+    match child::run_agent(journal, &own_request, confinement, &mut cell) {
+        Ok(outcome) => cell.finish(outcome),
         Err(fatal) => {
-            work.abandon();
+            cell.abandon();
             Err(fatal)
         }
     }
@@ -190,7 +191,7 @@ impl CoordinatorCell<'_> {
 
     /// Declares a metric that a command of a rank printed. If it contradicts the declaration of another rank, the cell fails.
     fn declare_metric(&mut self, from: u32, metric: MetricSpec) {
-        match self.declared.declare_printed(&metric, &self.ranks.name(from)) {
+        match self.declared.declare_printed(&metric, &self.ranks.rank_name(from)) {
             Ok(true) => {
                 self.ranks.specs.insert(metric.id.clone(), metric.clone());
                 (self.emit)(CellEvent::Reading(metric));
@@ -198,7 +199,7 @@ impl CoordinatorCell<'_> {
             Ok(false) => {}
             Err(contradiction) => {
                 let failed = CellError::new(Cause::Work, contradiction.to_string());
-                self.failed.get_or_insert((from, failed.into()));
+                self.first_failure.get_or_insert((from, failed.into()));
             }
         }
     }
@@ -206,17 +207,17 @@ impl CoordinatorCell<'_> {
     /// Marks a rank as ended, and keeps the first failure.
     fn mark_ended(&mut self, rank: u32, outcome: Outcome) {
         self.states[rank as usize] = RankState::Ended;
-        if outcome != Outcome::Done && self.failed.is_none() {
-            self.failed = Some((rank, outcome));
+        if outcome != Outcome::Done && self.first_failure.is_none() {
+            self.first_failure = Some((rank, outcome));
         }
     }
 
     /// Keeps a client's sample of a task. With the sample of the last client, it emits the merged sample.
     fn add_sample(&mut self, from: u32, sample: Sample) {
         let id = sample.task.id.to_string();
-        let parts = self.parts.entry(id.clone()).or_insert_with(|| vec![None; self.states.len()]);
-        parts[from as usize] = Some(sample);
-        let Some(samples) = parts.iter().map(Option::as_ref).collect::<Option<Vec<&Sample>>>() else {
+        let samples = self.samples.entry(id.clone()).or_insert_with(|| vec![None; self.states.len()]);
+        samples[from as usize] = Some(sample);
+        let Some(samples) = samples.iter().map(Option::as_ref).collect::<Option<Vec<&Sample>>>() else {
             return;
         };
         let parts: Vec<ClientSample> = samples
@@ -226,7 +227,7 @@ impl CoordinatorCell<'_> {
             .collect();
         self.ranks.observations.record(&self.variant, &parts);
         (self.emit)(CellEvent::Sample(merge(&parts, &self.ranks.specs)));
-        self.parts.remove(&id);
+        self.samples.remove(&id);
     }
 
     /// Waits until the states of the ranks satisfy `done`. Returns an outcome if the cell has to end early: after a signal or
@@ -234,7 +235,7 @@ impl CoordinatorCell<'_> {
     ///
     /// # Errors
     /// If a rank works longer than its time limit without a message.
-    fn wait(&mut self, done: impl Fn(&[RankState]) -> bool) -> Result<Option<Outcome>, RunError> {
+    fn wait_until(&mut self, done: impl Fn(&[RankState]) -> bool) -> Result<Option<Outcome>, RunError> {
         let begun = Instant::now();
         // A rank reports an agent that exceeds its time limit, so this time limit is longer.
         let timeout = self.ranks.timeout + self.ranks.answer_timeout();
@@ -243,7 +244,7 @@ impl CoordinatorCell<'_> {
             if cancel::requested().is_some() {
                 return Ok(Some(Outcome::Interrupted));
             }
-            if let Some((_, outcome)) = &self.failed {
+            if let Some((_, outcome)) = &self.first_failure {
                 return Ok(Some(outcome.clone()));
             }
             if done(&self.states) {
@@ -266,11 +267,11 @@ impl CoordinatorCell<'_> {
     ///
     /// # Errors
     /// If a rank does not end in time.
-    fn end(mut self, own: Outcome) -> Result<Outcome, RunError> {
+    fn finish(mut self, own: Outcome) -> Result<Outcome, RunError> {
         self.mark_ended(0, own);
         let all_ended = |states: &[RankState]| states.iter().all(|state| *state == RankState::Ended);
-        let Some(stopped) = self.wait(all_ended)? else { return Ok(Outcome::Done) };
-        let (rank, outcome) = self.failed.take().unwrap_or((0, stopped));
+        let Some(stopped) = self.wait_until(all_ended)? else { return Ok(Outcome::Done) };
+        let (rank, outcome) = self.first_failure.take().unwrap_or((0, stopped));
         self.abandon();
         let timeout =
             if cancel::requested().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
@@ -284,7 +285,7 @@ impl CoordinatorCell<'_> {
         if ended.is_none() {
             return Err(self.silent_rank_error(|state| *state != RankState::Ended, timeout));
         }
-        let rank = self.ranks.name(rank);
+        let rank = self.ranks.rank_name(rank);
         let failed = match outcome {
             Outcome::Failed { why, cause } => CellError::new(cause, why).with_part(&rank),
             outcome => CellError::new(Cause::Work, format!("{rank} ended: {outcome:?}")),
@@ -294,20 +295,22 @@ impl CoordinatorCell<'_> {
 
     /// Tells all ranks that have not ended to end their agents.
     fn abandon(&self) {
-        let working = self.ranks.others().filter(|rank| self.states[*rank as usize] != RankState::Ended);
+        let working = self.ranks.workers().filter(|rank| self.states[*rank as usize] != RankState::Ended);
         self.ranks.send_all(working, &ToRank::Abandon);
     }
 
-    /// Sends a message to all other ranks on which they continue to work.
-    fn resume_all(&mut self, message: &ToRank) {
-        self.ranks.send_all(self.ranks.others(), message);
+    /// Sends a message that makes all other ranks continue, and marks all ranks as working.
+    fn send_and_mark_working(&mut self, message: &ToRank) {
+        self.ranks.send_all(self.ranks.workers(), message);
         self.states.fill(RankState::Working);
     }
 
     /// Waits until the agents of all ranks have sent the same request. Returns `Outcome::Done` then, or another outcome if
     /// the cell has to end.
     fn wait_for_all_ready(&mut self, ask: &PrivilegedRequest) -> Result<Outcome, RunError> {
-        if let Some(outcome) = self.wait(|states| states.iter().all(|state| *state != RankState::Working))? {
+        if let Some(outcome) =
+            self.wait_until(|states| states.iter().all(|state| *state != RankState::Working))?
+        {
             return Ok(outcome);
         }
         let ready = RankState::Ready(ask.clone());
@@ -316,7 +319,7 @@ impl CoordinatorCell<'_> {
         };
         let why = format!("rank {rank} is out of step: expected {ask:?}, got {:?}", self.states[rank]);
         let outcome = Outcome::from(CellError::internal(why));
-        self.failed = Some((rank as u32, outcome.clone()));
+        self.first_failure = Some((rank as u32, outcome.clone()));
         Ok(outcome)
     }
 }
@@ -341,7 +344,7 @@ impl Parent for CoordinatorCell<'_> {
             return Ok(ready);
         }
         let PrivilegedRequest::WaitUntilIdle(task) = ask else {
-            self.resume_all(&ToRank::AllReady);
+            self.send_and_mark_working(&ToRank::AllReady);
             return Ok(self.agent.restart_timeout());
         };
         let leaders: Vec<u32> = self.ranks.other_leaders().collect();
@@ -349,17 +352,20 @@ impl Parent for CoordinatorCell<'_> {
         if let Some(note) = self.agent.wait_until_idle(&task) {
             (self.emit)(CellEvent::Note(note));
         }
-        let idle =
+        let all_idle =
             |states: &[RankState]| leaders.iter().all(|leader| states[*leader as usize] == RankState::Idle);
-        if let Some(outcome) = self.wait(idle)? {
+        if let Some(outcome) = self.wait_until(all_idle)? {
             return Ok(outcome);
         }
-        self.resume_all(&ToRank::Begin);
+        self.send_and_mark_working(&ToRank::StartTask);
         Ok(self.agent.start_task(&*self.ranks.wire))
     }
 
     fn poll(&mut self) -> Option<Outcome> {
         self.handle_messages();
-        self.failed.as_ref().map(|(_, outcome)| outcome.clone()).or_else(|| self.agent.timeout_failure())
+        self.first_failure
+            .as_ref()
+            .map(|(_, outcome)| outcome.clone())
+            .or_else(|| self.agent.timeout_failure())
     }
 }

@@ -10,7 +10,7 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::{ffi::OsStr, io::Read, os::unix::process::CommandExt, time::Duration};
 
 /// The only argument of the guard's process.
-const ARGUMENT: &str = "guard";
+const GUARD_ARGUMENT: &str = "guard";
 /// How long the guard waits for the other ranks of its machine to die.
 const EXIT_DELAY: Duration = Duration::from_millis(200);
 
@@ -20,19 +20,19 @@ const EXIT_DELAY: Duration = Duration::from_millis(200);
 /// If the guard cannot be started.
 pub fn start() -> Result<ChildStdin, RunError> {
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("fsarena-mpi").arg(ARGUMENT).process_group(0);
+    command.arg0("fsarena-mpi").arg(GUARD_ARGUMENT).process_group(0);
     let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let failed = |error: std::io::Error| {
+    let start_error = |error: std::io::Error| {
         RunError::Missing(format!("the process that cleans up after a kill cannot be started: {error}"))
     };
-    let pipe = child.map_err(failed)?.stdin.take();
-    pipe.ok_or_else(|| failed(std::io::Error::other("no pipe")))
+    let pipe = child.map_err(start_error)?.stdin.take();
+    pipe.ok_or_else(|| start_error(std::io::Error::other("no pipe")))
 }
 
 /// If this process was started as a guard, runs the guard and exits; else returns at once.
 pub fn run_if_guard() {
     let mut args = std::env::args_os().skip(1);
-    if args.next().as_deref() != Some(OsStr::new(ARGUMENT)) || args.next().is_some() {
+    if args.next().as_deref() != Some(OsStr::new(GUARD_ARGUMENT)) || args.next().is_some() {
         return;
     }
     drop(std::io::stdin().read_to_end(&mut vec![]));

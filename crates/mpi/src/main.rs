@@ -3,7 +3,7 @@
 
 mod args;
 
-use crate::args::{Args, Command, Run};
+use crate::args::{Args, Command, RunArgs};
 use clap::{CommandFactory, FromArgMatches};
 use fsarena_core::event::{Event, NoteKind, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
@@ -33,7 +33,7 @@ fn main() {
 }
 
 fn join_job() -> Result<Mpi, String> {
-    cancel::install().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    cancel::install_handlers().map_err(|error| format!("signals cannot be handled: {error}"))?;
     Mpi::join().ok_or_else(|| "MPI was initialised before".into())
 }
 
@@ -41,9 +41,9 @@ fn join_job() -> Result<Mpi, String> {
 fn run_coordinator(mpi: Rc<Mpi>) {
     let code = match parse_args() {
         Ok(Ok(args)) => exit_code_of(match args.command {
-            Command::Run(run) => coordinate(&run, Rc::clone(&mpi)),
+            Command::Run(args) => coordinate(&args, Rc::clone(&mpi)),
             Command::Measure => {
-                for line in measure::report(&*mpi) {
+                for line in measure::measure_all(&*mpi) {
                     println!("{line}");
                 }
                 Ok(ExitCode::Done)
@@ -70,7 +70,7 @@ fn run_coordinator(mpi: Rc<Mpi>) {
 /// Parses the command line, with the values of the config file as defaults.
 fn parse_args() -> Result<clap::error::Result<Args>, PlanError> {
     let config = Config::load()?.checked(&Args::command())?;
-    let matches = config.defaults(Args::command()).try_get_matches();
+    let matches = config.set_defaults(Args::command()).try_get_matches();
     Ok(matches.and_then(|matches| Args::from_arg_matches(&matches)))
 }
 
@@ -84,10 +84,10 @@ fn exit_code_of(result: Result<ExitCode, Failure>) -> u8 {
 }
 
 /// Runs a plan on all ranks and prints the report, also after an interruption or a failure.
-fn coordinate(run: &Run, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
+fn coordinate(args: &RunArgs, mpi: Rc<Mpi>) -> Result<ExitCode, Failure> {
     let wire: Rc<dyn Wire> = mpi;
-    let ranks = Ranks::connect(wire, run.timeout)?;
-    let request = run.request(&ranks)?;
+    let ranks = Ranks::connect(wire, args.timeout)?;
+    let request = args.request(&ranks)?;
     let mut progress = Progress::default();
     let ended = execute_by(Box::new(ranks), request, &mut [&mut progress]);
     let stored_run = match &ended {
@@ -133,11 +133,16 @@ impl Consumer for Progress {
         let plan = beginning.plan;
         self.rounds = plan.stop.rounds;
         self.run = beginning.run.cloned();
-        let place = beginning.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        eprintln!("{}\n{place}{} rounds; {}", plan.title, self.rounds, beginning.check.describe(plan));
+        let location = beginning.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
+        eprintln!(
+            "{}\n{location}{} rounds; {}",
+            plan.title,
+            self.rounds,
+            beginning.requirements.describe(plan)
+        );
     }
 
-    fn take(&mut self, event: &Event, _: &RunState) -> Result<(), RunError> {
+    fn receive(&mut self, event: &Event, _: &RunState) -> Result<(), RunError> {
         match event {
             Event::RoundFinished { round } => eprintln!("round {}/{} done", round + 1, self.rounds),
             Event::CellFinished { outcome: Outcome::Failed { why, .. }, .. } => eprintln!("  failed: {why}"),
@@ -159,11 +164,11 @@ fn print_report(run: &RunDir) -> Result<ExitCode, Failure> {
     let report = report::analyse_run(record, options).map_err(Failure::from_error)?;
     let mut results = vec![];
     for exporter in exporters::EXPORTERS {
-        if let Some(name) = (exporter.kept_as)(&report) {
+        if let Some(name) = (exporter.file_in_run_dir)(&report) {
             results.push(exporter.write(&report, &run.path().join(name)));
         }
     }
-    let exporter = exporters::find(exporters::DEFAULT).map_err(Failure::from_error)?;
+    let exporter = exporters::find(exporters::DEFAULT_FORMAT).map_err(Failure::from_error)?;
     results.push(exporter.export(&report, &mut std::io::stdout().lock()));
     let mut code = report.exit_code();
     for error in results.into_iter().filter_map(Result::err) {

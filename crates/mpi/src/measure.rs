@@ -2,111 +2,117 @@
 //! of 10,000 ranks from these measured costs.
 
 use crate::agent;
-use crate::merge::{ClientSample, merge, specs};
-use crate::wire::{self, ClockOffset, FromRank, Machine, ToRank, Wire};
+use crate::merge::{ClientSample, built_in_specs, merge};
+use crate::wire::{self, BarrierWait, ClockOffset, FromRank, Machine, ToRank, Wire};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{latency::Latencies, series::Point};
 use fsarena_run::registry;
-use fsarena_sys::{cpu::Cpu, kernel::SysRoot};
+use fsarena_sys::{cpu::CpuTime, kernel::SysRoot};
 use std::time::{Duration, Instant};
 
 /// The numbers of readings, points and different latencies in a typical sample of the load engine.
-const READINGS: usize = 60;
-const POINTS: u32 = 60;
-const LATENCIES: u64 = 300;
+const TYPICAL_READINGS: usize = 60;
+const TYPICAL_POINTS: u32 = 60;
+const TYPICAL_LATENCIES: u64 = 300;
 /// The time that the other ranks wait in the barrier for rank 0.
 const BARRIER_WAIT: Duration = Duration::from_secs(3);
 /// Time limit for the answers of all ranks.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
-/// The number of samples that [`merge_costs`] merges, as rank 0 does in a job of this many ranks.
-const CLIENTS: usize = 10_000;
+/// The number of samples that [`measure_merge_costs`] merges, as rank 0 does in a job of this many ranks.
+const MERGED_CLIENTS: usize = 10_000;
 
-/// Waits in the barrier, asleep or polling, and returns the CPU time of the wait and the memory of this process.
-pub fn barrier(wire: &dyn Wire, asleep: bool) -> FromRank {
+/// Waits in the barrier and returns the CPU time of the wait and the memory of this process.
+pub fn measure_barrier(wire: &dyn Wire, wait: BarrierWait) -> FromRank {
     let before = cpu_s();
-    if asleep {
-        let _ = wire.barrier(WAIT_TIMEOUT);
-    } else {
-        wire.barrier_awake();
+    match wait {
+        BarrierWait::Asleep => {
+            let _ = wire.barrier(WAIT_TIMEOUT);
+        }
+        BarrierWait::Awake => wire.barrier_awake(),
     }
-    FromRank::Barrier(cpu_s() - before, memory())
+    FromRank::Barrier(cpu_s() - before, memory_bytes())
 }
 
 /// Measures everything on rank 0 and returns a line of text for each cost. If a rank sends no message in time, a line names the
 /// failure instead of the costs of messages and barriers. Clock times have no time limit: if a rank dies, mpirun ends the job.
-pub fn report(wire: &dyn Wire) -> Vec<String> {
+pub fn measure_all(wire: &dyn Wire) -> Vec<String> {
     let mut lines = vec![format!("ranks: {}", wire.size())];
-    if let Err(failure) = communication(wire, &mut lines) {
+    if let Err(failure) = measure_communication(wire, &mut lines) {
         lines.push(failure);
     }
     let sample = typical_sample();
     let bytes = serde_json::to_vec(&FromRank::Sample(Box::new(sample.clone()))).map_or(0, |text| text.len());
     lines.push(format!("sample of one client: {bytes} bytes"));
-    lines.push(merge_costs(&sample, bytes));
+    lines.push(measure_merge_costs(&sample, bytes));
     lines
 }
 
 /// Measures clocks, messages and barriers, and adds a line for each.
-fn communication(wire: &dyn Wire, lines: &mut Vec<String>) -> Result<(), String> {
+fn measure_communication(wire: &dyn Wire, lines: &mut Vec<String>) -> Result<(), String> {
     // The first message of each rank shows that it is ready.
     receive_answers(wire, WAIT_TIMEOUT, |_| ())?;
     if wire.size() > 1 {
-        lines.push(clock_offsets(wire));
-        lines.push(round_trips(wire)?);
-        lines.push(barrier_costs(wire, true)?);
-        lines.push(barrier_costs(wire, false)?);
+        lines.push(measure_all_clock_offsets(wire));
+        lines.push(measure_round_trips(wire)?);
+        lines.push(measure_barrier_costs(wire, BarrierWait::Asleep)?);
+        lines.push(measure_barrier_costs(wire, BarrierWait::Awake)?);
     }
     Ok(())
 }
 
 /// Measures the time to find the clock offset of a rank, and the largest offset.
-fn clock_offsets(wire: &dyn Wire) -> String {
+fn measure_all_clock_offsets(wire: &dyn Wire) -> String {
     let begun = Instant::now();
-    let all: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
-    let each_ms = begun.elapsed().as_secs_f64() * 1e3 / all.len() as f64;
-    let offset_us = 1e6 * all.iter().map(|offset| offset.ahead_s.abs()).fold(0.0, f64::max);
-    let error_us = 1e6 * all.iter().map(|offset| offset.error_s).fold(0.0, f64::max);
-    let outside = all.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
+    let offsets: Vec<ClockOffset> =
+        (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
+    let each_ms = begun.elapsed().as_secs_f64() * 1e3 / offsets.len() as f64;
+    let offset_us = 1e6 * offsets.iter().map(|offset| offset.ahead_s.abs()).fold(0.0, f64::max);
+    let error_us = 1e6 * offsets.iter().map(|offset| offset.error_s).fold(0.0, f64::max);
+    let beyond_error = offsets.iter().filter(|offset| offset.ahead_s.abs() > offset.error_s + 1e-6).count();
     format!(
-        "clock: {each_ms:.2} ms a rank; largest offset {offset_us:.1} us, largest error {error_us:.1} us, {outside} offsets \
+        "clock: {each_ms:.2} ms a rank; largest offset {offset_us:.1} us, largest error {error_us:.1} us, {beyond_error} offsets \
          larger than their error"
     )
 }
 
 /// Measures the time to send a message to all ranks and to receive all answers.
-fn round_trips(wire: &dyn Wire) -> Result<String, String> {
-    const TIMES: u32 = 20;
+fn measure_round_trips(wire: &dyn Wire) -> Result<String, String> {
+    const ROUND_TRIPS: u32 = 20;
     let begun = Instant::now();
-    for _ in 0..TIMES {
+    for _ in 0..ROUND_TRIPS {
         for rank in 1..wire.size() {
             wire::send_to_worker(wire, rank, &ToRank::Echo(vec![]));
         }
         receive_answers(wire, WAIT_TIMEOUT, |_| ())?;
     }
-    let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(TIMES);
+    let ms = begun.elapsed().as_secs_f64() * 1e3 / f64::from(ROUND_TRIPS);
     let each_us = 1e3 * ms / f64::from(wire.size() - 1);
     Ok(format!("request and answer of all ranks: {ms:.2} ms, {each_us:.1} us a rank"))
 }
 
-/// Receives one answer of every other rank and passes it to `take`.
+/// Receives one answer of every other rank and passes it to `handle`.
 ///
 /// # Errors
 /// If a rank does not answer in time.
-fn receive_answers(wire: &dyn Wire, timeout: Duration, mut take: impl FnMut(FromRank)) -> Result<(), String> {
-    let silent = wire::receive_from_each(wire, timeout, |_, message| take(message));
+fn receive_answers(
+    wire: &dyn Wire,
+    timeout: Duration,
+    mut handle: impl FnMut(FromRank),
+) -> Result<(), String> {
+    let silent = wire::receive_from_each(wire, timeout, |_, message| handle(message));
     let Some(first) = silent.first() else { return Ok(()) };
     let (count, others) = (silent.len(), wire.size() - 1);
     Err(format!("{count} of {others} ranks sent no answer within {timeout:?}, such as rank {first}"))
 }
 
 /// Measures the CPU time and memory of a rank that waits in the barrier for rank 0.
-fn barrier_costs(wire: &dyn Wire, asleep: bool) -> Result<String, String> {
+fn measure_barrier_costs(wire: &dyn Wire, wait: BarrierWait) -> Result<String, String> {
     for rank in 1..wire.size() {
-        wire::send_to_worker(wire, rank, &ToRank::Barrier(asleep));
+        wire::send_to_worker(wire, rank, &ToRank::Barrier(wait));
     }
     std::thread::sleep(BARRIER_WAIT);
-    let _ = barrier(wire, asleep);
+    let _ = measure_barrier(wire, wait);
     let (mut cpu, mut memory) = (0.0, 0);
     receive_answers(wire, WAIT_TIMEOUT, |message| {
         if let FromRank::Barrier(s, bytes) = message {
@@ -115,31 +121,35 @@ fn barrier_costs(wire: &dyn Wire, asleep: bool) -> Result<String, String> {
         }
     })?;
     let others = f64::from(wire.size() - 1);
-    let how = if asleep { "asleep" } else { "awake" };
+    let how = match wait {
+        BarrierWait::Asleep => "asleep",
+        BarrierWait::Awake => "awake",
+    };
     let (cpu, memory) = (cpu / others, memory as f64 / others / f64::from(1 << 20));
     Ok(format!(
         "barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB"
     ))
 }
 
-/// Measures the time and memory to parse and merge the samples of [`CLIENTS`] clients.
-fn merge_costs(sample: &Sample, bytes: usize) -> String {
-    let (machine, specs) = (Machine::here(), specs());
+/// Measures the time and memory to parse and merge the samples of [`MERGED_CLIENTS`] clients.
+fn measure_merge_costs(sample: &Sample, bytes: usize) -> String {
+    let (machine, specs) = (Machine::here(), built_in_specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
     let begun = Instant::now();
-    let samples: Vec<Sample> = (0..CLIENTS).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
+    let samples: Vec<Sample> =
+        (0..MERGED_CLIENTS).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
     let read = begun.elapsed();
     let clock = ClockOffset::default();
     let parts: Vec<ClientSample> =
         samples.iter().map(|sample| ClientSample { machine: &machine, clock, sample }).collect();
     let merged = merge(&parts, &specs);
     format!(
-        "samples of {CLIENTS} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
-        (bytes * CLIENTS) as f64 / 1e6,
+        "samples of {MERGED_CLIENTS} clients: {:.1} MB, read in {:.2} s, merged in {:.2} s to {} readings; memory {:.0} MiB",
+        (bytes * MERGED_CLIENTS) as f64 / 1e6,
         read.as_secs_f64(),
         (begun.elapsed() - read).as_secs_f64(),
         merged.readings.0.len(),
-        memory() as f64 / f64::from(1 << 20)
+        memory_bytes() as f64 / f64::from(1 << 20)
     )
 }
 
@@ -147,7 +157,7 @@ fn merge_costs(sample: &Sample, bytes: usize) -> String {
 fn typical_sample() -> Sample {
     let mut readings = Readings::default();
     let value = |at: usize| 1e9 / (at as f64 + 7.0);
-    for (at, def) in registry::readings().take(READINGS).enumerate() {
+    for (at, def) in registry::readings().take(TYPICAL_READINGS).enumerate() {
         readings.set(def.id, value(at));
     }
     let point = |at: u32| Point {
@@ -160,23 +170,23 @@ fn typical_sample() -> Sample {
     };
     let task =
         TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_totals: true };
-    agent::partial_sample(Sample {
+    agent::reduce_sample(Sample {
         task,
         started_at: wire::wall_clock_s(),
         readings,
-        series: (0..POINTS).map(point).collect(),
-        latencies: Latencies::new((0..LATENCIES).map(|at| (1000 + at * at * 50, 1 + at))),
+        series: (0..TYPICAL_POINTS).map(point).collect(),
+        latencies: Latencies::new((0..TYPICAL_LATENCIES).map(|at| (1000 + at * at * 50, 1 + at))),
     })
 }
 
 /// CPU time of this process, in seconds.
 fn cpu_s() -> f64 {
-    Cpu::of_this_process().total_ns() as f64 / 1e9
+    CpuTime::of_this_process().total_ns() as f64 / 1e9
 }
 
 /// Memory of this process in bytes, with its share of shared pages (PSS).
-fn memory() -> u64 {
-    SysRoot::host().bytes("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
+fn memory_bytes() -> u64 {
+    SysRoot::host().bytes_of_line("proc/self/smaps_rollup", "Pss:").unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -185,9 +195,9 @@ mod tests {
     use std::cell::RefCell;
 
     /// A job of three ranks with these messages in the queue of rank 0.
-    struct Queue(RefCell<Vec<(u32, FromRank)>>);
+    struct FakeWire(RefCell<Vec<(u32, FromRank)>>);
 
-    impl Wire for Queue {
+    impl Wire for FakeWire {
         fn rank(&self) -> u32 {
             0
         }
@@ -209,20 +219,20 @@ mod tests {
         }
     }
 
-    fn received(ranks: &[u32]) -> (usize, Result<(), String>) {
+    fn receive_answers_of(ranks: &[u32]) -> (usize, Result<(), String>) {
         let answer = |rank: &u32| (*rank, FromRank::Barrier(0.0, 0));
-        let wire = Queue(RefCell::new(ranks.iter().map(answer).collect()));
-        let mut taken = 0;
-        let result = receive_answers(&wire, Duration::ZERO, |_| taken += 1);
-        (taken, result)
+        let wire = FakeWire(RefCell::new(ranks.iter().map(answer).collect()));
+        let mut handled = 0;
+        let result = receive_answers(&wire, Duration::ZERO, |_| handled += 1);
+        (handled, result)
     }
 
     #[test]
     fn a_rank_that_sends_no_answer_is_an_error_and_further_messages_are_ignored() {
-        assert_eq!(received(&[1, 2]), (2, Ok(())));
-        assert_eq!(received(&[1, 1, 2, 2]), (2, Ok(())));
-        let (taken, result) = received(&[1, 1]);
-        assert_eq!(taken, 1);
+        assert_eq!(receive_answers_of(&[1, 2]), (2, Ok(())));
+        assert_eq!(receive_answers_of(&[1, 1, 2, 2]), (2, Ok(())));
+        let (handled, result) = receive_answers_of(&[1, 1]);
+        assert_eq!(handled, 1);
         assert!(result.unwrap_err().contains("1 of 2 ranks sent no answer within 0ns, such as rank 2"));
     }
 }

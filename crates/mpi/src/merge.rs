@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 pub type Specs = HashMap<String, MetricSpec>;
 
 /// The definitions of all readings that fsarena takes.
-pub fn specs() -> Specs {
+pub fn built_in_specs() -> Specs {
     registry::readings().map(|reading| (reading.id.to_string(), MetricSpec::from(&reading))).collect()
 }
 
@@ -70,14 +70,14 @@ impl ClientSample<'_> {
     }
 
     /// The window that starts with the task and is as long as the reading `id`, a time in nanoseconds.
-    fn window_until(&self, id: &str) -> Window {
+    fn window_of_reading(&self, id: &str) -> Window {
         let start = self.sample.started_at - self.clock.ahead_s;
         Window { start, end: start + self.get(id).unwrap_or(0.0) / 1e9 }
     }
 
     /// The window to which the rates of the client refer: the task, for a load without the warm-up and the final syncs.
     fn measured_window(&self) -> Window {
-        let task = self.window_until(reading::ELAPSED);
+        let task = self.window_of_reading(reading::ELAPSED);
         let Some(load_ns) = self.get(reading::LOAD_ELAPSED) else { return task };
         let end = task.end - self.get("final_sync_ns").unwrap_or(0.0) / 1e9;
         Window { start: end - load_ns / 1e9, end }
@@ -131,7 +131,7 @@ impl ClientSample<'_> {
 pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
     let measured: Vec<Window> = parts.iter().map(ClientSample::measured_window).collect();
     let common = Window::common(&measured);
-    let clients: Vec<Client> = parts.iter().zip(measured).collect();
+    let clients: Vec<ClientAndWindow> = parts.iter().zip(measured).collect();
     let mut readings = Readings::default();
     for id in parts.iter().flat_map(|part| part.sample.readings.0.keys()) {
         if readings.get(id).is_none()
@@ -141,11 +141,12 @@ pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
             readings.set(id, value);
         }
     }
-    let whole =
-        Window::around(&parts.iter().map(|part| part.window_until(reading::ELAPSED)).collect::<Vec<_>>());
+    let whole = Window::around(
+        &parts.iter().map(|part| part.window_of_reading(reading::ELAPSED)).collect::<Vec<_>>(),
+    );
     readings.set(reading::ELAPSED, whole.length() * 1e9);
     if parts.iter().all(|part| part.get(reading::SYNCED).is_some()) {
-        let ends = parts.iter().map(|part| part.window_until(reading::SYNCED).end);
+        let ends = parts.iter().map(|part| part.window_of_reading(reading::SYNCED).end);
         readings.set(reading::SYNCED, (ends.fold(whole.end, f64::max) - whole.start) * 1e9);
     }
     set_common_readings(parts, common, &mut readings);
@@ -179,18 +180,18 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
             }
         }
     }
-    let starts: Vec<Window> = parts.iter().map(|part| part.window_until(reading::ELAPSED)).collect();
+    let starts: Vec<Window> = parts.iter().map(|part| part.window_of_reading(reading::ELAPSED)).collect();
     readings
         .set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
     let errors = parts.iter().map(|part| part.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
     let rates: Vec<f64> = parts.iter().map(ClientSample::rate).collect();
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
-    let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = rates.iter().copied().fold(0.0, f64::max);
+    let slowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let fastest = rates.iter().copied().fold(0.0, f64::max);
     if squares > 0.0 {
         readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
-        readings.set(reading::SLOWEST_CLIENT, least / most);
+        readings.set(reading::SLOWEST_CLIENT, slowest / fastest);
     }
     let paths: Vec<DataPath> =
         parts.iter().filter_map(ClientSample::fetched_share).map(DataPath::of).collect();
@@ -201,11 +202,11 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
 }
 
 /// A client, and the window to which its rates refer.
-type Client<'a> = (&'a ClientSample<'a>, Window);
+type ClientAndWindow<'a> = (&'a ClientSample<'a>, Window);
 
 /// The value of a reading for all clients together. A quotient is the combined numerator divided by the combined denominator.
-fn merge_reading(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
-    let Some(parts) = &spec.of else { return combine_clients(clients, spec) };
+fn merge_reading(clients: &[ClientAndWindow], specs: &Specs, spec: &MetricSpec) -> Option<f64> {
+    let Some(parts) = &spec.quotient_of else { return combine_clients(clients, spec) };
     let part = |id: &String| {
         let part = specs.get(id)?;
         Some((combine_clients(clients, part)?, part.unit))
@@ -216,13 +217,13 @@ fn merge_reading(clients: &[Client], specs: &Specs, spec: &MetricSpec) -> Option
 
 /// Combines the values of a reading of all clients. If the reading combines differently over machines than over clients, it
 /// first combines the clients of each machine.
-fn combine_clients(clients: &[Client], spec: &MetricSpec) -> Option<f64> {
+fn combine_clients(clients: &[ClientAndWindow], spec: &MetricSpec) -> Option<f64> {
     let Over { ranks, hosts, .. } = spec.over;
     let whole = window_around(clients);
     if ranks == hosts {
         return fold_values(ranks, client_values(clients, spec), whole);
     }
-    let mut machines: BTreeMap<&Machine, Vec<Client>> = BTreeMap::new();
+    let mut machines: BTreeMap<&Machine, Vec<ClientAndWindow>> = BTreeMap::new();
     for client in clients {
         machines.entry(client.0.machine).or_default().push(*client);
     }
@@ -237,29 +238,29 @@ fn combine_clients(clients: &[Client], spec: &MetricSpec) -> Option<f64> {
 }
 
 /// The values of a reading, each with the window of its client. Clients without the reading are left out.
-fn client_values(clients: &[Client], spec: &MetricSpec) -> Vec<(f64, Window)> {
+fn client_values(clients: &[ClientAndWindow], spec: &MetricSpec) -> Vec<(f64, Window)> {
     clients.iter().filter_map(|(part, window)| Some((part.get(&spec.id)?, *window))).collect()
 }
 
-fn window_around(clients: &[Client]) -> Window {
+fn window_around(clients: &[ClientAndWindow]) -> Window {
     Window::around(&clients.iter().map(|(_, window)| *window).collect::<Vec<_>>())
 }
 
 /// Combines values, each with its window. A rate is the sum of the amounts divided by the length of `around`, the window
 /// around all clients. For [`Fold::None`] a single value is the result.
-fn fold_values(by: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
-    match (by, &values[..]) {
+fn fold_values(fold: Fold, values: Vec<(f64, Window)>, around: Window) -> Option<f64> {
+    match (fold, &values[..]) {
         (Fold::Rate, [_, ..]) if around.length() > 0.0 => {
             let amounts = values.iter().map(|(value, window)| value * window.length());
             Some(amounts.sum::<f64>() / around.length())
         }
         (Fold::None, [(value, _)]) => Some(*value),
-        _ => by.combine(values.into_iter().map(|(value, _)| value)),
+        _ => fold.combine(values.into_iter().map(|(value, _)| value)),
     }
 }
 
 /// A client straggles if its rate is below this share of the median rate.
-const STRAGGLER_SHARE: f64 = 2.0 / 3.0;
+const STRAGGLER_RATE: f64 = 2.0 / 3.0;
 
 /// Observations of single clients over all rounds: which straggled, and which read from a cache.
 #[derive(Debug, Default)]
@@ -275,9 +276,9 @@ struct TaskObservations {
     /// By rank and host: the number of rounds in which the client straggled, and its smallest share of the median rate.
     stragglers: BTreeMap<(usize, String), (u32, f64)>,
     /// The number of clients that read, added up over all rounds.
-    readers: u32,
+    reader_count: u32,
     /// The number of readers whose data came from a cache, by host.
-    cached: BTreeMap<String, u32>,
+    cached_readers: BTreeMap<String, u32>,
 }
 
 impl ClientObservations {
@@ -291,16 +292,16 @@ impl ClientObservations {
         let median = rates[rates.len() / 2];
         for (rank, part) in parts.iter().enumerate() {
             let share = part.rate() / median;
-            if share < STRAGGLER_SHARE {
+            if share < STRAGGLER_RATE {
                 let key = (rank, part.machine.host.clone());
                 let (rounds, smallest) = observations.stragglers.entry(key).or_insert((0, share));
                 *rounds += 1;
                 *smallest = smallest.min(share);
             }
             if let Some(fetched) = part.fetched_share() {
-                observations.readers += 1;
+                observations.reader_count += 1;
                 if DataPath::of(fetched) == DataPath::Cache {
-                    *observations.cached.entry(part.machine.host.clone()).or_default() += 1;
+                    *observations.cached_readers.entry(part.machine.host.clone()).or_default() += 1;
                 }
             }
         }
@@ -327,13 +328,13 @@ impl TaskObservations {
             );
             notes.push(Note::new(NoteKind::Remark, text));
         }
-        if !self.cached.is_empty() {
-            let hosts: Vec<&str> = self.cached.keys().map(String::as_str).collect();
+        if !self.cached_readers.is_empty() {
+            let hosts: Vec<&str> = self.cached_readers.keys().map(String::as_str).collect();
             let text = format!(
                 "a cache of {} answered {} of {} clients: their bytes did not come from the device or the server",
                 hosts.join(", "),
-                self.cached.values().sum::<u32>(),
-                self.readers
+                self.cached_readers.values().sum::<u32>(),
+                self.reader_count
             );
             let fix = "run ranks on more machines, or read past the page cache (--set direct=true)";
             notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
@@ -368,14 +369,14 @@ pub mod tests {
     }
 
     fn machine(host: &str) -> Machine {
-        Machine { host: host.into(), boot: String::new() }
+        Machine { host: host.into(), boot_id: String::new() }
     }
 
     fn merged(samples: &[(&str, f64, Sample)]) -> Readings {
-        merged_by(samples, specs())
+        merged_by(samples, built_in_specs())
     }
 
-    fn merged_by(samples: &[(&str, f64, Sample)], all: Specs) -> Readings {
+    fn merged_by(samples: &[(&str, f64, Sample)], specs: Specs) -> Readings {
         let machines: Vec<Machine> = samples.iter().map(|(host, ..)| machine(host)).collect();
         let parts: Vec<ClientSample> = samples
             .iter()
@@ -386,7 +387,7 @@ pub mod tests {
                 sample,
             })
             .collect();
-        merge(&parts, &all).readings
+        merge(&parts, &specs).readings
     }
 
     #[test]
@@ -397,17 +398,17 @@ pub mod tests {
             ("a", 0.0, sample(0.0, 2.0, &rate(100.0))),
             ("b", 10.0, sample(11.0, 4.0, &rate(50.0))),
         ]);
-        let is = |id: &str, value: f64| {
+        let assert_reading = |id: &str, value: f64| {
             assert!((readings.get(id).unwrap() - value).abs() < 1.0, "{id}: {readings:?}")
         };
-        is(reading::ELAPSED, 5e9);
-        is(reading::SYNCED, 5.5e9);
-        is(reading::WRITE_BANDWIDTH, 80.0);
+        assert_reading(reading::ELAPSED, 5e9);
+        assert_reading(reading::SYNCED, 5.5e9);
+        assert_reading(reading::WRITE_BANDWIDTH, 80.0);
         // From 1 to 2, both worked.
-        is(reading::COMMON_TIME, 1e9);
-        is(reading::COMMON_BANDWIDTH, 150.0);
-        is(reading::START_SPREAD, 1e9);
-        is(reading::CLOCK_ERROR, 1e6);
+        assert_reading(reading::COMMON_TIME, 1e9);
+        assert_reading(reading::COMMON_BANDWIDTH, 150.0);
+        assert_reading(reading::START_SPREAD, 1e9);
+        assert_reading(reading::CLOCK_ERROR, 1e6);
         assert!((readings.get(reading::SLOWEST_CLIENT).unwrap() - 0.5).abs() < 1e-9);
         assert!((readings.get(reading::CLIENT_FAIRNESS).unwrap() - 0.9).abs() < 1e-9);
     }
@@ -464,11 +465,15 @@ pub mod tests {
 
     #[test]
     fn printed_metrics_combine_as_declared_and_a_metric_of_a_single_rank_is_kept() {
-        let spec = |id: &str, unit, over, of: Option<[&str; 2]>| {
-            let of = of.map(|parts| parts.map(String::from));
+        let spec = |id: &str, unit, over, parts: Option<[&str; 2]>| {
+            let quotient_of = parts.map(|parts| parts.map(String::from));
             (
                 id.to_string(),
-                MetricSpec { over, of, ..MetricSpec::new(id.into(), unit, Direction::Lower, String::new()) },
+                MetricSpec {
+                    over,
+                    quotient_of,
+                    ..MetricSpec::new(id.into(), unit, Direction::Lower, String::new())
+                },
             )
         };
         let by = |unit| Over::of_unit(unit);
@@ -513,7 +518,7 @@ pub mod tests {
 
     #[test]
     fn stragglers_and_caches_are_named_by_host() {
-        let machines = ["a", "b", "c"].map(|host| Machine { host: host.into(), boot: String::new() });
+        let machines = ["a", "b", "c"].map(|host| Machine { host: host.into(), boot_id: String::new() });
         let mut observations = ClientObservations::default();
         for slow in [4.0, 1.0] {
             let samples = [(1.0, 1e6), (1.0, 0.0), (slow, 1e6)]

@@ -4,10 +4,10 @@
 //! another machine, as with IOR's options `-C` and `-Q`, but by the actual machines of the ranks.
 
 use crate::guard;
-use crate::merge::{ClientObservations, Specs, specs};
+use crate::merge::{ClientObservations, Specs, built_in_specs};
 use crate::wire::{self, ClockOffset, FromRank, LEAVE_TIMEOUT, Machine, ToRank, Wire};
 use fsarena_load::workload::Client;
-use fsarena_run::{RunError, protocol::Request};
+use fsarena_run::{RunError, protocol::AgentRequest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use std::{process::ChildStdin, rc::Rc};
@@ -15,7 +15,7 @@ use std::{process::ChildStdin, rc::Rc};
 /// Longest time limit for the answer of a rank that does no work at that moment.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit for such an answer is at most this multiple of the time limit of a task.
-const TIMEOUT_FACTOR: u32 = 4;
+const ANSWER_TIMEOUT_IN_TASKS: u32 = 4;
 /// Time limit for ranks to leave a job that failed. It is short because one of them may hang.
 const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -59,18 +59,18 @@ impl Ranks {
             timeout,
             leaders: machine_leaders(&machines),
             clocks: BTreeMap::new(),
-            specs: specs(),
+            specs: built_in_specs(),
             observations: ClientObservations::default(),
-            clients: map_clients(&machines),
+            clients: assign_clients(&machines),
             machines,
             _guard: guard::start()?,
         };
-        ranks.send_all(ranks.other_leaders(), &ToRank::Guard);
+        ranks.send_all(ranks.other_leaders(), &ToRank::StartGuard);
         Ok(ranks)
     }
 
-    /// All ranks except rank 0.
-    pub(crate) fn others(&self) -> std::ops::Range<u32> {
+    /// The workers: all ranks except rank 0.
+    pub(crate) fn workers(&self) -> std::ops::Range<u32> {
         1..self.wire.size()
     }
 
@@ -80,13 +80,13 @@ impl Ranks {
     }
 
     /// The name of a rank in messages: `rank 3 on node7`.
-    pub(crate) fn name(&self, rank: u32) -> String {
+    pub(crate) fn rank_name(&self, rank: u32) -> String {
         format!("rank {rank} on {}", self.machines[rank as usize].host)
     }
 
     /// The request of a cell for one rank, with its number as a client.
-    pub(crate) fn request(&self, request: &Request, rank: u32) -> Request {
-        Request { client: Some(self.clients[rank as usize]), ..request.clone() }
+    pub(crate) fn request_for(&self, request: &AgentRequest, rank: u32) -> AgentRequest {
+        AgentRequest { client: Some(self.clients[rank as usize]), ..request.clone() }
     }
 
     /// Sends a message to each of these ranks.
@@ -96,41 +96,41 @@ impl Ranks {
         }
     }
 
-    /// Receives one message of every other rank and passes it to `take`, with the rank.
+    /// Receives one message of every other rank and passes it to `handle`, with the rank.
     ///
     /// # Errors
-    /// If a rank does not answer in time, or the first error of `take`.
+    /// If a rank does not answer in time, or the first error of `handle`.
     pub(crate) fn receive_from_all(
         &self,
-        mut take: impl FnMut(u32, FromRank) -> Result<(), RunError>,
+        mut handle: impl FnMut(u32, FromRank) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
-        let (timeout, mut taken) = (self.answer_timeout(), Ok(()));
+        let (timeout, mut handled) = (self.answer_timeout(), Ok(()));
         let silent = wire::receive_from_each(&*self.wire, timeout, |from, message| {
-            if taken.is_ok() {
-                taken = take(from, message);
+            if handled.is_ok() {
+                handled = handle(from, message);
             }
         });
         match silent.first() {
-            Some(rank) if taken.is_ok() => Err(self.silent_rank_error(*rank, timeout)),
-            _ => taken,
+            Some(rank) if handled.is_ok() => Err(self.silent_rank_error(*rank, timeout)),
+            _ => handled,
         }
     }
 
     /// Time limit for the answer of a rank that does no work at that moment.
     pub(crate) fn answer_timeout(&self) -> Duration {
-        ANSWER_TIMEOUT.min(TIMEOUT_FACTOR * self.timeout)
+        ANSWER_TIMEOUT.min(ANSWER_TIMEOUT_IN_TASKS * self.timeout)
     }
 
     /// The error of a rank that did not answer in time.
     pub(crate) fn silent_rank_error(&self, rank: u32, timeout: Duration) -> RunError {
-        let rank = self.name(rank);
+        let name = self.rank_name(rank);
         RunError::Missing(format!(
-            "{rank} did not answer within {timeout:?}: its machine or its filesystem hangs; leave it out and resume"
+            "{name} did not answer within {timeout:?}: its machine or its filesystem hangs; leave it out and resume"
         ))
     }
 
     /// Measures the clock offsets of all machines from the clock of rank 0.
-    pub(crate) fn set_clocks(&mut self) {
+    pub(crate) fn measure_clocks(&mut self) {
         let mut clocks = BTreeMap::from([(self.machines[0].clone(), ClockOffset::default())]);
         for leader in self.other_leaders() {
             let offset = wire::measure_clock_offset(&*self.wire, leader);
@@ -139,7 +139,7 @@ impl Ranks {
         self.clocks = clocks;
     }
 
-    /// Ends the job: sends all ranks the order to leave, and waits for them. Returns false if a rank did not leave in time. After a
+    /// Ends the job: tells all ranks to leave, and waits for them. Returns false if a rank did not leave in time. After a
     /// failure (`failed`) the time limit is shorter.
     #[must_use]
     pub fn leave(wire: &dyn Wire, failed: bool) -> bool {
@@ -152,9 +152,9 @@ impl Ranks {
 
 /// Assigns each rank a client number and the client whose files it reads, by the machines of the ranks.
 ///
-/// In the list of ranks sorted by machine, each reads from the rank that stands further by the largest number of ranks on one
-/// machine. That rank is on another machine, unless one machine has more than half of all ranks.
-fn map_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
+/// In the list of ranks sorted by machine, each reads from the rank that stands `shift` places further, where `shift` is the
+/// largest number of ranks on one machine. That rank is on another machine, unless one machine has more than half of all ranks.
+fn assign_clients<M: Ord>(machines: &[M]) -> Vec<Client> {
     let mut sorted: Vec<usize> = (0..machines.len()).collect();
     sorted.sort_by_key(|rank| &machines[*rank]);
     let largest = sorted.chunk_by(|a, b| machines[*a] == machines[*b]).map(<[usize]>::len).max().unwrap_or(0);
@@ -178,29 +178,29 @@ fn machine_leaders<M: Ord>(machines: &[M]) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    fn reads(machines: &[&str]) -> Vec<u32> {
-        map_clients(machines).iter().map(|client| client.reads_from).collect()
+    fn read_ranks(machines: &[&str]) -> Vec<u32> {
+        assign_clients(machines).iter().map(|client| client.reads_from).collect()
     }
 
     #[test]
     fn every_client_reads_what_another_machine_wrote() {
-        assert_eq!(reads(&["a", "a", "b", "b"]), [2, 3, 0, 1]);
+        assert_eq!(read_ranks(&["a", "a", "b", "b"]), [2, 3, 0, 1]);
         // The ranks alternate between the machines.
-        assert_eq!(reads(&["a", "b", "a", "b"]), [1, 0, 3, 2]);
+        assert_eq!(read_ranks(&["a", "b", "a", "b"]), [1, 0, 3, 2]);
         for machines in
             [&["a", "a", "b", "c", "c"][..], &["a", "b", "c"], &["b", "a", "a", "b", "c", "c", "c"]]
         {
-            let mut all = reads(machines);
-            assert!(all.iter().enumerate().all(|(own, other)| machines[own] != machines[*other as usize]));
-            all.sort_unstable();
-            assert!(all.iter().enumerate().all(|(at, rank)| at as u32 == *rank), "all files are read");
+            let mut ranks = read_ranks(machines);
+            assert!(ranks.iter().enumerate().all(|(own, read)| machines[own] != machines[*read as usize]));
+            ranks.sort_unstable();
+            assert!(ranks.iter().enumerate().all(|(at, rank)| at as u32 == *rank), "all files are read");
         }
     }
 
     #[test]
     fn on_one_machine_each_client_reads_the_files_of_the_next() {
-        assert_eq!(reads(&["a", "a", "a"]), [1, 2, 0]);
-        assert_eq!(reads(&["a"]), [0]);
+        assert_eq!(read_ranks(&["a", "a", "a"]), [1, 2, 0]);
+        assert_eq!(read_ranks(&["a"]), [0]);
     }
 
     #[test]

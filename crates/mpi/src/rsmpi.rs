@@ -7,9 +7,9 @@ use mpi::{environment::Universe, topology::SimpleCommunicator};
 use std::time::Duration;
 
 /// The MPI tag of messages.
-const MESSAGE: i32 = 1;
+const MESSAGE_TAG: i32 = 1;
 /// The MPI tag of clock times.
-const TIME: i32 = 2;
+const TIME_TAG: i32 = 2;
 
 /// The membership of this process in an MPI job.
 pub struct Mpi {
@@ -60,7 +60,7 @@ impl Wire for Mpi {
         let to = self.world.process_at_rank(to as i32);
         scope(|scope| {
             wait_for_completion(
-                to.immediate_send_with_tag(scope, message, MESSAGE),
+                to.immediate_send_with_tag(scope, message, MESSAGE_TAG),
                 wire::PRECISE_PAUSE,
                 Duration::MAX,
             )
@@ -68,7 +68,7 @@ impl Wire for Mpi {
     }
 
     fn receive(&self) -> Option<(u32, Vec<u8>)> {
-        let matched = self.world.any_process().immediate_matched_probe_with_tag(MESSAGE)?;
+        let matched = self.world.any_process().immediate_matched_probe_with_tag(MESSAGE_TAG)?;
         let (bytes, status) = matched.matched_receive_vec::<u8>();
         Some((status.source_rank() as u32, bytes))
     }
@@ -85,10 +85,10 @@ impl Wire for Mpi {
     }
 
     fn send_time(&self, to: u32, seconds: f64) {
-        self.world.process_at_rank(to as i32).send_with_tag(&seconds, TIME);
+        self.world.process_at_rank(to as i32).send_with_tag(&seconds, TIME_TAG);
     }
 
     fn receive_time(&self, from: u32) -> f64 {
-        self.world.process_at_rank(from as i32).receive_with_tag::<f64>(TIME).0
+        self.world.process_at_rank(from as i32).receive_with_tag::<f64>(TIME_TAG).0
     }
 }

@@ -8,7 +8,7 @@
 
 use fsarena_core::event::{Note, Outcome};
 use fsarena_core::sample::{MetricSpec, Sample};
-use fsarena_run::protocol::{PrivilegedRequest, Request};
+use fsarena_run::protocol::{AgentRequest, PrivilegedRequest};
 use fsarena_sys::{kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -66,27 +66,27 @@ pub fn send_to_worker(wire: &dyn Wire, to: u32, message: &ToRank) {
 
 /// Receives the next message to rank 0, with its sender, if one has arrived.
 pub fn receive_from_worker(wire: &dyn Wire) -> Option<(u32, FromRank)> {
-    wire.receive().map(|(from, text)| (from, decode(&text)))
+    wire.receive().map(|(from, text)| (from, decode_message(&text)))
 }
 
 /// Receives the next message from rank 0, if one has arrived.
 pub fn receive_from_coordinator(wire: &dyn Wire) -> Option<ToRank> {
-    wire.receive().map(|(_, text)| decode(&text))
+    wire.receive().map(|(_, text)| decode_message(&text))
 }
 
-/// Receives one message of every rank except rank 0 and passes it to `take`, with the rank. Ignores further messages of a rank.
-/// Returns the ranks that sent none in time.
+/// Receives one message of every rank except rank 0 and passes it to `handle`, with the rank. Ignores further messages of a
+/// rank. Returns the ranks that sent none in time.
 pub fn receive_from_each(
     wire: &dyn Wire,
     timeout: Duration,
-    mut take: impl FnMut(u32, FromRank),
+    mut handle: impl FnMut(u32, FromRank),
 ) -> Vec<u32> {
     let mut silent: Vec<u32> = (1..wire.size()).collect();
     poll_until(timeout, || {
         while let Some((from, message)) = receive_from_worker(wire) {
             if let Some(at) = silent.iter().position(|rank| *rank == from) {
                 silent.remove(at);
-                take(from, message);
+                handle(from, message);
             }
         }
         silent.is_empty().then_some(())
@@ -94,7 +94,7 @@ pub fn receive_from_each(
     silent
 }
 
-fn decode<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
+fn decode_message<T: serde::de::DeserializeOwned>(text: &[u8]) -> T {
     serde_json::from_slice(text).expect("all ranks are of the same build")
 }
 
@@ -128,27 +128,37 @@ pub fn poll_with_pause<T>(
 #[serde(rename_all = "snake_case")]
 pub enum ToRank {
     /// Start the guard of the rank's machine.
-    Guard,
+    StartGuard,
     /// Report whether these files are visible.
-    Look(Vec<PathBuf>),
+    CheckFiles(Vec<PathBuf>),
     /// Answer with the time of the rank's clock, this many times.
-    Clock(u32),
+    AnswerClock(u32),
     /// Run a cell with this time limit for each task.
-    Cell(Box<Request>, Duration),
+    Cell(Box<AgentRequest>, Duration),
     /// Wait until the rank's machine is idle, before this task.
     WaitUntilIdle(String),
     /// All ranks have reached the same point: continue.
     AllReady,
     /// Start the next task after the barrier.
-    Begin,
+    StartTask,
     /// End the cell early.
     Abandon,
     /// Answer at once.
     Echo(Vec<u8>),
-    /// Wait in the barrier, asleep (true) or polling, and report the cost.
-    Barrier(bool),
+    /// Wait in the barrier and report the cost.
+    Barrier(BarrierWait),
     /// The run is over.
     End,
+}
+
+/// How a rank waits in a barrier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BarrierWait {
+    /// With sleeps between polls.
+    Asleep,
+    /// In the barrier of the MPI library, which polls without sleep.
+    Awake,
 }
 
 /// A message from a rank to rank 0.
@@ -157,8 +167,8 @@ pub enum ToRank {
 pub enum FromRank {
     /// The first message: the machine of the rank.
     Hello(Machine),
-    /// The answer to [`ToRank::Look`]: the first file that is not visible, with the error.
-    Looked(Option<String>),
+    /// The answer to [`ToRank::CheckFiles`]: the first file that is not visible, with the error.
+    FilesChecked(Option<String>),
     /// The agent has sent this request, and the rank waits for the others.
     Ready(PrivilegedRequest),
     /// The answer to [`ToRank::WaitUntilIdle`], with a note if the machine is still busy.
@@ -183,19 +193,19 @@ pub struct Machine {
     /// The host name.
     pub host: String,
     /// The boot id of the kernel. It distinguishes machines with the same name. Containers of one machine share it.
-    pub boot: String,
+    pub boot_id: String,
 }
 
 impl Machine {
     /// The machine of this process.
     pub fn here() -> Machine {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Machine { host, boot: process::boot_id(&SysRoot::host()).unwrap_or_default() }
+        Machine { host, boot_id: process::boot_id(&SysRoot::host()).unwrap_or_default() }
     }
 }
 
 /// The number of round trips to measure an offset.
-const TRIPS: u32 = 20;
+const ROUND_TRIPS: u32 = 20;
 
 /// The offset of a rank's clock from that of rank 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -213,19 +223,19 @@ pub fn wall_clock_s() -> f64 {
 
 /// Measures the offset of a rank's clock. Only rank 0 calls it.
 pub fn measure_clock_offset(wire: &dyn Wire, rank: u32) -> ClockOffset {
-    send_to_worker(wire, rank, &ToRank::Clock(TRIPS));
-    let trips = (0..TRIPS).map(|_| {
+    send_to_worker(wire, rank, &ToRank::AnswerClock(ROUND_TRIPS));
+    let trips = (0..ROUND_TRIPS).map(|_| {
         let sent = wall_clock_s();
         wire.send_time(rank, sent);
-        let stamp = wire.receive_time(rank);
-        (sent, stamp, wall_clock_s())
+        let answered = wire.receive_time(rank);
+        (sent, answered, wall_clock_s())
     });
     offset_by_shortest_trip(trips)
 }
 
 /// Answers [`measure_clock_offset`].
-pub fn answer_clock(wire: &dyn Wire, trips: u32) {
-    for _ in 0..trips {
+pub fn answer_clock_measurement(wire: &dyn Wire, round_trips: u32) {
+    for _ in 0..round_trips {
         wire.receive_time(0);
         wire.send_time(0, wall_clock_s());
     }
@@ -234,8 +244,8 @@ pub fn answer_clock(wire: &dyn Wire, trips: u32) {
 /// The offset by the shortest round trip. A trip is the send time, the time of the other clock, and the receive time.
 fn offset_by_shortest_trip(trips: impl Iterator<Item = (f64, f64, f64)>) -> ClockOffset {
     let shortest = trips.min_by(|a, b| (a.2 - a.0).total_cmp(&(b.2 - b.0)));
-    let Some((sent, stamp, received)) = shortest else { return ClockOffset::default() };
-    ClockOffset { ahead_s: stamp - (sent + received) / 2.0, error_s: (received - sent) / 2.0 }
+    let Some((sent, answered, received)) = shortest else { return ClockOffset::default() };
+    ClockOffset { ahead_s: answered - (sent + received) / 2.0, error_s: (received - sent) / 2.0 }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! The workers, all ranks except rank 0: they run the cells that rank 0 sends.
 
 use crate::wire::{self, FromRank, LEAVE_TIMEOUT, Machine, SIGNAL_CHECK_INTERVAL, ToRank, Wire};
-use crate::{agent::Agent, guard, measure};
+use crate::{agent::AgentSupervisor, guard, measure};
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_run::child::{self, Parent};
 use fsarena_run::{CellError, RunError};
-use fsarena_run::{axes::Confine, protocol::PrivilegedRequest};
+use fsarena_run::{axes::Confinement, protocol::PrivilegedRequest};
 use fsarena_sys::cancel;
 use fsarena_sys::undo::{Journal, state_dir};
 use std::path::PathBuf;
@@ -24,12 +24,12 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
             continue;
         };
         let answer = match message {
-            ToRank::Guard => {
+            ToRank::StartGuard => {
                 _guard = Some(guard::start()?);
                 continue;
             }
-            ToRank::Clock(trips) => {
-                wire::answer_clock(wire, trips);
+            ToRank::AnswerClock(round_trips) => {
+                wire::answer_clock_measurement(wire, round_trips);
                 continue;
             }
             ToRank::End => {
@@ -38,15 +38,15 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
                 return Ok(());
             }
             // These messages belong to a cell that this rank has already ended.
-            ToRank::AllReady | ToRank::WaitUntilIdle(_) | ToRank::Begin | ToRank::Abandon => continue,
-            ToRank::Look(paths) => FromRank::Looked(first_missing(&paths)),
+            ToRank::AllReady | ToRank::WaitUntilIdle(_) | ToRank::StartTask | ToRank::Abandon => continue,
+            ToRank::CheckFiles(paths) => FromRank::FilesChecked(find_missing(&paths)),
             ToRank::Cell(request, timeout) => {
-                let mut cell = WorkerCell { wire, agent: Agent::new(&request, timeout) };
-                let outcome = child::run(&journal, &request, &Confine::default(), &mut cell);
+                let mut cell = WorkerCell { wire, agent: AgentSupervisor::new(&request, timeout) };
+                let outcome = child::run_agent(&journal, &request, &Confinement::default(), &mut cell);
                 FromRank::Ended(outcome.unwrap_or_else(|fatal| CellError::from(fatal).into()))
             }
             ToRank::Echo(bytes) => FromRank::Echo(bytes),
-            ToRank::Barrier(asleep) => measure::barrier(wire, asleep),
+            ToRank::Barrier(wait) => measure::measure_barrier(wire, wait),
         };
         wire::send_to_coordinator(wire, &answer);
     }
@@ -55,14 +55,14 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
 }
 
 /// Returns the first of these paths that is missing on this machine, with the error.
-fn first_missing(paths: &[PathBuf]) -> Option<String> {
+fn find_missing(paths: &[PathBuf]) -> Option<String> {
     paths.iter().find_map(|path| Some(format!("{}: {}", path.display(), path.metadata().err()?)))
 }
 
-/// The cell of this rank. It is the parent of the rank's agent.
+/// This rank's part of a cell: the parent process of the rank's agent.
 struct WorkerCell<'a> {
     wire: &'a dyn Wire,
-    agent: Agent,
+    agent: AgentSupervisor,
 }
 
 impl Parent for WorkerCell<'_> {
@@ -78,7 +78,7 @@ impl Parent for WorkerCell<'_> {
     }
 
     /// Tells rank 0 that the agent has sent this request (`Ready`), and waits until rank 0 lets all ranks continue. For the
-    /// request before a task, rank 0 sends `WaitUntilIdle` to one rank of each machine and then `Begin` to all; for any other
+    /// request before a task, rank 0 sends `WaitUntilIdle` to one rank of each machine and then `StartTask` to all; for any other
     /// request it sends `AllReady`. The time limit of the agent pauses meanwhile, because the agent waits for other ranks.
     fn answer(&mut self, ask: PrivilegedRequest) -> Result<Outcome, RunError> {
         self.agent.pause_timeout();
@@ -92,7 +92,7 @@ impl Parent for WorkerCell<'_> {
                     wire::send_to_coordinator(self.wire, &FromRank::Idle(self.agent.wait_until_idle(&task)));
                 }
                 Some(ToRank::AllReady) => return Ok(self.agent.restart_timeout()),
-                Some(ToRank::Begin) => return Ok(self.agent.start_task(self.wire)),
+                Some(ToRank::StartTask) => return Ok(self.agent.start_task(self.wire)),
                 Some(ToRank::Abandon) => return Ok(Outcome::Interrupted),
                 _ => {}
             }

@@ -23,14 +23,14 @@ fn main() {
         let watch = Watch {
             name: name.into(),
             counter: Some(spec),
-            at: WatchedPlace { path: Some(std::env::temp_dir()), device: None },
-            service: vec![ServiceSpec::Pid(server.pid)],
-            window: Duration::from_secs(300),
-            every: Duration::from_secs(1),
+            place: WatchedPlace { path: Some(std::env::temp_dir()), device: None },
+            services: vec![ServiceSpec::Pid(server.pid)],
+            window_length: Duration::from_secs(300),
+            reading_interval: Duration::from_secs(1),
         };
         let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 0).expect("it begins");
-        let reading = cpu_seconds(own, READINGS, || watcher.read());
-        let window = cpu_seconds(own, WINDOWS, || drop(watcher.close()));
+        let reading = cpu_seconds(own, READINGS, || watcher.read_within_window());
+        let window = cpu_seconds(own, WINDOWS, || drop(watcher.close_window()));
         let share = reading.0 + window.0 / 300.0;
         let command = match reading.1 {
             0.0 => String::new(),
@@ -50,7 +50,7 @@ fn main() {
 
 /// The CPU time of one call of `work` in seconds, in this process and in the children that it waited for.
 fn cpu_seconds(own: i32, calls: u32, mut work: impl FnMut()) -> (f64, f64) {
-    let now = || (cpu::process_ns(own).unwrap_or(0), cpu::Cpu::of_ended_children().total_ns());
+    let now = || (cpu::process_cpu_ns(own).unwrap_or(0), cpu::CpuTime::of_ended_children().total_ns());
     let before = now();
     for _ in 0..calls {
         work();

@@ -22,13 +22,13 @@ fn main() {
     let mut spent = [Duration::ZERO; 4];
     for _ in 0..TIMES {
         let t0 = Instant::now();
-        let before = session.before();
+        let before = session.read_before();
         let t1 = Instant::now();
-        let at_return = session.at_return();
+        let at_return = session.read_at_return();
         let t2 = Instant::now();
-        let at_synced = session.at_synced();
+        let at_synced = session.read_at_synced();
         let t3 = Instant::now();
-        std::hint::black_box(session.finish(&before, &at_return, &at_synced));
+        std::hint::black_box(session.compute_readings(&before, &at_return, &at_synced));
         for (sum, took) in spent.iter_mut().zip([t1 - t0, t2 - t1, t3 - t2, t3.elapsed()]) {
             *sum += took;
         }

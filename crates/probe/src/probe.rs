@@ -78,7 +78,7 @@ pub trait Gauge: Send {
     fn read(&mut self, out: &mut [f64]) -> io::Result<()>;
 
     /// Resets peaks. Called before each task.
-    fn reset(&mut self) {}
+    fn reset_peaks(&mut self) {}
 }
 
 /// A kernel file that stays open, so that reading it costs one system call.
@@ -101,11 +101,11 @@ impl KernelFile {
         }
     }
 
-    /// The present content of the file.
+    /// Reads the present content of the file.
     ///
     /// # Errors
     /// The file cannot be read or is not text.
-    pub fn text(&mut self) -> io::Result<&str> {
+    pub fn read_text(&mut self) -> io::Result<&str> {
         let mut length = 0;
         loop {
             if length == self.buffer.len() {
@@ -118,11 +118,11 @@ impl KernelFile {
                 Err(error) => return Err(error),
             }
         }
-        std::str::from_utf8(&self.buffer[..length]).map_err(|_| self.unknown_format())
+        std::str::from_utf8(&self.buffer[..length]).map_err(|_| self.unknown_format_error())
     }
 
     /// The error for a file with an unknown format.
-    pub fn unknown_format(&self) -> io::Error {
+    pub fn unknown_format_error(&self) -> io::Error {
         let what = format!("{} has a format that fsarena does not understand", self.path.display());
         io::Error::new(io::ErrorKind::InvalidData, what)
     }
@@ -131,26 +131,26 @@ impl KernelFile {
 /// A gauge that reads one kernel file and parses it with a function.
 pub struct TextGauge {
     file: KernelFile,
-    parse: Parse,
+    parse: ParseFn,
 }
 
 /// Writes the values of a probe from the text of a file to a slice; None if the text has another format.
-pub type Parse = fn(&str, &mut [f64]) -> Option<()>;
+pub type ParseFn = fn(&str, &mut [f64]) -> Option<()>;
 
 impl TextGauge {
     /// Opens the file.
     ///
     /// # Errors
     /// The file is missing or cannot be read.
-    pub fn open(kernel: &SysRoot, rel: &str, parse: Parse) -> Result<TextGauge, Unavailable> {
+    pub fn open(kernel: &SysRoot, rel: &str, parse: ParseFn) -> Result<TextGauge, Unavailable> {
         Ok(TextGauge { file: KernelFile::open(kernel, rel)?, parse })
     }
 }
 
 impl Gauge for TextGauge {
     fn read(&mut self, out: &mut [f64]) -> io::Result<()> {
-        let parsed = (self.parse)(self.file.text()?, out);
-        parsed.ok_or_else(|| self.file.unknown_format())
+        let parsed = (self.parse)(self.file.read_text()?, out);
+        parsed.ok_or_else(|| self.file.unknown_format_error())
     }
 }
 
@@ -170,7 +170,7 @@ impl Unavailable {
     }
 
     /// Adds a remedy.
-    pub fn fix(mut self, fix: impl Into<String>) -> Unavailable {
+    pub fn with_fix(mut self, fix: impl Into<String>) -> Unavailable {
         self.fix = Some(fix.into());
         self
     }
@@ -182,23 +182,23 @@ impl Unavailable {
     }
 }
 
-/// The number after a name at the beginning of a line: `Dirty:  12 kB` → 12.
-pub(crate) fn field(text: &str, name: &str) -> Option<f64> {
+/// The first number after a name at the beginning of a line: `Dirty:  12 kB` → 12.
+pub(crate) fn number_after(text: &str, name: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    number(line.split_ascii_whitespace().next()?)
+    parse_counter(line.split_ascii_whitespace().next()?)
 }
 
 /// Parses a counter of the kernel. Above 2^53 the last digits are rounded, which does not matter for differences.
-pub(crate) fn number(word: &str) -> Option<f64> {
+pub(crate) fn parse_counter(word: &str) -> Option<f64> {
     word.parse::<u64>().ok().map(|value| value as f64)
 }
 
 /// The first `N` times in the first line of `/proc/stat` (the sum of all CPUs), in nanoseconds.
-pub(crate) fn stat<const N: usize>(text: &str) -> Option<[f64; N]> {
+pub(crate) fn cpu_times_ns<const N: usize>(text: &str) -> Option<[f64; N]> {
     let mut words = text.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace();
     let mut times = [0.0; N];
     for time in &mut times {
-        *time = number(words.next()?)? * tick_ns();
+        *time = parse_counter(words.next()?)? * tick_ns();
     }
     Some(times)
 }
@@ -218,18 +218,18 @@ mod tests {
         let path = dir.path().join("long");
         std::fs::write(&path, "x".repeat(10_000)).unwrap();
         let mut file = KernelFile::open(&SysRoot::at(dir.path()), "long").unwrap();
-        assert_eq!(file.text().unwrap().len(), 10_000);
+        assert_eq!(file.read_text().unwrap().len(), 10_000);
         std::fs::write(&path, "short").unwrap();
-        assert_eq!(file.text().unwrap(), "short");
+        assert_eq!(file.read_text().unwrap(), "short");
         std::fs::write(&path, b"\xff").unwrap();
-        assert!(file.text().unwrap_err().to_string().contains("long has a form"));
+        assert!(file.read_text().unwrap_err().to_string().contains("long has a form"));
     }
 
     #[test]
-    fn a_field_is_found_by_its_whole_name() {
+    fn a_number_is_found_by_the_whole_name_before_it() {
         let text = "Dirty:   12 kB\nWritebackTmp:  7 kB\nWriteback:   3 kB\n";
-        assert_eq!(field(text, "Writeback:"), Some(3.0));
-        assert_eq!(field(text, "Cached:"), None);
-        assert_eq!(field("a: -1", "a:"), None);
+        assert_eq!(number_after(text, "Writeback:"), Some(3.0));
+        assert_eq!(number_after(text, "Cached:"), None);
+        assert_eq!(number_after("a: -1", "a:"), None);
     }
 }

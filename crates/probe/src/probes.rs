@@ -29,7 +29,7 @@ pub const PROBES: &[Probe] = &[
 ];
 
 /// The definitions of the readings of all probes.
-pub fn readings() -> Vec<ReadingDef> {
+pub fn reading_defs() -> Vec<ReadingDef> {
     PROBES.iter().flat_map(|probe| probe.readings).map(|reading| reading.def).collect()
 }
 
@@ -39,7 +39,7 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::metric::{METRICS, TIMER, reading};
+    use fsarena_core::metric::{METRICS, TIMER_READINGS, reading};
     use fsarena_core::sample::Unit;
     use std::collections::BTreeSet;
 
@@ -57,9 +57,9 @@ mod tests {
     }
 
     #[test]
-    fn readings_have_names_of_their_own_that_end_in_their_unit() {
+    fn names_of_readings_are_unique_and_end_in_their_unit() {
         let mut names: BTreeSet<&str> = METRICS.iter().map(|metric| metric.spec.id).collect();
-        for def in readings().iter().chain(TIMER) {
+        for def in reading_defs().iter().chain(TIMER_READINGS) {
             assert!(names.insert(def.id), "{} is defined twice", def.id);
             let suffix = format!("_{}", def.unit.suffix());
             // A count is named for what is counted: `device_reads`.
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_readings_that_metrics_build_on_are_taken() {
-        let taken: BTreeSet<&str> = readings().iter().map(|def| def.id).collect();
+        let taken: BTreeSet<&str> = reading_defs().iter().map(|def| def.id).collect();
         for id in [
             reading::USER,
             reading::SYSTEM,

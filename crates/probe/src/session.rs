@@ -9,16 +9,16 @@ use std::{ops::Range, path::Path};
 
 /// The available probes of this machine, opened once for all tasks of a cell.
 pub struct Session {
-    probes: Vec<OpenProbe>,
+    probes: Vec<SessionProbe>,
     notes: Vec<Note>,
 }
 
-struct OpenProbe {
+struct SessionProbe {
     probe: &'static Probe,
     gauge: Box<dyn Gauge>,
     /// The positions of its values in a snapshot.
-    place: Range<usize>,
-    failed: bool,
+    positions: Range<usize>,
+    has_failed: bool,
 }
 
 /// The values of all gauges at one moment.
@@ -40,11 +40,11 @@ impl Session {
                 Ok(opened) => {
                     notes.extend(opened.notes);
                     let start = session.empty_snapshot().0.len();
-                    session.probes.push(OpenProbe {
+                    session.probes.push(SessionProbe {
                         probe,
                         gauge: opened.gauge,
-                        place: start..start + probe.readings.len(),
-                        failed: false,
+                        positions: start..start + probe.readings.len(),
+                        has_failed: false,
                     });
                 }
                 Err(unavailable) => notes.push(unavailable.note(probe.id)),
@@ -54,9 +54,9 @@ impl Session {
     }
 
     /// Resets peaks and reads all gauges. Call it directly before a task.
-    pub fn before(&mut self) -> Snapshot {
+    pub fn read_before(&mut self) -> Snapshot {
         for probe in &mut self.probes {
-            probe.gauge.reset();
+            probe.gauge.reset_peaks();
         }
         let mut snapshot = self.empty_snapshot();
         for probe in self.probes.iter_mut().rev() {
@@ -66,18 +66,23 @@ impl Session {
     }
 
     /// Reads the probes that use the values when the work has returned.
-    pub fn at_return(&mut self) -> Snapshot {
+    pub fn read_at_return(&mut self) -> Snapshot {
         self.read_probes(|sampling| sampling != Sampling::DeltaToSynced)
     }
 
     /// Reads the probes that use the values when the data is on the device.
-    pub fn at_synced(&mut self) -> Snapshot {
+    pub fn read_at_synced(&mut self) -> Snapshot {
         self.read_probes(|sampling| sampling == Sampling::DeltaToSynced)
     }
 
     /// Computes the readings of a task from its three snapshots. Readings of a failed gauge and of a counter that decreased are
     /// left out (`iowait` may decrease, see proc_stat(5), and so do the counters of a replaced device).
-    pub fn finish(&self, before: &Snapshot, at_return: &Snapshot, at_synced: &Snapshot) -> Readings {
+    pub fn compute_readings(
+        &self,
+        before: &Snapshot,
+        at_return: &Snapshot,
+        at_synced: &Snapshot,
+    ) -> Readings {
         let mut readings = Readings::default();
         let all = self.probes.iter().flat_map(|open| open.probe.readings);
         for (i, reading) in all.enumerate() {
@@ -100,7 +105,7 @@ impl Session {
 
     /// A snapshot in which all values are NaN.
     fn empty_snapshot(&self) -> Snapshot {
-        Snapshot(vec![f64::NAN; self.probes.last().map_or(0, |probe| probe.place.end)])
+        Snapshot(vec![f64::NAN; self.probes.last().map_or(0, |probe| probe.positions.end)])
     }
 
     /// Reads the probes with a reading for which `uses` returns true.
@@ -121,21 +126,21 @@ pub fn measure_around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T)
     let device =
         device::device_of_path(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
     let (mut session, mut notes) = Session::open(&ProbeTarget { kernel: kernel.clone(), device });
-    let before = session.before();
+    let before = session.read_before();
     let done = work();
-    let (at_return, at_synced) = (session.at_return(), session.at_synced());
-    let readings = session.finish(&before, &at_return, &at_synced);
+    let (at_return, at_synced) = (session.read_at_return(), session.read_at_synced());
+    let readings = session.compute_readings(&before, &at_return, &at_synced);
     notes.extend(session.take_notes());
     (done, readings, notes)
 }
 
-impl OpenProbe {
-    /// Reads the gauge into its place in the snapshot. Returns a note on its first failure.
+impl SessionProbe {
+    /// Reads the gauge into its positions in the snapshot. Returns a note on its first failure.
     fn read(&mut self, snapshot: &mut Snapshot) -> Option<Note> {
-        let out = &mut snapshot.0[self.place.clone()];
+        let out = &mut snapshot.0[self.positions.clone()];
         let error = self.gauge.read(out).err()?;
         out.fill(f64::NAN);
-        let failed_before = std::mem::replace(&mut self.failed, true);
+        let failed_before = std::mem::replace(&mut self.has_failed, true);
         (!failed_before).then(|| Unavailable::new(error.to_string()).note(self.probe.id))
     }
 }
@@ -151,7 +156,7 @@ mod tests {
 
     const STAT: &str = "sys/dev/block/7:3/stat";
 
-    fn files(counter: u64) -> Vec<(&'static str, String)> {
+    fn kernel_files(counter: u64) -> Vec<(&'static str, String)> {
         let pressure = format!("some avg10=0.00 total={counter}\nfull avg10=0.00 total={counter}\n");
         vec![
             ("proc/schedstat", format!("cpu0 0 0 0 0 0 0 {counter} 0 0\n")),
@@ -174,19 +179,22 @@ mod tests {
             ("proc/pressure/cpu", pressure.clone()),
             ("proc/pressure/memory", pressure),
             (STAT, format!("{}\n", vec![counter.to_string(); 17].join(" "))),
-            ("sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag", format!("{}\0", GuestPlan::HOST_FILES)),
+            (
+                "sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag",
+                format!("{}\0", GuestPlan::HOST_FILES_DEVICE),
+            ),
             ("proc/interrupts", format!(" 25: {counter}  PCI-MSI 81921-edge  virtio1-requests\n")),
         ]
     }
 
-    fn write(kernel: &SysRoot, counter: u64) {
-        for (rel, text) in files(counter) {
+    fn write_kernel_files(kernel: &SysRoot, counter: u64) {
+        for (rel, text) in kernel_files(counter) {
             std::fs::write(kernel.path(rel), text).unwrap();
         }
     }
 
-    fn fake(counter: u64) -> (fsarena_sys::testkit::FakeRoot, ProbeTarget) {
-        let files = files(counter);
+    fn fake_target(counter: u64) -> (fsarena_sys::testkit::FakeRoot, ProbeTarget) {
+        let files = kernel_files(counter);
         let files: Vec<_> = files.iter().map(|(rel, text)| (*rel, text.as_str())).collect();
         let (dir, kernel) = kernel_with(&files);
         (dir, ProbeTarget { kernel, device: Some((7, 3)) })
@@ -194,16 +202,16 @@ mod tests {
 
     #[test]
     fn each_reading_uses_the_snapshots_that_it_names() {
-        let (_dir, target) = fake(10);
+        let (_dir, target) = fake_target(10);
         let (mut session, notes) = Session::open(&target);
         assert!(notes.iter().all(|note| note.kind == NoteKind::Remark), "{notes:?}");
-        let before = session.before();
+        let before = session.read_before();
         assert_eq!(target.kernel.read("proc/self/clear_refs").unwrap(), "5");
-        write(&target.kernel, 25);
-        let at_return = session.at_return();
-        write(&target.kernel, 110);
-        let at_synced = session.at_synced();
-        let readings = session.finish(&before, &at_return, &at_synced);
+        write_kernel_files(&target.kernel, 25);
+        let at_return = session.read_at_return();
+        write_kernel_files(&target.kernel, 110);
+        let at_synced = session.read_at_synced();
+        let readings = session.compute_readings(&before, &at_return, &at_synced);
         let expected = [
             ("written_bytes", 15.0),
             ("pressure_io_some_ns", 15e3),
@@ -219,28 +227,28 @@ mod tests {
         for (id, value) in expected {
             assert_eq!(readings.get(id), Some(value), "{id}");
         }
-        let mut had: Vec<_> = readings.0.keys().map(String::as_str).collect();
-        let mut all: Vec<_> = crate::probes::readings().iter().map(|def| def.id).collect();
-        had.sort_unstable();
+        let mut found: Vec<_> = readings.0.keys().map(String::as_str).collect();
+        let mut all: Vec<_> = crate::probes::reading_defs().iter().map(|def| def.id).collect();
+        found.sort_unstable();
         all.sort_unstable();
-        assert_eq!(had, all);
+        assert_eq!(found, all);
     }
 
     #[test]
     fn a_counter_that_decreased_gives_no_reading() {
-        let (_dir, target) = fake(10);
+        let (_dir, target) = fake_target(10);
         let (mut session, _) = Session::open(&target);
-        let before = session.before();
-        write(&target.kernel, 4);
-        let (at_return, at_synced) = (session.at_return(), session.at_synced());
-        let readings = session.finish(&before, &at_return, &at_synced);
+        let before = session.read_before();
+        write_kernel_files(&target.kernel, 4);
+        let (at_return, at_synced) = (session.read_at_return(), session.read_at_synced());
+        let readings = session.compute_readings(&before, &at_return, &at_synced);
         assert_eq!((readings.get("iowait_ns"), readings.get("device_writes")), (None, None));
         assert_eq!(readings.get("dirty_at_return_bytes"), Some(4096.0));
     }
 
     #[test]
     fn unavailable_probes_get_a_note_and_the_others_are_read() {
-        let (_dir, mut target) = fake(10);
+        let (_dir, mut target) = fake_target(10);
         target.device = None;
         std::fs::remove_file(target.kernel.path("proc/pressure/io")).unwrap();
         let (mut session, notes) = Session::open(&target);
@@ -248,20 +256,20 @@ mod tests {
         assert_eq!(missing.len(), 2, "{notes:?}");
         assert!(missing[0].text.contains("probe device"), "{notes:?}");
         assert!(missing[1].text.contains("probe pressure") && missing[1].fix.is_some(), "{notes:?}");
-        let now = session.before();
-        let readings = session.finish(&now, &now, &now);
+        let now = session.read_before();
+        let readings = session.compute_readings(&now, &now, &now);
         assert_eq!((readings.get("written_bytes"), readings.get("device_writes")), (Some(0.0), None));
     }
 
     #[test]
     fn a_gauge_that_fails_later_gets_one_note() {
-        let (_dir, target) = fake(10);
+        let (_dir, target) = fake_target(10);
         let (mut session, _) = Session::open(&target);
-        let before = session.before();
+        let before = session.read_before();
         assert_eq!(session.take_notes(), []);
         std::fs::write(target.kernel.path(STAT), "gone").unwrap();
-        let (at_return, at_synced) = (session.at_return(), session.at_synced());
-        assert_eq!(session.finish(&before, &at_return, &at_synced).get("device_writes"), None);
+        let (at_return, at_synced) = (session.read_at_return(), session.read_at_synced());
+        assert_eq!(session.compute_readings(&before, &at_return, &at_synced).get("device_writes"), None);
         let notes = session.take_notes();
         assert!(notes.len() == 1 && notes[0].text.contains("7:3/stat has a form"), "{notes:?}");
     }
@@ -270,8 +278,8 @@ mod tests {
     fn without_kernel_files_only_getrusage_has_readings() {
         let target = ProbeTarget { kernel: SysRoot::at("/nowhere"), device: None };
         let (mut session, notes) = Session::open(&target);
-        let now = session.before();
-        assert_eq!(session.finish(&now, &now, &now).0.len(), 6);
+        let now = session.read_before();
+        assert_eq!(session.compute_readings(&now, &now, &now).0.len(), 6);
         // Outside guests there are no files of a host, which is not worth a note.
         assert_eq!(notes.len(), PROBES.len() - 2);
     }
@@ -282,12 +290,12 @@ mod tests {
         /// Whatever a kernel file contains, a probe returns finite numbers or none.
         #[test]
         fn garbage_never_panics(words in proptest::collection::vec(word(), 0..60), which in 0usize..12) {
-            let (_dir, target) = fake(10);
-            let rel = files(0)[which].0;
+            let (_dir, target) = fake_target(10);
+            let rel = kernel_files(0)[which].0;
             std::fs::write(target.kernel.path(rel), words.concat()).unwrap();
             let (mut session, _) = Session::open(&target);
-            let (before, at_return, at_synced) = (session.before(), session.at_return(), session.at_synced());
-            let readings = session.finish(&before, &at_return, &at_synced);
+            let (before, at_return, at_synced) = (session.read_before(), session.read_at_return(), session.read_at_synced());
+            let readings = session.compute_readings(&before, &at_return, &at_synced);
             prop_assert!(readings.0.values().all(|value| value.is_finite() && *value >= 0.0));
         }
     }

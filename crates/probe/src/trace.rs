@@ -29,5 +29,5 @@ mod tracer;
 
 pub use lock_kind::LockKind;
 pub use options::{TraceError, TraceOptions, TracedTasks};
-pub use profile::{CpuSite, LockSite, Profile, Stack};
+pub use profile::{CpuSite, CpuStack, LockSite, Profile};
 pub use tracer::Tracer;

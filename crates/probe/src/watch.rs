@@ -23,7 +23,7 @@ mod window;
 
 pub use counter::{Counter, CounterError, WatchError};
 pub use counters::CounterSpec;
-pub use gauges::readings;
+pub use gauges::reading_defs;
 pub use plan::Watch;
 pub use recorder::Recorder;
 pub use service::ServiceSpec;

@@ -76,7 +76,7 @@ fn on_ext4(work: impl FnOnce(&Path)) {
     let image = image::create(&journal, &dir.path().join("image"), 64 << 20, true).unwrap();
     let options = LoopOptions { direct_io: false, discard: false };
     let device = loopdev::attach(&journal, image.path(), options, log).unwrap();
-    Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).expect(log).unwrap();
+    Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).run_checked(log).unwrap();
     let target = dir.path().join("mnt");
     std::fs::create_dir(&target).unwrap();
     let mounted = mount::mount(&journal, log, device.path(), &target, "ext4", "").unwrap();

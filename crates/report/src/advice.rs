@@ -14,12 +14,12 @@ pub const MEASURE_RESOLUTION: &str = "fsarena selftest --here";
 pub const VERIFY_BUNDLE: &str = "fsarena verify FILE.tar.zst";
 
 /// The command that prints the report of a run.
-pub fn report(run: &str) -> String {
+pub fn print_report(run: &str) -> String {
     format!("`fsarena report {run}`")
 }
 
-/// The command that prints the whole report of a run.
-pub fn whole_report(run: &str) -> String {
+/// The command that prints the full report of a run.
+pub fn print_full_report(run: &str) -> String {
     format!("fsarena report {run} --full")
 }
 

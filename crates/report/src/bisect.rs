@@ -1,15 +1,15 @@
 //! The page of a bisection: the candidate at which the cost changed, how much, and how that was found.
 
 use crate::document::{Cell, Document, Part, Table};
-use crate::number::{beside, plural};
+use crate::number::{plural, three_digits_beside};
 use crate::page::Page;
-use crate::safe::shortened;
+use crate::safe::shorten;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, History, Purpose};
 use fsarena_core::{exit::ExitCode, factor::KERNEL};
 use serde_json::Value;
 
 /// The most characters of the reason to skip a candidate that the page shows.
-const LONGEST_REASON: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
 /// The exit code of a bisection: 0 if it found a candidate, 3 if nothing changed between the ends, 4 if it could not be decided or
 /// goes on.
@@ -27,22 +27,24 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
     let subject = &state.claim.subject;
     let (good, bad) = (state.candidate(&state.good), state.candidate(&state.bad));
     document.heading(1, format!("bisect {subject} from {} to {}", good.label, bad.label));
-    for line in answer(state) {
-        document.text(line);
+    for paragraph in answer_paragraphs(state) {
+        document.text(paragraph);
     }
-    let possible = possible(state);
+    let possible = other_possible(state);
     document.titled_list(
         "Can be the first bad candidate too, because it could not be tested",
         possible.iter().map(|id| state.candidate(id).title()).collect(),
     );
     document.heading(2, "Comparisons");
     let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds"];
-    document.table(Table::words(header).with(state.comparisons.iter().map(|one| row(state, one))));
+    document.table(
+        Table::of_words(header).with_rows(state.comparisons.iter().map(|one| comparison_row(state, one))),
+    );
     let runs: Vec<&str> = state.comparisons.iter().flat_map(|one| &one.runs).map(String::as_str).collect();
     document.text(format!("The runs, in this order: {}.", runs.join(", ")));
-    document.text(method(state));
+    document.text(method_note(state));
     let skipped = state.tried.values().filter_map(|one| {
-        Some(format!("{}: {}", one.title(), shortened(one.skipped.as_ref()?, LONGEST_REASON)))
+        Some(format!("{}: {}", one.title(), shorten(one.skipped.as_ref()?, MAX_REASON_CHARS)))
     });
     document.titled_list("Skipped", skipped.collect());
     let mut json = serde_json::to_value(state).unwrap_or_default();
@@ -66,7 +68,7 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
 }
 
 /// The candidates that can be the first bad one besides the one that was found.
-fn possible(state: &Bisection) -> &[String] {
+fn other_possible(state: &Bisection) -> &[String] {
     match &state.ending {
         Some(Ending::Found { possible, .. } | Ending::Inconclusive { possible, .. }) => possible,
         _ => &[],
@@ -74,30 +76,31 @@ fn possible(state: &Bisection) -> &[String] {
 }
 
 /// The answer, in paragraphs.
-fn answer(state: &Bisection) -> Vec<String> {
+fn answer_paragraphs(state: &Bisection) -> Vec<String> {
     let title = |id: &str| state.candidate(id).title();
     let subject = &state.claim.subject;
-    let of_ends = state.ends().and_then(|ends| ends.effect).map_or(String::new(), |effect| {
+    let ends_sentence = state.ends().and_then(|ends| ends.effect).map_or(String::new(), |effect| {
         format!(
             "From GOOD ({}) to BAD ({}): {subject} {}.",
             title(&state.good),
             title(&state.bad),
-            change(&effect)
+            format_effect(&effect)
         )
     });
     match &state.ending {
-        None => vec!["The bisection goes on.".into(), of_ends],
+        None => vec!["The bisection goes on.".into(), ends_sentence],
         Some(Ending::Found { parent, child, .. }) => {
             let last =
                 state.comparisons.iter().rfind(|one| one.candidates == [parent.as_str(), child.as_str()]);
-            let effect = last.and_then(|one| one.effect).map_or(String::new(), |effect| change(&effect));
+            let effect =
+                last.and_then(|one| one.effect).map_or(String::new(), |effect| format_effect(&effect));
             let found = format!(
                 "{} is the first bad {}: compared with {}, {subject} changes by {effect}.",
                 title(child),
-                kind(state),
+                candidate_kind(state),
                 title(parent)
             );
-            vec![found, of_ends]
+            vec![found, ends_sentence]
         }
         Some(Ending::NoChange) => {
             vec![
@@ -105,30 +108,35 @@ fn answer(state: &Bisection) -> Vec<String> {
                     "No change: BAD meets the claim `{}` against GOOD, so there is nothing to find.",
                     state.claim
                 ),
-                of_ends,
+                ends_sentence,
             ]
         }
         Some(Ending::Inconclusive { why, .. }) => {
-            let more =
+            let remedy =
                 "More rounds, a larger budget, a quieter machine or counts of instructions can decide it.";
-            vec![format!("Inconclusive: {why}. {more}"), of_ends]
+            vec![format!("Inconclusive: {why}. {remedy}"), ends_sentence]
         }
     }
 }
 
 /// A change with its interval: `+1.02% [+1.01% to +1.03%]`.
-fn change(effect: &Effect) -> String {
-    format!("{} [{} to {}]", percent(effect.estimate), percent(effect.low), percent(effect.high))
+fn format_effect(effect: &Effect) -> String {
+    format!(
+        "{} [{} to {}]",
+        signed_percent(effect.estimate),
+        signed_percent(effect.low),
+        signed_percent(effect.high)
+    )
 }
 
 /// A fraction in per cent with its sign and three significant digits: steps are compared more finely than variants.
-fn percent(fraction: f64) -> String {
+fn signed_percent(fraction: f64) -> String {
     let sign = if fraction < 0.0 { "" } else { "+" };
-    format!("{sign}{}%", beside(100.0 * fraction, &[0.0]))
+    format!("{sign}{}%", three_digits_beside(100.0 * fraction, &[0.0]))
 }
 
 /// What the candidates are.
-fn kind(state: &Bisection) -> &'static str {
+fn candidate_kind(state: &Bisection) -> &'static str {
     match state.history {
         History::Git { .. } => "commit",
         History::List(_) if state.template.contains_key(KERNEL) => "kernel",
@@ -137,7 +145,7 @@ fn kind(state: &Bisection) -> &'static str {
 }
 
 /// The row of a comparison.
-fn row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
+fn comparison_row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
     let label = |id: &str| state.candidate(id).label;
     let against = match one.purpose {
         Purpose::Step => "GOOD and BAD".to_string(),
@@ -150,24 +158,24 @@ fn row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
     };
     let rounds = one.effect.map_or(String::new(), |effect| effect.rounds.to_string());
     let verdict = one.result.map_or("open", ComparisonResult::name);
-    let effect = one.effect.map_or(String::new(), |effect| change(&effect));
+    let effect = one.effect.map_or(String::new(), |effect| format_effect(&effect));
     [name, against, verdict.into(), effect, rounds].into_iter().map(|text| text.as_str().into()).collect()
 }
 
-/// How it was decided, and how sure that is.
-fn method(state: &Bisection) -> String {
-    let candidates = plural(state.candidates, kind(state));
-    let share = state.comparisons.iter().map(|one| one.share).max().unwrap_or(1);
-    let sharing =
-        format!("All comparisons together share an error of 5%; each takes at least 5%/{share} of it.");
-    let counted = if state.counts {
+/// Explains how the bisection decides, and with what error probability.
+fn method_note(state: &Bisection) -> String {
+    let candidates = plural(state.candidate_count, candidate_kind(state));
+    let share = state.comparisons.iter().map(|one| one.error_split).max().unwrap_or(1);
+    let error_note =
+        format!("The error probability of all comparisons together is 5%; each uses at least 5%/{share}.");
+    let counts_note = if state.figures_are_counts {
         " Counts repeat, so a step is decided if the candidate is near the same end in each of two rounds; the ends and the first bad candidate have enough rounds for an interval."
     } else {
         ""
     };
     format!(
         "{candidates} after GOOD can be the first bad one. A step measures GOOD, the candidate and BAD in the same rounds; the \
-         difference in its row is that against GOOD. {sharing}{counted}"
+         difference in its row is that against GOOD. {error_note}{counts_note}"
     )
 }
 
@@ -199,13 +207,13 @@ mod tests {
             plan: "secret".into(),
             claim: "total.elapsed: candidate <= baseline within 1%".parse().unwrap(),
             user: None,
-            counts: false,
+            figures_are_counts: false,
             max_rounds: 400,
             budget_s: None,
             elapsed_s: 1.0,
             good: "a".into(),
             bad: "d".into(),
-            candidates: 2,
+            candidate_count: 2,
             tried: [
                 ("a", candidate("1", "A")),
                 ("b", candidate("2", "B")),
@@ -237,8 +245,8 @@ mod tests {
 
     #[test]
     fn the_exit_code_tells_the_endings_apart() {
-        let of = |ending| exit_code(&state(ending)).code();
+        let code = |ending| exit_code(&state(ending)).code();
         let inconclusive = Ending::Inconclusive { why: "x".into(), possible: vec![] };
-        assert_eq!([of(Ending::NoChange), of(inconclusive)], [3, 4]);
+        assert_eq!([code(Ending::NoChange), code(inconclusive)], [3, 4]);
     }
 }

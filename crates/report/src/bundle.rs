@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The name of the file with the [`Manifest`].
-pub const MANIFEST: &str = "bundle.json";
+pub const MANIFEST_FILE: &str = "bundle.json";
 /// The name of the file for people.
-pub const README: &str = "README.md";
+pub const README_FILE: &str = "README.md";
 /// The version of the layout of a bundle. A change that earlier programs cannot read requires a new version.
-pub const FORMAT: u32 = 1;
+pub const BUNDLE_FORMAT: u32 = 1;
 
 /// The contents of a bundle, and the program that made it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`FORMAT`].
+    /// [`BUNDLE_FORMAT`].
     pub format: u32,
     /// The version of the fsarena that made the bundle.
     pub fsarena: String,
@@ -48,7 +48,7 @@ pub struct BundledRun {
 }
 
 /// The directory of a run in a bundle.
-pub fn directory(id: &str) -> String {
+pub fn run_directory(id: &str) -> String {
     format!("runs/{id}")
 }
 
@@ -58,7 +58,7 @@ impl Manifest {
         let runs: Vec<BundledRun> = reports.iter().map(|report| bundled_run(&report.record)).collect();
         let directories: Vec<&str> = runs.iter().map(|run| run.directory.as_str()).collect();
         let repeat = advice::repeat_runs(&directories);
-        Manifest { format: FORMAT, fsarena: version.into(), fsarena_build: build.into(), repeat, runs }
+        Manifest { format: BUNDLE_FORMAT, fsarena: version.into(), fsarena_build: build.into(), repeat, runs }
     }
 }
 
@@ -71,7 +71,7 @@ fn bundled_run(record: &RunRecord) -> BundledRun {
     };
     BundledRun {
         id: record.id.clone(),
-        directory: directory(&record.id),
+        directory: run_directory(&record.id),
         fsarena: record.version.clone(),
         started: record.started.clone(),
         complete: record.status.complete,
@@ -88,7 +88,7 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
     let mut document = Document::default();
     let [first, others @ ..] = reports else { return Ok(vec![]) };
     let title = match others {
-        [] => title(&first.record),
+        [] => run_title(&first.record),
         _ => format!("{} runs of fsarena", reports.len()),
     };
     document.heading(1, title);
@@ -112,14 +112,17 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
          the reports that the data contradict. Without fsarena: sha256sum -c SHA256SUMS.",
     );
     document.heading(2, "Files");
-    document.table(Table::words(["file", "content"]).with(FILES.map(|(file, content)| row![file, content])));
+    document.table(
+        Table::of_words(["file", "content"]).with_rows(FILES.map(|(file, content)| row![file, content])),
+    );
     document.heading(2, "Versions");
     for run in &manifest.runs {
         for machine in &run.machines {
             let name = machine.get("hostname").map_or("", String::as_str);
             document.heading(3, format!("{} on {name}", run.id));
             let program = [("fsarena".to_string(), run.fsarena.clone())];
-            document.table(Table::pairs(["version or fact", ""], program.into_iter().chain(machine.clone())));
+            document
+                .table(Table::of_pairs(["version or fact", ""], program.into_iter().chain(machine.clone())));
         }
     }
     document
@@ -132,7 +135,7 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
 /// The files of a bundle, and what each has.
 const FILES: [(&str, &str); 10] = [
     ("SHA256SUMS", "checksums of all other files"),
-    (MANIFEST, "the runs, their seeds and machines, and the program that made the bundle"),
+    (MANIFEST_FILE, "the runs, their seeds and machines, and the program that made the bundle"),
     ("runs/ID/report.html, report.md", "the report of a run, for people"),
     ("runs/ID/report.json", "the same for programs"),
     ("runs/ID/samples.csv, series.csv", "all samples; the time series of loads"),
@@ -143,16 +146,16 @@ const FILES: [(&str, &str); 10] = [
     ("runs/ID/output", "what the user's commands printed"),
 ];
 
-fn title(record: &RunRecord) -> String {
+fn run_title(record: &RunRecord) -> String {
     let plan = &record.plan;
     if plan.title.is_empty() { plan.name.clone() } else { format!("{}: {}", plan.name, plan.title) }
 }
 
 /// Adds the question and the headline of a run.
-fn add_answer(document: &mut Document, report: &Report, titled: bool) {
+fn add_answer(document: &mut Document, report: &Report, with_title: bool) {
     let record = &report.record;
-    if titled {
-        document.heading(2, title(record));
+    if with_title {
+        document.heading(2, run_title(record));
     }
     document.text(&record.plan.question);
     let decision = Decision::new(report).map(|decision| decision.json());
@@ -185,14 +188,14 @@ mod tests {
         let reports = [report("20260101-000000-mail-2222", 7)];
         let manifest = Manifest::new(&reports, "0.2.0", "0123456789abcdef");
         let text = String::from_utf8(readme(&manifest, &reports).unwrap()).unwrap();
-        for words in [
+        for part in [
             "# mail: \\<b\\>Mail",
             "fsarena run runs/20260101-000000-mail-2222/plan.toml",
             "same seed (7)",
             "6.1.0",
             "6.18",
         ] {
-            assert!(text.contains(words), "{words}\n{text}");
+            assert!(text.contains(part), "{part}\n{text}");
         }
     }
 

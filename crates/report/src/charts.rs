@@ -20,10 +20,10 @@ use crate::{chart_context::ChartContext, drawing::Chart, report::Report};
 type ChartKind = fn(&ChartContext) -> Vec<Chart>;
 
 /// All kinds of charts, in the order of a report. A new kind is a file in `charts/` and a line here.
-const KINDS: &[ChartKind] = &[
+const CHART_KINDS: &[ChartKind] = &[
     standing::charts,
     bars::ratio_charts,
-    bars::raw_charts,
+    bars::median_charts,
     clients::charts,
     growth::charts,
     ageing::age_charts,
@@ -32,22 +32,22 @@ const KINDS: &[ChartKind] = &[
     requests::charts,
     matrix::heatmaps,
     matrix::thread_curves,
-    differences::mode_charts,
+    differences::two_speed_charts,
     differences::strip_charts,
     differences::narrowing_charts,
     latency::percentile_charts,
     latency::pooled_charts,
-    timeline::throughput_charts,
-    timeline::run_charts,
+    timeline::task_timeline_charts,
+    timeline::run_timeline_charts,
     cpu::cpu_charts,
     cpu::time_spent_charts,
 ];
 
 /// All charts of a report.
-pub fn all(report: &Report) -> Vec<Chart> {
+pub fn charts_of_report(report: &Report) -> Vec<Chart> {
     let context = ChartContext::new(report);
-    let all = KINDS.iter().flat_map(|charts| charts(&context));
-    all.filter(|chart| !chart.panels.is_empty()).collect()
+    let charts = CHART_KINDS.iter().flat_map(|kind| kind(&context));
+    charts.filter(|chart| !chart.panels.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Collects the logged commands of a run for the page of its report: by cell, each text stored once, up to a limit of bytes.
 
-use fsarena_core::record::{LogLine, RunRecord};
+use fsarena_core::record::{CommandLogLine, RunRecord};
 use fsarena_core::{event::CommandRecord, metric::reading, safe};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -20,16 +20,16 @@ pub struct Commands {
     cells: BTreeMap<String, Vec<LoggedCommand>>,
     bytes: usize,
     /// The number of commands that did not fit.
-    pub(crate) left_out: u64,
+    pub(crate) commands_left_out: u64,
 }
 
 /// One logged command.
 #[derive(Debug, Clone)]
 struct LoggedCommand {
     /// The index of the text of the command.
-    argv: usize,
+    command_text: usize,
     /// The index of the text that states how the command ended.
-    ended: usize,
+    end_text: usize,
     ms: u64,
     /// The time of its start, in seconds since 1970; `None` if the log has no valid time.
     began: Option<f64>,
@@ -38,27 +38,27 @@ struct LoggedCommand {
 impl Commands {
     /// Adds one line of the log. Lines outside cells are ignored. Each cell is kept completely, or counted as left out once
     /// the limit of bytes is reached.
-    pub fn push(&mut self, line: &LogLine) {
+    pub fn push(&mut self, line: &CommandLogLine) {
         let Some(cell) = &line.cell else { return };
         if self.bytes > MAX_BYTES && !self.cells.contains_key(cell) {
-            self.left_out += 1;
+            self.commands_left_out += 1;
             return;
         }
-        let argv = self.text(command_words(&line.command));
-        let ended = self.text(line.command.ended.to_string());
+        let command_text = self.intern_text(command_as_shell_text(&line.command));
+        let end_text = self.intern_text(line.command.ended.to_string());
         let ended_at = line.at.parse::<jiff::Timestamp>().ok().map(|at| at.as_millisecond() as f64 / 1e3);
         let began = ended_at.map(|at| at - line.command.ms as f64 / 1e3);
         self.bytes += ENTRY_BYTES;
         self.cells.entry(cell.clone()).or_default().push(LoggedCommand {
-            argv,
-            ended,
+            command_text,
+            end_text,
             ms: line.command.ms,
             began,
         });
     }
 
-    /// The index of a text, which is added if it is new.
-    fn text(&mut self, text: String) -> usize {
+    /// The index of a text in `texts`; adds it if it is new.
+    fn intern_text(&mut self, text: String) -> usize {
         if let Some(index) = self.indexes.get(&text) {
             return *index;
         }
@@ -74,12 +74,12 @@ impl Commands {
         let cells = record.cells.iter().enumerate();
         let logged: BTreeMap<usize, &Vec<LoggedCommand>> =
             cells.filter_map(|(at, cell)| Some((at, self.cells.get(&cell.id)?))).collect();
-        let times = task_times(record, logged.keys().copied());
+        let tasks_by_cell = task_times(record, logged.keys().copied());
         let mut commands = BTreeMap::new();
         for (at, entries) in logged {
             let command = |entry: &LoggedCommand| {
-                let task = entry.began.and_then(|began| task_at(&times[&at], began));
-                json!([entry.argv, entry.ended, entry.ms, task])
+                let task = entry.began.and_then(|began| task_at(&tasks_by_cell[&at], began));
+                json!([entry.command_text, entry.end_text, entry.ms, task])
             };
             commands.insert(at, entries.iter().map(command).collect());
         }
@@ -108,38 +108,38 @@ fn task_times(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMa
 
 /// The task during which a command of its cell began.
 fn task_at(tasks: &[TaskTime], began: f64) -> Option<u32> {
-    let within =
+    let is_running =
         |(from, until, _): &&TaskTime| (from - CLOCK_TOLERANCE..=until + CLOCK_TOLERANCE).contains(&began);
     // At the boundary of two tasks, the earlier one has ended.
-    tasks.iter().filter(within).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
+    tasks.iter().filter(is_running).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
 }
 
 /// Formats a command for the printed log: its duration, how it ended, and its words.
-pub fn logged(command: &CommandRecord) -> String {
+pub fn format_logged_command(command: &CommandRecord) -> String {
     format!(
         "{:>8} ms  {:<8}  {}",
         command.ms,
         safe::line(&command.ended.to_string()),
-        safe::line(&command_words(command))
+        safe::line(&command_as_shell_text(command))
     )
 }
 
-/// The words of a command, as a shell accepts them: `mkfs.ext4 -q /dev/loop0`. Equal commands that ran several times are one
+/// A command as text that a shell accepts: `mkfs.ext4 -q /dev/loop0`. Equal commands that ran several times are one
 /// entry, with their number and the last of them.
-fn command_words(command: &CommandRecord) -> String {
+fn command_as_shell_text(command: &CommandRecord) -> String {
     let shell_words =
         |argv: &[String]| argv.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ");
     let last = command.last.as_ref().map_or(String::new(), |last| format!(" … {}", shell_words(last)));
-    let times = if command.times > 1 { format!(" ({} times)", command.times) } else { String::new() };
+    let count = if command.times > 1 { format!(" ({} times)", command.times) } else { String::new() };
     let cwd = command.cwd.as_ref().map_or(String::new(), |cwd| format!(" (in {cwd})"));
-    format!("{}{last}{times}{cwd}", shell_words(&command.argv))
+    format!("{}{last}{count}{cwd}", shell_words(&command.argv))
 }
 
 /// Quotes a word for a shell if necessary, and cuts it at 2000 characters.
 fn shell_quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
     let word: String = word.chars().take(2_000).collect();
-    if !word.is_empty() && word.chars().all(plain) {
+    if !word.is_empty() && word.chars().all(is_plain) {
         word
     } else {
         format!("'{}'", word.replace('\'', "'\\''"))
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use fsarena_core::event::CommandEnd;
 
-    fn line(cell: &str, argv: &[&str]) -> LogLine {
+    fn line(cell: &str, argv: &[&str]) -> CommandLogLine {
         let command = CommandRecord {
             argv: argv.iter().map(|word| word.to_string()).collect(),
             times: 1,
@@ -161,17 +161,20 @@ mod tests {
             ms: 7,
             output: None,
         };
-        LogLine { at: "2026-11-21T20:00:00.500Z".into(), cell: Some(cell.into()), command }
+        CommandLogLine { at: "2026-11-21T20:00:00.500Z".into(), cell: Some(cell.into()), command }
     }
 
     #[test]
     fn words_are_quoted_for_a_shell() {
-        assert_eq!(command_words(&line("c", &["cp", "-r", "a b", "it's"]).command), "cp -r 'a b' 'it'\\''s'");
+        assert_eq!(
+            command_as_shell_text(&line("c", &["cp", "-r", "a b", "it's"]).command),
+            "cp -r 'a b' 'it'\\''s'"
+        );
     }
 
     #[test]
     fn a_logged_command_is_one_line_without_control_characters() {
-        let line = logged(&line("c", &["cp", "a\nb\u{1b}[2J"]).command);
+        let line = format_logged_command(&line("c", &["cp", "a\nb\u{1b}[2J"]).command);
         assert!(line.ends_with("  cp 'a⏎b\\u{1b}[2J'"), "{line}");
     }
 
@@ -187,7 +190,7 @@ mod tests {
             let name = format!("{long}{at}");
             commands.push(&line(&format!("cell{}", at / 2), &[&name]));
         }
-        assert!(commands.left_out > 0 && commands.bytes < MAX_BYTES + 5_000, "{}", commands.bytes);
+        assert!(commands.commands_left_out > 0 && commands.bytes < MAX_BYTES + 5_000, "{}", commands.bytes);
         assert!(commands.cells.values().all(|entries| entries.len() >= 2));
     }
 }

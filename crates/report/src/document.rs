@@ -104,7 +104,7 @@ pub struct Table {
     /// The rows; each has as many cells as the header.
     pub rows: Vec<Vec<Cell>>,
     /// Whether the columns hold words, aligned left, instead of figures, aligned right.
-    pub words: bool,
+    pub has_words: bool,
 }
 
 /// A cell of a table.
@@ -119,7 +119,7 @@ pub struct Cell {
     /// The mark that ends the first line and is not part of its number: `≈`.
     pub mark: String,
     /// The address that the cell links to in an HTML page.
-    pub address: Option<String>,
+    pub link: Option<String>,
 }
 
 /// Identifies the samples and commands behind a figure, which an HTML page shows when a reader clicks the figure.
@@ -158,7 +158,7 @@ impl Cell {
     }
 
     /// Returns the cell with a mark behind its first line.
-    pub fn mark(mut self, mark: &str) -> Cell {
+    pub fn with_mark(mut self, mark: &str) -> Cell {
         if let Some(first) = self.lines.first_mut().filter(|_| !mark.is_empty()) {
             first.push_str(&format!(" {mark}"));
         }
@@ -255,7 +255,7 @@ impl Document {
             _ => None,
         };
         // Walks from the end: at a heading, it is already decided which part follows.
-        let mut kept: Vec<&Part> = vec![];
+        let mut parts_from_end: Vec<&Part> = vec![];
         // The level of the part below if that is a heading. The end counts as a heading of level 0.
         let mut level_below = Some(0);
         for part in self.parts.iter().rev().filter(|part| !matches!(part, Part::Chart(_))) {
@@ -264,48 +264,48 @@ impl Document {
                 _ => false,
             };
             if !is_empty_heading {
-                kept.push(part);
+                parts_from_end.push(part);
                 level_below = level(part);
             }
         }
-        Document { parts: kept.into_iter().rev().cloned().collect() }
+        Document { parts: parts_from_end.into_iter().rev().cloned().collect() }
     }
 }
 
 impl Table {
     /// A table of figures, without rows yet.
-    pub fn figures<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
+    pub fn of_figures<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
         let header = header.into_iter().map(Into::into).collect();
         Table { header, ..Table::default() }
     }
 
     /// A table of words, without rows yet.
-    pub fn words<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
-        Table { words: true, ..Table::figures(header) }
+    pub fn of_words<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
+        Table { has_words: true, ..Table::of_figures(header) }
     }
 
     /// Returns the table with these rows.
-    pub fn with(self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
+    pub fn with_rows(self, rows: impl IntoIterator<Item = Vec<Cell>>) -> Table {
         Table { rows: rows.into_iter().collect(), ..self }
     }
 
     /// A table of two columns of words.
-    pub fn pairs(header: [&str; 2], rows: impl IntoIterator<Item = (impl Into<Cell>, String)>) -> Table {
-        Table::words(header).with(rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]))
+    pub fn of_pairs(header: [&str; 2], rows: impl IntoIterator<Item = (impl Into<Cell>, String)>) -> Table {
+        Table::of_words(header).with_rows(rows.into_iter().map(|(key, value)| vec![key.into(), value.into()]))
     }
 
-    /// Splits the table into as few tables as possible, with at most `most` columns beside the labels. Each repeats the
-    /// labels, and the columns are spread evenly.
-    pub fn split(&self, most: usize) -> Vec<Table> {
+    /// Splits the table into as few tables as possible, with at most `max_columns` columns beside the labels.
+    /// Each repeats the labels, and the columns are spread evenly.
+    pub fn split(&self, max_columns: usize) -> Vec<Table> {
         let columns = self.header.len().saturating_sub(1);
-        let tables = columns.div_ceil(most.max(1)).max(1);
-        let each = columns.div_ceil(tables).max(1);
+        let tables = columns.div_ceil(max_columns.max(1)).max(1);
+        let columns_each = columns.div_ceil(tables).max(1);
         let part = |from: usize| Table {
-            words: self.words,
-            header: label_and_columns(&self.header, from..from + each),
-            rows: self.rows.iter().map(|row| label_and_columns(row, from..from + each)).collect(),
+            has_words: self.has_words,
+            header: label_and_columns(&self.header, from..from + columns_each),
+            rows: self.rows.iter().map(|row| label_and_columns(row, from..from + columns_each)).collect(),
         };
-        (0..columns.max(1)).step_by(each).map(part).collect()
+        (0..columns.max(1)).step_by(columns_each).map(part).collect()
     }
 }
 
@@ -331,7 +331,7 @@ pub fn join_figures(text: &str) -> String {
     for (at, letter) in text.char_indices() {
         let (before, after) = (&text[..at], &text[at + letter.len_utf8()..]);
         match letter {
-            '[' => in_interval = starts_number(after),
+            '[' => in_interval = starts_with_number(after),
             ']' => in_interval = false,
             _ => {}
         }
@@ -351,15 +351,15 @@ pub fn unjoin_figures(text: &str) -> String {
 
 /// Whether the text after a space belongs to the figure before it: an interval, a mark or a unit.
 fn belongs_to_figure(before: &str, after: &str) -> bool {
-    let number = before.ends_with(|c: char| c.is_ascii_digit() || ['%', '×'].contains(&c));
-    let figure = number || before.ends_with(['≈', '?', '*']);
-    let bracketed = after.strip_prefix(['[', '(']).is_some_and(starts_number);
+    let has_number = before.ends_with(|c: char| c.is_ascii_digit() || ['%', '×'].contains(&c));
+    let has_figure = has_number || before.ends_with(['≈', '?', '*']);
+    let is_bracketed = after.strip_prefix(['[', '(']).is_some_and(starts_with_number);
     let unit = after.split(|c: char| c.is_whitespace() || [',', ';', ')', ']', '.'].contains(&c)).next();
-    (figure && (bracketed || after.starts_with(['≈', '?'])))
-        || (number && unit.is_some_and(|unit| UNITS.contains(&unit)))
+    (has_figure && (is_bracketed || after.starts_with(['≈', '?'])))
+        || (has_number && unit.is_some_and(|unit| UNITS.contains(&unit)))
 }
 
-fn starts_number(text: &str) -> bool {
+fn starts_with_number(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit() || ['−', '-', '+'].contains(&c))
 }
 
@@ -387,7 +387,7 @@ mod tests {
         let names: Vec<String> = (0..10).map(|i| format!("c{i}")).collect();
         let table = Table {
             rows: vec![names.iter().map(|n| n.as_str().into()).collect()],
-            ..Table::figures(names.clone())
+            ..Table::of_figures(names.clone())
         };
         let parts = table.split(5);
         assert_eq!(parts[0].header, ["c0", "c1", "c2", "c3", "c4", "c5"]);

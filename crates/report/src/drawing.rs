@@ -1,7 +1,8 @@
 //! Charts: panels of marks between two axes, as plain data, drawn as SVG.
 //!
 //! A [`Chart`] describes the picture, and [`svg`] draws it. Nothing here depends on runs or reports, except
-//! [`Look::of_variants`], which colours variants. A new kind of chart needs no code here: its author combines panels and marks.
+//! [`SeriesStyle::of_variants`], which colours variants. A new kind of chart needs no code here: its author
+//! combines panels and marks.
 
 pub mod axis;
 pub mod colour;
@@ -20,30 +21,30 @@ pub struct Chart {
     pub id: String,
     /// The title above the panels.
     pub title: String,
-    /// The caption, which also describes the chart to readers who cannot see it.
-    pub about: String,
-    /// Whether another chart shows the same values on another scale.
+    /// The caption below the panels, which also describes the chart to readers who cannot see it.
+    pub caption: String,
+    /// The scale of the values, if another chart shows the same values on another one.
     pub value_scale: ValueScale,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
     /// Number of panels in a row.
     pub columns: usize,
     /// The keys of the colours and shapes.
-    pub legend: Vec<Key>,
+    pub legend: Vec<LegendKey>,
     /// Width in CSS pixels.
     pub width: u32,
 }
 
 /// Width of most charts, in CSS pixels.
-pub const WIDE: u32 = 920;
+pub const DEFAULT_WIDTH: u32 = 920;
 /// Width of charts that fit on the screen of a telephone, in CSS pixels.
-pub const NARROW: u32 = 350;
+pub const PHONE_WIDTH: u32 = 350;
 
 /// Whether a chart has a twin that shows the same values on another scale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueScale {
     /// No other chart shows the same values.
-    Only,
+    WithoutTwin,
     /// Values in per cent of the best.
     Normalised,
     /// Values in the unit of the metric.
@@ -122,7 +123,7 @@ pub enum Mark {
         /// The vertical coordinate.
         y: f64,
         /// The upper end as text if it lies beyond the plot: the interval then ends in an arrow at the edge.
-        beyond: Option<String>,
+        clipped_end: Option<String>,
     },
     /// The value of a horizontal bar as text. These texts stand in a column right of the plot, where they overlap no bar or
     /// interval.
@@ -134,7 +135,7 @@ pub enum Mark {
         /// The colour of the text.
         colour: Colour,
         /// Whether the text is bold.
-        strong: bool,
+        bold: bool,
     },
     /// An interval along the vertical axis.
     VerticalInterval {
@@ -146,11 +147,11 @@ pub enum Mark {
         colour: Colour,
     },
     /// A text inside the plot.
-    Words {
+    Text {
         /// The coordinates (x, y) of the point beside the text.
         at: (f64, f64),
         /// An offset from the point in CSS pixels: right and down.
-        shift: (i32, i32),
+        offset: (i32, i32),
         /// The text.
         text: String,
         /// The colour of the text.
@@ -158,7 +159,7 @@ pub enum Mark {
         /// The side of the point where the text stands.
         anchor: Anchor,
         /// Whether the text is bold.
-        strong: bool,
+        bold: bool,
     },
 }
 
@@ -187,9 +188,9 @@ pub enum Shape {
     /// A cross.
     Cross,
     /// A triangle on its tip.
-    Tip,
+    InvertedTriangle,
     /// The outline of a square.
-    Hollow,
+    HollowSquare,
     /// A diamond, for estimates.
     Diamond,
 }
@@ -200,48 +201,48 @@ pub enum Dash {
     /// An unbroken line.
     Solid,
     /// Dashes.
-    Long,
+    Dashed,
     /// Dots.
-    Dots,
+    Dotted,
     /// Dashes and dots.
-    Mixed,
+    DashDot,
 }
 
 impl Dash {
-    /// The dash pattern of the `at`-th variant of one filesystem, counted from 0; it repeats after four.
-    pub fn of_shade(at: usize) -> Dash {
-        [Dash::Solid, Dash::Long, Dash::Dots, Dash::Mixed][at % 4]
+    /// The dash pattern of the n-th variant of one filesystem, counted from 0; it repeats after four.
+    pub fn of_shade(number: usize) -> Dash {
+        [Dash::Solid, Dash::Dashed, Dash::Dotted, Dash::DashDot][number % 4]
     }
 }
 
 impl Shape {
-    /// The shape of the `at`-th series of a chart, counted from 0; it repeats after seven.
-    pub fn of_series(at: usize) -> Shape {
-        use Shape::{Cross, Disc, Hollow, Ring, Square, Tip, Triangle};
-        [Disc, Square, Triangle, Ring, Cross, Tip, Hollow][at % 7]
+    /// The shape of the n-th series of a chart, counted from 0; it repeats after seven.
+    pub fn of_series(number: usize) -> Shape {
+        use Shape::{Cross, Disc, HollowSquare, InvertedTriangle, Ring, Square, Triangle};
+        [Disc, Square, Triangle, Ring, Cross, InvertedTriangle, HollowSquare][number % 7]
     }
 }
 
 /// An entry of a legend.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Key {
+pub struct LegendKey {
     /// The text of the entry.
     pub label: String,
     /// The colour of the sign.
     pub colour: Colour,
     /// The sign left of the label.
-    pub sign: Sign,
+    pub sign: KeySign,
 }
 
 /// The sign of a legend entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Sign {
+pub enum KeySign {
     /// An area with its opacity, from 0 to 1.
     Area(f64),
     /// A line.
     Line(Dash),
-    /// An upright line.
-    Upright(Dash),
+    /// A vertical line.
+    VerticalLine(Dash),
     /// The outline of a rectangle.
     Frame,
     /// A point.
@@ -252,7 +253,7 @@ pub enum Sign {
 
 /// The colour, shape and dash pattern of a series in charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
+pub struct SeriesStyle {
     /// The colour of points and lines.
     pub colour: Colour,
     /// The shape of the points.
@@ -273,7 +274,7 @@ pub struct SeriesPoint {
 }
 
 impl SeriesPoint {
-    /// The smallest and the largest vertical coordinate of points and intervals; `range` if there are none.
+    /// The smallest and the largest vertical coordinate of points, intervals and `range`.
     pub fn vertical_range(points: &[SeriesPoint], range: (f64, f64)) -> (f64, f64) {
         points.iter().fold(range, |(low, high), point| {
             let (from, to) = point.interval.unwrap_or((point.y, point.y));
@@ -282,56 +283,56 @@ impl SeriesPoint {
     }
 }
 
-impl Look {
-    /// The look of each variant: the colour of its filesystem, and another shade and dash pattern for each further variant of
-    /// the same filesystem.
-    pub fn of_variants(variants: &[Variant]) -> Vec<Look> {
+impl SeriesStyle {
+    /// The style of each variant: the colour of its filesystem, and another shade and dash pattern for each
+    /// further variant of the same filesystem.
+    pub fn of_variants(variants: &[Variant]) -> Vec<SeriesStyle> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.level(FS)).collect();
-        let look = |(at, colour)| Look {
+        let style = |(number, colour)| SeriesStyle {
             colour,
-            shape: Shape::of_series(at),
-            dash: Dash::of_shade(shade_number(&names, at)),
+            shape: Shape::of_series(number),
+            dash: Dash::of_shade(shade_number(&names, number)),
         };
-        filesystem_colours(&names).into_iter().enumerate().map(look).collect()
+        filesystem_colours(&names).into_iter().enumerate().map(style).collect()
     }
 
     /// A line through points, `width` CSS pixels wide.
-    pub fn line(self, points: &[(f64, f64)], width: f64) -> Mark {
+    pub fn line_mark(self, points: &[(f64, f64)], width: f64) -> Mark {
         Mark::Line { points: points.to_vec(), colour: self.colour, width, dash: self.dash }
     }
 
     /// The marks of a series: a line through its points, `width` CSS pixels wide, and the points with their intervals.
-    pub fn series(self, points: &[SeriesPoint], width: f64) -> Vec<Mark> {
+    pub fn series_marks(self, points: &[SeriesPoint], width: f64) -> Vec<Mark> {
         let centres: Vec<(f64, f64)> = points.iter().map(|point| (point.x, point.y)).collect();
-        [self.line(&centres, width)].into_iter().chain(self.points(points)).collect()
+        [self.line_mark(&centres, width)].into_iter().chain(self.point_marks(points)).collect()
     }
 
     /// The marks of points with their intervals.
-    pub fn points(self, points: &[SeriesPoint]) -> Vec<Mark> {
-        let intervals = points.iter().filter_map(|point| Some(self.interval(point.x, point.interval?)));
-        intervals.chain(self.dots(points.iter().map(|point| (point.x, point.y)))).collect()
+    pub fn point_marks(self, points: &[SeriesPoint]) -> Vec<Mark> {
+        let intervals = points.iter().filter_map(|point| Some(self.interval_mark(point.x, point.interval?)));
+        intervals.chain(self.dot_marks(points.iter().map(|point| (point.x, point.y)))).collect()
     }
 
     /// A mark for each point.
-    pub fn dots(self, points: impl IntoIterator<Item = (f64, f64)>) -> impl Iterator<Item = Mark> {
+    pub fn dot_marks(self, points: impl IntoIterator<Item = (f64, f64)>) -> impl Iterator<Item = Mark> {
         points.into_iter().map(move |at| Mark::Dot { at, colour: self.colour, shape: self.shape })
     }
 
     /// An interval along the vertical axis.
-    pub fn interval(self, x: f64, y: (f64, f64)) -> Mark {
+    pub fn interval_mark(self, x: f64, y: (f64, f64)) -> Mark {
         Mark::VerticalInterval { x, y, colour: self.colour }
     }
 
     /// The legend key of the series: a line with points.
-    pub fn key(self, label: impl Into<String>) -> Key {
-        Key::new(label, self.colour, Sign::Series(self.shape, self.dash))
+    pub fn legend_key(self, label: impl Into<String>) -> LegendKey {
+        LegendKey::new(label, self.colour, KeySign::Series(self.shape, self.dash))
     }
 }
 
-impl Key {
+impl LegendKey {
     /// A legend key.
-    pub fn new(label: impl Into<String>, colour: Colour, sign: Sign) -> Key {
-        Key { label: label.into(), colour, sign }
+    pub fn new(label: impl Into<String>, colour: Colour, sign: KeySign) -> LegendKey {
+        LegendKey { label: label.into(), colour, sign }
     }
 }
 
@@ -341,26 +342,26 @@ impl Mark {
         Mark::Line { points: points.into(), colour, width, dash: Dash::Solid }
     }
 
-    /// A text that is not bold. See [`Mark::Words`] for the arguments.
-    pub fn words(
+    /// A text that is not bold. See [`Mark::Text`] for the arguments.
+    pub fn text(
         at: (f64, f64),
-        shift: (i32, i32),
+        offset: (i32, i32),
         text: impl Into<String>,
         colour: Colour,
         anchor: Anchor,
     ) -> Mark {
-        Mark::Words { at, shift, text: text.into(), colour, anchor, strong: false }
+        Mark::Text { at, offset, text: text.into(), colour, anchor, bold: false }
     }
 
     /// The value of a bar as text, not highlighted.
     pub fn value_text(y: f64, text: String) -> Mark {
-        Mark::ValueText { y, text, colour: colour::theme::SOFT, strong: false }
+        Mark::ValueText { y, text, colour: colour::theme::MUTED, bold: false }
     }
 
     /// A rectangle with an edge, which is visible even if the rectangle has the colour of the page.
-    pub fn edged(x: (f64, f64), y: (f64, f64), colour: Colour) -> [Mark; 2] {
+    pub fn edged_box(x: (f64, f64), y: (f64, f64), colour: Colour) -> [Mark; 2] {
         let points = vec![(x.0, y.0), (x.1, y.0), (x.1, y.1), (x.0, y.1), (x.0, y.0)];
-        [Mark::Box { x, y, colour, opacity: 1.0 }, Mark::line(points, colour::theme::SOFT, 0.75)]
+        [Mark::Box { x, y, colour, opacity: 1.0 }, Mark::line(points, colour::theme::MUTED, 0.75)]
     }
 }
 
@@ -370,45 +371,46 @@ impl Panel {
         Panel { title: title.into(), x, y, marks, height }
     }
 
-    /// A panel with a row for each name, `each` CSS pixels high, and `rest` CSS pixels for the title and the axis.
-    pub fn rows(
+    /// A panel with a row for each name, `row_height` CSS pixels high, and `frame_height` CSS pixels for the
+    /// title and the axis.
+    pub fn with_rows(
         title: impl Into<String>,
         x: Axis,
         names: impl IntoIterator<Item = impl Into<String>>,
-        (rest, each): (u32, u32),
+        (frame_height, row_height): (u32, u32),
         marks: Vec<Mark>,
     ) -> Panel {
-        let y = Axis::names(names);
-        let height = rest + each * y.ticks.len() as u32;
+        let y = Axis::of_rows(names);
+        let height = frame_height + row_height * y.ticks.len() as u32;
         Panel::new(title, x, y, height, marks)
     }
 }
 
 impl Chart {
     /// A chart of one column, still without panels and legend. `id` becomes a file name: other characters become `-`.
-    pub fn new(id: impl Into<String>, title: impl Into<String>, about: impl Into<String>) -> Chart {
+    pub fn new(id: impl Into<String>, title: impl Into<String>, caption: impl Into<String>) -> Chart {
         Chart {
-            id: file_name(&id.into()),
+            id: to_file_name(&id.into()),
             title: title.into(),
-            about: about.into(),
-            value_scale: ValueScale::Only,
+            caption: caption.into(),
+            value_scale: ValueScale::WithoutTwin,
             panels: vec![],
             columns: 1,
             legend: vec![],
-            width: WIDE,
+            width: DEFAULT_WIDTH,
         }
     }
 
     /// Returns the chart with these panels, two in a row.
-    pub fn in_pairs(self, panels: Vec<Panel>) -> Chart {
+    pub fn with_panels(self, panels: Vec<Panel>) -> Chart {
         Chart { columns: panels.len().clamp(1, 2), panels, ..self }
     }
 }
 
 /// Turns an id into a file name of at most 80 lower-case letters, digits and single `-`.
-pub(crate) fn file_name(id: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let mut name: String = id.chars().map(plain).collect();
+pub(crate) fn to_file_name(id: &str) -> String {
+    let to_safe = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let mut name: String = id.chars().map(to_safe).collect();
     while name.contains("--") {
         name = name.replace("--", "-");
     }

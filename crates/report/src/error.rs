@@ -1,7 +1,7 @@
 //! The error type of this crate.
 
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::names::Unknown;
+use fsarena_core::names::UnknownName;
 
 /// Why fsarena could not make or write a report.
 #[derive(Debug, thiserror::Error)]
@@ -35,18 +35,18 @@ pub enum Error {
     /// The plan could not be put into TOML.
     #[error("the plan could not be put into TOML: {0}")]
     Toml(#[from] toml::ser::Error),
-    /// The published figures lack a metric.
+    /// A format, a metric or another name is unknown.
     #[error(transparent)]
-    Unknown(#[from] Unknown),
+    Unknown(#[from] UnknownName),
     /// The cells of a run or set do not form a matrix.
     #[error(transparent)]
-    Matrix(#[from] fsarena_stats::matrix::cells::Error),
+    Matrix(#[from] fsarena_stats::matrix::cells::MatrixError),
     /// The values of a run or set do not form a curve.
     #[error(transparent)]
     Series(#[from] fsarena_stats::scaling::SeriesError),
     /// A flame graph could not be drawn.
     #[error("a flame graph could not be drawn: {0}")]
-    Flame(String),
+    FlameGraph(String),
     /// The page could not be made.
     #[error("the page could not be made: {0}")]
     Template(#[from] askama::Error),

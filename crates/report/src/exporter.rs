@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::io::{BufWriter, Write};
 use std::{fs::File, path::Path};
 
-type Export = fn(&Report, &mut dyn Write) -> Result<(), Error>;
-type WriteTo = fn(&Report, &Path) -> Result<(), Error>;
+type ExportFn = fn(&Report, &mut dyn Write) -> Result<(), Error>;
+type WriteFn = fn(&Report, &Path) -> Result<(), Error>;
 
 /// Writes a JSON document, indented.
 ///
@@ -22,7 +22,7 @@ pub(crate) fn write_json(value: &Value, out: &mut dyn Write) -> Result<(), Error
 ///
 /// # Errors
 /// If the file cannot be written, or `write` fails.
-pub(crate) fn to_file(
+pub(crate) fn write_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -39,36 +39,36 @@ pub struct Exporter {
     /// The help text, one line.
     pub help: &'static str,
     /// The name of the file in this format that fsarena writes into the directory of every run; `None` if it writes none.
-    pub kept_as: fn(&Report) -> Option<&'static str>,
+    pub file_in_run_dir: fn(&Report) -> Option<&'static str>,
     /// Whether the format shows the commands of the run, so that fsarena must read the command log, which takes time.
     pub shows_commands: bool,
-    /// The folder of charts for links in Markdown, if [`write`](Self::write) writes charts to this path.
-    pub charts_link: fn(&Path) -> Option<String>,
+    /// The folder of charts that a Markdown report links to, if [`write`](Self::write) writes charts to this path.
+    pub charts_folder_link: fn(&Path) -> Option<String>,
     /// The part of the run that the format leaves out because it is too large, in words.
-    pub lacks: fn(&Report) -> Option<String>,
+    pub describe_omissions: fn(&Report) -> Option<String>,
     /// Prints the report to a stream; `None` if the format is a folder of files.
-    pub(crate) export: Option<Export>,
+    pub(crate) export: Option<ExportFn>,
     /// Writes the report to a path, for a format of more than one file; `None` to write what `export` prints.
-    pub(crate) write: Option<WriteTo>,
+    pub(crate) write: Option<WriteFn>,
 }
 
 impl Exporter {
     /// A format of one file, which can also go to standard output.
-    pub const fn new(id: &'static str, help: &'static str, export: Export) -> Exporter {
+    pub const fn new(id: &'static str, help: &'static str, export: ExportFn) -> Exporter {
         Exporter {
             id,
             help,
-            kept_as: |_| None,
+            file_in_run_dir: |_| None,
             shows_commands: false,
-            charts_link: |_| None,
-            lacks: |_| None,
+            charts_folder_link: |_| None,
+            describe_omissions: |_| None,
             export: Some(export),
             write: None,
         }
     }
 
     /// A format of a folder of files. `write` must create the folder if it is missing.
-    pub const fn folder(id: &'static str, help: &'static str, write: WriteTo) -> Exporter {
+    pub const fn folder(id: &'static str, help: &'static str, write: WriteFn) -> Exporter {
         Exporter { export: None, write: Some(write), ..Exporter::new(id, help, |_, _| Ok(())) }
     }
 
@@ -100,6 +100,6 @@ impl Exporter {
         if let Some(write) = self.write {
             return write(report, path);
         }
-        to_file(path, |out| self.export(report, out))
+        write_file(path, |out| self.export(report, out))
     }
 }

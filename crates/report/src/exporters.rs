@@ -13,9 +13,10 @@ use fsarena_core::{names, row::Row};
 use serde::Serialize;
 
 /// The default format of reports that commands print.
-pub const DEFAULT: &str = "term";
+pub const DEFAULT_FORMAT: &str = "term";
 
-/// All formats. The first format that a run keeps in its directory ([`kept_as`](Exporter::kept_as)) is its main report.
+/// All formats. The first format that a run keeps in its directory
+/// ([`file_in_run_dir`](Exporter::file_in_run_dir)) is its main report.
 pub const EXPORTERS: &[&Exporter] = &[
     &pages::TERM,
     &pages::HTML,
@@ -46,7 +47,7 @@ impl Row for ExporterRow {
 }
 
 /// Returns every format as a row.
-pub fn rows() -> Vec<ExporterRow> {
+pub fn exporter_rows() -> Vec<ExporterRow> {
     EXPORTERS.iter().map(|exporter| ExporterRow { name: exporter.id, help: exporter.help }).collect()
 }
 
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn every_format_is_registered() {
         crate::registry::assert_complete("exporters", include_str!("exporters.rs"), |line| {
-            crate::registry::constant(line, "Exporter")
+            crate::registry::constant_name(line, "Exporter")
         });
     }
 }

@@ -2,12 +2,12 @@
 //! the ratio in a typical round, so reports show the ratio of mean cost beside it.
 
 use crate::document::{Cell, Source, labelled_row};
-use crate::number::{self, beside, effect_lines, ends, with_unit};
+use crate::number::{self, effect_and_interval, interval_ends, three_digits_beside, with_unit};
 use fsarena_core::sample::Unit;
 use fsarena_stats::analyse::{Analysis, CombinedTasks};
 use fsarena_stats::comparison::{Comparison, median};
-use fsarena_stats::mean_ratio::{FIRST_ROUND, MeanRatio, Withheld};
-use fsarena_stats::{average::mean, ratio::Ratio, table::FIRST_LOOK};
+use fsarena_stats::mean_ratio::{MeanRatio, ROUNDS_FOR_MEAN_RATIO, WithheldReason};
+use fsarena_stats::{average::mean, critical_values::FIRST_LOOK_ROUNDS, ratio::Ratio};
 use serde_json::{Value, json};
 
 /// A cell with the median of the rounds, and the interval of the typical value in its second line. Without an interval if
@@ -17,7 +17,7 @@ pub fn typical_cell(values: &[f64], unit: Unit) -> Cell {
     if let Some(typical) = Ratio::typical_value(values)
         && !values.iter().any(|value| *value <= 0.0)
     {
-        let (low, high) = ends(typical.low, typical.high, unit);
+        let (low, high) = interval_ends(typical.low, typical.high, unit);
         // The ends are equal if all rounds have the same value.
         if low != high {
             interval = format!("{low}–{high}");
@@ -39,10 +39,10 @@ pub fn value_or_dash(value: Option<f64>, unit: Unit) -> String {
 
 /// Explains the ranges below medians in tables.
 pub fn medians_legend(analyses: &[Analysis]) -> String {
-    let most = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
-    if most < FIRST_LOOK {
+    let most_rounds = analyses.iter().map(|analysis| analysis.grid.rounds.len()).max().unwrap_or(0);
+    if most_rounds < FIRST_LOOK_ROUNDS {
         format!(
-            "Below each median is the range of the rounds: fewer than {FIRST_LOOK} rounds give no exact interval."
+            "Below each median is the range of the rounds: fewer than {FIRST_LOOK_ROUNDS} rounds give no exact interval."
         )
     } else {
         "Below each median is its 95% confidence interval. It includes the drift of the machine; comparisons \
@@ -56,7 +56,7 @@ pub fn describe_mean_ratio(ratio: &MeanRatio) -> String {
     let (value, interval) = mean_ratio_lines(ratio);
     match ratio.interval {
         Ok(_) => format!("{value} [{interval}]"),
-        Err(why) => format!("{value} (no interval: {})", why.words()),
+        Err(why) => format!("{value} (no interval: {})", why.text()),
     }
 }
 
@@ -69,7 +69,7 @@ pub fn mean_ratio_cell(ratio: &MeanRatio) -> Cell {
 /// The difference in per cent, and its interval or why it has none.
 fn mean_ratio_lines(ratio: &MeanRatio) -> (String, String) {
     let (low, high) = ratio.interval.unwrap_or((ratio.value, ratio.value));
-    let (value, interval) = effect_lines(ratio.value - 1.0, (low - 1.0, high - 1.0), &[]);
+    let (value, interval) = effect_and_interval(ratio.value - 1.0, (low - 1.0, high - 1.0), &[]);
     (value, if ratio.interval.is_ok() { interval } else { mean_interval_line(ratio) })
 }
 
@@ -87,7 +87,11 @@ pub fn mean_cost_caveat(rounds: usize) -> String {
 
 /// Whether any variant has enough rounds for an interval of its mean cost.
 pub fn has_mean_interval(comparison: &Comparison) -> bool {
-    comparison.variants.iter().filter_map(|one| one.mean_ratio).any(|ratio| ratio.rounds >= FIRST_ROUND)
+    comparison
+        .variants
+        .iter()
+        .filter_map(|variant| variant.mean_ratio)
+        .any(|ratio| ratio.rounds >= ROUNDS_FOR_MEAN_RATIO)
 }
 
 /// The smallest number of rounds of any ratio of mean cost; `None` if no variant has one.
@@ -99,11 +103,15 @@ pub fn fewest_rounds(comparison: &Comparison) -> Option<usize> {
 pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell> {
     let best = all.comparison.best();
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
-        let own = mean(rounds.iter().filter(|value| !value.is_nan()));
+        let own_mean = mean(rounds.iter().filter(|value| !value.is_nan()));
         let cell = match all.comparison.variants[variant].mean_ratio {
-            Some(ratio) => Cell::two_lines(beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
-            None if best == Some(variant) => Cell::two_lines("1.00", value_or_dash(Some(own), unit)).strong(),
-            None => value_or_dash(Some(own).filter(|own| !own.is_nan()), unit).into(),
+            Some(ratio) => {
+                Cell::two_lines(three_digits_beside(ratio.value, &[1.0]), mean_interval_line(&ratio))
+            }
+            None if best == Some(variant) => {
+                Cell::two_lines("1.00", value_or_dash(Some(own_mean), unit)).strong()
+            }
+            None => value_or_dash(Some(own_mean).filter(|mean| !mean.is_nan()), unit).into(),
         };
         cell.with_source(Source::new(None, std::iter::once(variant).chain(best)))
     };
@@ -113,10 +121,10 @@ pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell
 /// The interval of a ratio, or a few words why it has none.
 fn mean_interval_line(ratio: &MeanRatio) -> String {
     match ratio.interval {
-        Ok((low, high)) => number::interval(low, high),
-        Err(Withheld::FewRounds) => format!("under {FIRST_ROUND} rounds"),
-        Err(Withheld::OneRound) => "one round decides".into(),
-        Err(Withheld::Unbounded) => "no interval".into(),
+        Ok((low, high)) => number::ratio_interval(low, high),
+        Err(WithheldReason::FewRounds) => format!("under {ROUNDS_FOR_MEAN_RATIO} rounds"),
+        Err(WithheldReason::OneRoundDominates) => "one round decides".into(),
+        Err(WithheldReason::Unbounded) => "no interval".into(),
     }
 }
 
@@ -128,8 +136,8 @@ pub fn mean_ratio_json(ratio: &MeanRatio) -> Value {
         "low": low,
         "high": high,
         "rounds": ratio.rounds,
-        "no_interval_because": ratio.interval.err().map(Withheld::words),
-        "stalls_not_excluded_share": ratio.unseen(),
+        "no_interval_because": ratio.interval.err().map(WithheldReason::text),
+        "stalls_not_excluded_share": ratio.possible_stall_share(),
     })
 }
 
@@ -149,10 +157,10 @@ mod tests {
 
     #[test]
     fn a_ratio_without_an_interval_states_the_reason() {
-        let words = |interval| describe_mean_ratio(&MeanRatio { value: 1.075, rounds: 24, interval });
-        assert_eq!(words(Ok((0.98, 1.22))), "+7.5% [−2% to +22%]");
+        let describe = |interval| describe_mean_ratio(&MeanRatio { value: 1.075, rounds: 24, interval });
+        assert_eq!(describe(Ok((0.98, 1.22))), "+7.5% [−2% to +22%]");
         assert_eq!(
-            words(Err(Withheld::OneRound)),
+            describe(Err(WithheldReason::OneRoundDominates)),
             "+7.5% (no interval: one round makes up most of the spread)"
         );
         assert_eq!(unseen_stalls(24), "stalls rarer than about one in 8 rounds (3/24) are not excluded");

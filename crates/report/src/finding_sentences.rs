@@ -1,25 +1,25 @@
 //! Writes a finding about a matrix as sentences, whose figures a reader can check against the table.
 
 use crate::matrix::{
-    bandwidth_words, cell_extent, change_interval, how_much_more, iops_words, percent_less, size_words,
-    thread_words, value_range,
+    cell_extent, change_interval, format_bandwidth, format_iops, format_size, format_threads, how_much_more,
+    percent_less, value_range,
 };
 use crate::number::percent;
-use fsarena_stats::matrix::cells::{At, Matrix};
-use fsarena_stats::matrix::finding::{Finding, Flag, Part, Rule};
+use fsarena_stats::matrix::cells::{CellPosition, Matrix};
+use fsarena_stats::matrix::finding::{Finding, FindingPart, Flag, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Writes findings about a matrix as text.
-pub struct MatrixWriter<'a> {
+pub struct FindingWriter<'a> {
     /// The matrix.
     pub matrix: &'a Matrix,
 }
 
-impl MatrixWriter<'_> {
+impl FindingWriter<'_> {
     /// The finding and its cells in one line: `ext4 seqwr: slower than rndwr, at 512 B to 4 KiB with 1 to 128 threads`.
     pub fn title(&self, finding: &Finding) -> String {
-        let part = finding.first();
-        let against = part.worst().against;
+        let part = finding.main_part();
+        let against = part.worst_flag().against;
         let what = match part.rule {
             Rule::AboveDevice => "faster than the device".into(),
             Rule::BelowDevice => "far below the bare device".into(),
@@ -27,9 +27,11 @@ impl MatrixWriter<'_> {
                 let mode = against.map_or("random", |at| &self.matrix.modes[at.mode].name);
                 format!("slower than {mode}")
             }
-            Rule::BandwidthFalls if part.worst().ratio.value > 1.0 => "too fast for its larger blocks".into(),
+            Rule::BandwidthFalls if part.worst_flag().ratio.value > 1.0 => {
+                "too fast for its larger blocks".into()
+            }
             Rule::BandwidthFalls => "moves less with larger blocks".into(),
-            Rule::IopsRise => match self.edge(part) {
+            Rule::IopsRise => match self.common_edge(part) {
                 Some(edge) => format!("collapses under {edge}"),
                 None => "fewer operations with smaller blocks".into(),
             },
@@ -39,43 +41,45 @@ impl MatrixWriter<'_> {
             Rule::Cliff => "falls behind with smaller blocks".into(),
             Rule::Interaction => "lower than its neighbours".into(),
         };
-        format!("{}: {what}, at {}", self.series(part.worst().at), self.extent(&finding.cells()))
+        format!("{}: {what}, at {}", self.series_name(part.worst_flag().at), self.extent(&finding.cells()))
     }
 
     /// Names the cells in which the load generator, not the storage, limited the throughput; empty without such cells.
-    pub fn client_bound(&self) -> String {
-        let mut tables: BTreeMap<(usize, usize), BTreeSet<At>> = BTreeMap::new();
-        for at in self.matrix.all_client_bound() {
-            tables.entry((at.mode, at.variant)).or_default().insert(*at);
+    pub fn client_bound_note(&self) -> String {
+        let mut cells_of_series: BTreeMap<(usize, usize), BTreeSet<CellPosition>> = BTreeMap::new();
+        for at in self.matrix.client_bound_cells() {
+            cells_of_series.entry((at.mode, at.variant)).or_default().insert(*at);
         }
-        let table = |cells: &BTreeSet<At>| {
-            let first = cells.first().map_or(String::new(), |at| self.series(*at));
+        let describe = |cells: &BTreeSet<CellPosition>| {
+            let first = cells.first().map_or(String::new(), |at| self.series_name(*at));
             format!("{first} at {}", self.extent(cells))
         };
-        let named: Vec<String> = tables.values().map(table).collect();
-        if named.is_empty() {
+        let descriptions: Vec<String> = cells_of_series.values().map(describe).collect();
+        if descriptions.is_empty() {
             return String::new();
         }
         format!(
             "Client-bound (! in tables): {}. There the load generator itself takes more than a tenth of the time of an operation, so \
              the storage is faster than the figures show: fsarena calls no such cell slow, and compares no other cell with it.",
-            named.join("; ")
+            descriptions.join("; ")
         )
     }
 
     /// One or two sentences for each part of the finding.
     pub fn sentences(&self, finding: &Finding) -> Vec<String> {
-        finding.parts.iter().map(|part| self.part(finding, part)).collect()
+        finding.parts.iter().map(|part| self.part_sentences(finding, part)).collect()
     }
 
     /// One or two sentences for a part: the rule that it breaks, the range of the effect, and the figures of the worst cell.
-    fn part(&self, finding: &Finding, part: &Part) -> String {
+    fn part_sentences(&self, finding: &Finding, part: &FindingPart) -> String {
         // The title already names the cells of the whole finding.
-        let whole = part.cells() == finding.cells();
-        let place = if whole { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
-        let (worst, least) = (part.worst(), part.least().ratio.value);
+        let is_whole_finding = part.cells() == finding.cells();
+        let place =
+            if is_whole_finding { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
+        let (worst, least) = (part.worst_flag(), part.mildest_flag().ratio.value);
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
-        let (here, iops, against) = (capitalise(&self.place(at)), self.iops(at), self.against(worst));
+        let (here, iops, against) =
+            (capitalise(&self.cell_phrase(at)), self.iops(at), self.against_phrase(worst));
         match (part.rule, worst.against) {
             (Rule::AboveDevice, device) => self.above_device(worst, &place, device),
             (Rule::BelowDevice | Rule::SequentialBelowRandom, _) => {
@@ -99,7 +103,7 @@ impl MatrixWriter<'_> {
                  its neighbours predict{interval}.",
                 percent_less(ratio),
             ),
-            (Rule::ScalingCollapse, _) => self.collapse(part),
+            (Rule::ScalingCollapse, _) => self.scaling_collapse(part),
             (_, None) => String::new(),
             (Rule::BandwidthFalls, Some(other)) => self.bandwidth_falls(part, &place, other),
             (Rule::IopsRise, Some(other)) => self.iops_rise(part, &place, other),
@@ -109,14 +113,14 @@ impl MatrixWriter<'_> {
     }
 
     /// Sentences for a throughput above that of the device.
-    fn above_device(&self, worst: &Flag, place: &str, device: Option<At>) -> String {
+    fn above_device(&self, worst: &Flag, place: &str, device: Option<CellPosition>) -> String {
         let device = match device {
             Some(at) => format!("{} of the bare device", self.bandwidth(at)),
             None => "the stated rate of the device".into(),
         };
         format!(
             "It is faster than the device{place}, so a cache served it. {}: {} against {device}, {}{}.",
-            capitalise(&self.place(worst.at)),
+            capitalise(&self.cell_phrase(worst.at)),
             self.bandwidth(worst.at),
             how_much_more(worst.ratio.value),
             change_interval(&worst.ratio),
@@ -124,8 +128,8 @@ impl MatrixWriter<'_> {
     }
 
     /// Sentences for smaller blocks that finish fewer operations a second than larger ones.
-    fn iops_rise(&self, part: &Part, place: &str, other: At) -> String {
-        let (worst, least) = (part.worst(), part.least().ratio.value);
+    fn iops_rise(&self, part: &FindingPart, place: &str, other: CellPosition) -> String {
+        let (worst, least) = (part.worst_flag(), part.mildest_flag().ratio.value);
         format!(
             "Smaller blocks finish fewer operations a second than larger ones{place}: by {}. With {}: {} IOPS at {}, {} \
              at {}{}.",
@@ -141,13 +145,15 @@ impl MatrixWriter<'_> {
 
     /// Sentences for a bandwidth that falls with the block size. A ratio above 1 means that the smaller blocks are
     /// implausibly fast.
-    fn bandwidth_falls(&self, part: &Part, place: &str, other: At) -> String {
-        let (worst, least) = (part.worst(), part.least().ratio.value);
+    fn bandwidth_falls(&self, part: &FindingPart, place: &str, other: CellPosition) -> String {
+        let (worst, least) = (part.worst_flag(), part.mildest_flag().ratio.value);
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
         let (size, other_size) = (self.size(at), self.size(other));
-        let (moved, others) = (self.bandwidth(at), self.bandwidth(other));
-        let figures =
-            format!("with {} {moved} at {size}, {others} at {other_size}{interval}", self.threads(at));
+        let (bandwidth, other_bandwidth) = (self.bandwidth(at), self.bandwidth(other));
+        let figures = format!(
+            "with {} {bandwidth} at {size}, {other_bandwidth} at {other_size}{interval}",
+            self.threads(at)
+        );
         if ratio > 1.0 {
             return format!(
                 "Smaller blocks move more bytes than larger ones{place}: {figures}; {} over the region. The small \
@@ -162,17 +168,17 @@ impl MatrixWriter<'_> {
     }
 
     /// A sentence for throughput lost to threads: the worst block size with its figures, then the others with their losses.
-    fn collapse(&self, part: &Part) -> String {
-        let worst = part.worst();
+    fn scaling_collapse(&self, part: &FindingPart) -> String {
+        let worst = part.worst_flag();
         let mut rows: BTreeMap<usize, &Flag> = BTreeMap::new();
         for flag in &part.flags {
             let row = rows.entry(flag.at.size).or_insert(flag);
-            if flag.size() > row.size() {
+            if flag.deviation() > row.deviation() {
                 *row = flag;
             }
         }
         rows.remove(&worst.at.size);
-        let count = |at: At| self.matrix.threads[at.threads].to_string();
+        let count = |at: CellPosition| self.matrix.threads[at.threads].to_string();
         let loss = |flag: &Flag| {
             let (size, share, to) = (self.size(flag.at), percent_less(flag.ratio.value), count(flag.at));
             format!("{size} ({share} from {} to {to})", flag.against.map_or(String::new(), count))
@@ -180,7 +186,7 @@ impl MatrixWriter<'_> {
         let others: Vec<String> = rows.values().map(|flag| loss(flag)).collect();
         let also = if others.is_empty() { "" } else { ", and so do " };
         let (series, size, share) =
-            (self.series(worst.at), self.size(worst.at), percent_less(worst.ratio.value));
+            (self.series_name(worst.at), self.size(worst.at), percent_less(worst.ratio.value));
         let (from, to) = (worst.against.map_or(String::new(), count), self.threads(worst.at));
         let iops = worst.against.map_or(String::new(), |at| self.iops(at));
         format!(
@@ -192,28 +198,28 @@ impl MatrixWriter<'_> {
     }
 
     /// Sentences for threads that gain next to nothing. The witness is a cell that shows that the storage can do more.
-    fn serialised(&self, part: &Part, place: &str, witness: At) -> String {
-        let at = part.worst().at;
+    fn serialised(&self, part: &FindingPart, place: &str, witness: CellPosition) -> String {
+        let at = part.worst_flag().at;
         let row = self.matrix.along_threads(at.variant, at.mode, at.size);
         let (Some(first), Some(last)) = (row.first(), row.last()) else { return String::new() };
-        let gain = match self.gain(part) {
+        let gain = match self.largest_gain(part) {
             gain if gain > 1.005 => format!("{} at most", percent(gain - 1.0)),
             _ => "nothing".into(),
         };
-        let reached = |at: At| format!("{} with {}", self.iops(at), self.threads(at));
+        let reached = |at: CellPosition| format!("{} with {}", self.iops(at), self.threads(at));
         format!(
             "More threads gain {gain}{place}, although the storage can do more. At {}: {} IOPS with {}, {}; {} reaches {}.",
             self.size(at),
             self.iops(*first),
             self.threads(*first),
             reached(*last),
-            self.series(witness),
+            self.series_name(witness),
             reached(witness),
         )
     }
 
     /// The largest ratio of the throughput of a flagged cell to that with the fewest threads at its block size.
-    fn gain(&self, part: &Part) -> f64 {
+    fn largest_gain(&self, part: &FindingPart) -> f64 {
         let gain = |flag: &Flag| {
             let first = *self.matrix.along_threads(flag.at.variant, flag.at.mode, flag.at.size).first()?;
             Some(self.matrix.iops(flag.at)? / self.matrix.iops(first)?)
@@ -224,13 +230,14 @@ impl MatrixWriter<'_> {
     /// A sentence for a variant that falls behind as blocks get smaller: its share of another variant's throughput at the
     /// block size above the cliff, `edge`, and below it. Each test of the rule compares the cell with one peer, so the first
     /// term of another variant names a peer.
-    fn cliff(&self, worst: &Flag, place: &str, edge: At) -> String {
+    fn cliff(&self, worst: &Flag, place: &str, edge: CellPosition) -> String {
         let mut terms = worst.tests.iter().flat_map(|test| &test.terms);
         let Some((peer, _)) = terms.find(|(at, _)| at.variant != worst.at.variant) else {
             return String::new();
         };
-        let share = |at: At| {
-            let both = self.matrix.iops(at).zip(self.matrix.iops(At { variant: peer.variant, ..at }));
+        let share = |at: CellPosition| {
+            let both =
+                self.matrix.iops(at).zip(self.matrix.iops(CellPosition { variant: peer.variant, ..at }));
             both.map_or(String::new(), |(own, other)| percent(own / other))
         };
         format!(
@@ -247,22 +254,22 @@ impl MatrixWriter<'_> {
 
     /// Introduces the worst cell: `Worst at 1 KiB with 16 threads`; `There` if the part has only one cell, which the
     /// sentence before names.
-    fn introduce_worst(&self, word: &str, part: &Part) -> String {
+    fn introduce_worst(&self, superlative: &str, part: &FindingPart) -> String {
         match part.flags.len() {
             1 => "There".into(),
-            _ => format!("{word} {}", self.place(part.worst().at)),
+            _ => format!("{superlative} {}", self.cell_phrase(part.worst_flag().at)),
         }
     }
 
     /// The block size that all cells of a part are compared with; `None` if they are compared with different ones.
-    fn edge(&self, part: &Part) -> Option<String> {
+    fn common_edge(&self, part: &FindingPart) -> Option<String> {
         let edges: BTreeSet<usize> = part.flags.iter().filter_map(|flag| Some(flag.against?.size)).collect();
         let edge = *edges.first()?;
-        (edges.len() == 1).then(|| size_words(self.matrix.sizes[edge]))
+        (edges.len() == 1).then(|| format_size(self.matrix.sizes[edge]))
     }
 
     /// The throughput that a cell is compared with: ` against 31,000 of xfs`. It names the mode if the variant is the same.
-    fn against(&self, flag: &Flag) -> String {
+    fn against_phrase(&self, flag: &Flag) -> String {
         let Some(other) = flag.against else { return String::new() };
         let name = if other.variant == flag.at.variant {
             &self.matrix.modes[other.mode].name
@@ -273,33 +280,34 @@ impl MatrixWriter<'_> {
     }
 
     /// The block sizes and threads of cells: `512 B to 4 KiB with 1 to 128 threads`.
-    fn extent(&self, cells: &BTreeSet<At>) -> String {
-        let place = |at: &At| (self.matrix.sizes[at.size], self.matrix.threads[at.threads]);
-        cell_extent(&cells.iter().map(place).collect())
+    fn extent(&self, cells: &BTreeSet<CellPosition>) -> String {
+        let size_and_threads =
+            |at: &CellPosition| (self.matrix.sizes[at.size], self.matrix.threads[at.threads]);
+        cell_extent(&cells.iter().map(size_and_threads).collect())
     }
 
-    fn series(&self, at: At) -> String {
+    fn series_name(&self, at: CellPosition) -> String {
         format!("{} {}", self.matrix.variants[at.variant].name, self.matrix.modes[at.mode].name)
     }
 
-    fn place(&self, at: At) -> String {
+    fn cell_phrase(&self, at: CellPosition) -> String {
         format!("at {} with {}", self.size(at), self.threads(at))
     }
 
-    fn size(&self, at: At) -> String {
-        size_words(self.matrix.sizes[at.size])
+    fn size(&self, at: CellPosition) -> String {
+        format_size(self.matrix.sizes[at.size])
     }
 
-    fn threads(&self, at: At) -> String {
-        thread_words(self.matrix.threads[at.threads])
+    fn threads(&self, at: CellPosition) -> String {
+        format_threads(self.matrix.threads[at.threads])
     }
 
-    fn iops(&self, at: At) -> String {
-        self.matrix.iops(at).map_or("–".into(), iops_words)
+    fn iops(&self, at: CellPosition) -> String {
+        self.matrix.iops(at).map_or("–".into(), format_iops)
     }
 
-    fn bandwidth(&self, at: At) -> String {
-        self.matrix.bandwidth(at).map_or("–".into(), bandwidth_words)
+    fn bandwidth(&self, at: CellPosition) -> String {
+        self.matrix.bandwidth(at).map_or("–".into(), format_bandwidth)
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, path::Path};
 
 /// The table shows this many functions.
-const TOP: usize = 20;
+const MAX_TABLE_ROWS: usize = 20;
 /// A normal deviate is within this many standard deviations in 95% of cases.
 const Z95: f64 = 1.96;
 
@@ -27,7 +27,7 @@ pub struct VariantStacks {
 
 /// The instructions of one function in each variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Function {
+pub struct FunctionInstructions {
     /// Its name.
     pub function: String,
     /// Samples by variant in the function itself, without the functions that it calls.
@@ -42,13 +42,13 @@ pub struct Function {
 }
 
 impl VariantStacks {
-    fn samples(&self) -> u64 {
+    fn total_samples(&self) -> u64 {
         self.stacks.iter().map(|(_, samples)| samples).sum()
     }
 
     /// Instructions for each sample; 0 without samples.
     fn instructions_per_sample(&self) -> f64 {
-        match self.samples() {
+        match self.total_samples() {
             0 => 0.0,
             samples => self.instructions / samples as f64,
         }
@@ -75,18 +75,21 @@ pub fn counted_instructions(
         let task = &record.tasks[record.samples.task[row] as usize];
         let variant = &record.variants[record.cells[record.samples.cell[row] as usize].variant];
         if task.in_totals {
-            let of_task = counted.entry(task.id.clone()).or_default();
-            of_task.entry(variant.name.clone()).or_default().push(*value);
+            let by_variant = counted.entry(task.id.clone()).or_default();
+            by_variant.entry(variant.name.clone()).or_default().push(*value);
         }
     }
-    let most = |of_task: &BTreeMap<String, Vec<f64>>| of_task.values().flatten().copied().fold(0.0, f64::max);
-    let named = counted.into_iter().filter(|(task, _)| name.is_empty() || task.to_string() == name);
-    named.max_by(|a, b| most(&a.1).total_cmp(&most(&b.1))).ok_or_else(|| record.no_task(name).into())
+    let most =
+        |by_variant: &BTreeMap<String, Vec<f64>>| by_variant.values().flatten().copied().fold(0.0, f64::max);
+    let candidates = counted.into_iter().filter(|(task, _)| name.is_empty() || task.to_string() == name);
+    candidates
+        .max_by(|a, b| most(&a.1).total_cmp(&most(&b.1)))
+        .ok_or_else(|| record.unknown_task(name).into())
 }
 
 /// All functions of all variants. With two variants the largest difference comes first, else the function with the most
 /// instructions in the first variant.
-fn functions(variants: &[VariantStacks]) -> Vec<Function> {
+fn instructions_by_function(variants: &[VariantStacks]) -> Vec<FunctionInstructions> {
     let mut samples_by_function: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for (at, variant) in variants.iter().enumerate() {
         for (frames, samples) in &variant.stacks {
@@ -95,19 +98,22 @@ fn functions(variants: &[VariantStacks]) -> Vec<Function> {
         }
     }
     let weights: Vec<f64> = variants.iter().map(VariantStacks::instructions_per_sample).collect();
-    let mut functions: Vec<Function> =
-        samples_by_function.into_iter().map(|(name, samples)| function(name, samples, &weights)).collect();
-    let size = |function: &Function| function.difference.unwrap_or(function.instructions[0]).abs();
+    let mut functions: Vec<FunctionInstructions> = samples_by_function
+        .into_iter()
+        .map(|(name, samples)| instructions_of_function(name, samples, &weights))
+        .collect();
+    let size =
+        |function: &FunctionInstructions| function.difference.unwrap_or(function.instructions[0]).abs();
     functions.sort_by(|a, b| size(b).total_cmp(&size(a)));
     functions
 }
 
 /// The instructions of a function: its samples by variant, times the instructions of a sample (`weights`).
-fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
+fn instructions_of_function(name: &str, samples: Vec<u64>, weights: &[f64]) -> FunctionInstructions {
     let instructions: Vec<f64> = samples.iter().zip(weights).map(|(n, weight)| *n as f64 * weight).collect();
     let variance: f64 = samples.iter().zip(weights).map(|(n, weight)| *n as f64 * weight * weight).sum();
     let pair = <[f64; 2]>::try_from(instructions.clone()).ok();
-    Function {
+    FunctionInstructions {
         function: name.into(),
         samples,
         instructions,
@@ -116,25 +122,25 @@ fn function(name: &str, samples: Vec<u64>, weights: &[f64]) -> Function {
     }
 }
 
-/// Makes the page of one task. `pictures` has a title and a path for each flame graph.
+/// Makes the page of one task. `flame_graphs` has a title and a path for each flame graph.
 pub fn instructions_page(
     run: &str,
     task: &str,
     variants: &[VariantStacks],
-    pictures: &[(String, String)],
+    flame_graphs: &[(String, String)],
 ) -> Page {
-    let functions = functions(variants);
+    let functions = instructions_by_function(variants);
     let mut document = Document::default();
     document.heading(1, format!("Where the instructions of {task} go"));
-    document.text(summarize(variants, &functions));
-    document.table(table(variants, &functions));
-    document.list(pictures.iter().map(|(about, path)| format!("{about}: {path}")).collect());
+    document.text(summary(variants, &functions));
+    document.table(functions_table(variants, &functions));
+    document.list(flame_graphs.iter().map(|(about, path)| format!("{about}: {path}")).collect());
     document.text(
         "The samples come from other boots than the counts. A timer of the guest's clock takes them, and fsarena scales \
          them to the counts. No sample is taken while the kernel has interrupts disabled: that time counts for the function \
          that enables interrupts again.",
     );
-    let variant_json = |one: &VariantStacks| json!({"variant": one.variant, "instructions": one.instructions, "samples": one.samples()});
+    let variant_json = |one: &VariantStacks| json!({"variant": one.variant, "instructions": one.instructions, "samples": one.total_samples()});
     let json = json!({
         "format": 1,
         "run": run,
@@ -147,43 +153,43 @@ pub fn instructions_page(
 
 /// The summary above the table: the difference of two variants and the function that differs most; for another number of
 /// variants, the total of each.
-fn summarize(variants: &[VariantStacks], functions: &[Function]) -> String {
+fn summary(variants: &[VariantStacks], functions: &[FunctionInstructions]) -> String {
     let (Some(first), [a, b]) = (functions.first(), variants) else {
         let total = |one: &VariantStacks| format!("{} {} M", one.variant, millions(one.instructions));
         let totals: Vec<String> = variants.iter().map(total).collect();
         return format!("Millions of instructions of the kernel: {}.", totals.join(", "));
     };
-    let (from, to) = (a.instructions, b.instructions);
-    let whole = format!(
+    let (first_total, second_total) = (a.instructions, b.instructions);
+    let totals = format!(
         "{} takes {} M instructions of the kernel, {} {} M: {} M {}.",
         a.variant,
-        millions(from),
+        millions(first_total),
         b.variant,
-        millions(to),
-        millions((to - from).abs()),
-        if to < from { "less" } else { "more" },
+        millions(second_total),
+        millions((second_total - first_total).abs()),
+        if second_total < first_total { "less" } else { "more" },
     );
     match (first.difference, first.margin) {
         (Some(difference), Some(margin)) if difference.abs() > margin => {
             // Differences of other functions can add up to more, or have the opposite sign.
-            let is_most = 2.0 * difference / (to - from) > 1.0;
+            let is_most = 2.0 * difference / (second_total - first_total) > 1.0;
             let what =
                 if is_most { "Most of the difference is in" } else { "The function that differs most is" };
-            format!("{whole} {what} {} ({} ± {} M).", first.function, millions(difference), millions(margin))
+            format!("{totals} {what} {} ({} ± {} M).", first.function, millions(difference), millions(margin))
         }
-        _ => format!("{whole} No function differs by more than its margin of error."),
+        _ => format!("{totals} No function differs by more than its margin of error."),
     }
 }
 
-fn table(variants: &[VariantStacks], functions: &[Function]) -> Table {
+fn functions_table(variants: &[VariantStacks], functions: &[FunctionInstructions]) -> Table {
     let names = variants.iter().map(|variant| format!("{} (M)", variant.variant));
     let pair = ["difference (M)", "±"].map(String::from).into_iter().filter(|_| variants.len() == 2);
-    let row = |one: &Function| {
-        let figures = one.instructions.iter().copied().chain(one.difference).chain(one.margin);
-        labelled_row(one.function.as_str(), figures.map(|figure| millions(figure).into()))
+    let row = |function: &FunctionInstructions| {
+        let figures = function.instructions.iter().copied().chain(function.difference).chain(function.margin);
+        labelled_row(function.function.as_str(), figures.map(|figure| millions(figure).into()))
     };
     let header = std::iter::once("function".into()).chain(names).chain(pair);
-    Table::figures(header).with(functions.iter().take(TOP).map(row))
+    Table::of_figures(header).with_rows(functions.iter().take(MAX_TABLE_ROWS).map(row))
 }
 
 fn millions(instructions: f64) -> String {
@@ -220,7 +226,7 @@ fn flame_graph(title: &str, variants: &[&VariantStacks]) -> Result<Vec<u8>, Erro
     let lines = chain_lines(variants);
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
-        .map_err(|error| Error::Flame(error.to_string()))?;
+        .map_err(|error| Error::FlameGraph(error.to_string()))?;
     Ok(svg)
 }
 
@@ -242,17 +248,17 @@ pub fn write_flame_graphs(
         let title = format!("{task}: {} against {}", b.variant, a.variant);
         graphs.push((title, "difference".into(), vec![a, b]));
     }
-    let mut pictures = vec![];
+    let mut flame_graphs = vec![];
     for (title, suffix, variants) in graphs {
-        let path = dir.join(format!("{}-{suffix}.svg", file_name(task)));
+        let path = dir.join(format!("{}-{suffix}.svg", file_stem(task)));
         std::fs::write(&path, flame_graph(&title, &variants)?).map_err(Error::file(&path))?;
-        pictures.push((title, path.display().to_string()));
+        flame_graphs.push((title, path.display().to_string()));
     }
-    Ok(pictures)
+    Ok(flame_graphs)
 }
 
 /// Replaces the characters of a task's name that are not letters or digits by `-`.
-fn file_name(task: &str) -> String {
+fn file_stem(task: &str) -> String {
     task.chars().map(|letter| if letter.is_alphanumeric() { letter } else { '-' }).collect()
 }
 
@@ -272,39 +278,39 @@ mod tests {
             variant("a", 1000.0, &[(&["vfs", "find"], 60), (&["find"], 20), (&["vfs"], 20)]),
             variant("b", 3000.0, &[(&["vfs", "find"], 100), (&["vfs"], 50)]),
         ];
-        let found = functions(&variants);
-        let names: Vec<&str> = found.iter().map(|one| one.function.as_str()).collect();
+        let found = instructions_by_function(&variants);
+        let names: Vec<&str> = found.iter().map(|function| function.function.as_str()).collect();
         assert_eq!(names, ["find", "vfs"]);
         assert_eq!(found[0].instructions, [800.0, 2000.0]);
         assert_eq!(found[0].difference, Some(1200.0));
         // 80 samples of weight 10, 100 of weight 20.
         let margin = 1.96 * (80.0 * 100.0 + 100.0 * 400.0_f64).sqrt();
         assert!((found[0].margin.unwrap() - margin).abs() < 1e-9);
-        assert!(summarize(&variants, &found).contains("Most of the difference is in find"));
+        assert!(summary(&variants, &found).contains("Most of the difference is in find"));
     }
 
     #[test]
     fn a_function_with_less_than_half_of_the_difference_is_not_called_most_of_it() {
-        let summary = |stacks: [&[(&[&str], u64)]; 2], totals: [f64; 2]| {
+        let summary_of = |stacks: [&[(&[&str], u64)]; 2], totals: [f64; 2]| {
             let variants = [variant("a", totals[0], stacks[0]), variant("b", totals[1], stacks[1])];
-            summarize(&variants, &functions(&variants))
+            summary(&variants, &instructions_by_function(&variants))
         };
         // The kernel takes 1,000 more: x and y 2,000 more each, z 3,000 fewer.
         let opposite = [
             &[(&["x"][..], 10_000), (&["y"], 10_000), (&["z"], 20_000)][..],
             &[(&["x"], 12_000), (&["y"], 12_000), (&["z"], 17_000)],
         ];
-        assert!(summary(opposite, [40_000.0, 41_000.0]).contains("The function that differs most is z"));
+        assert!(summary_of(opposite, [40_000.0, 41_000.0]).contains("The function that differs most is z"));
         let spread = [
             &[(&["x"][..], 100), (&["y"], 100), (&["z"], 100)][..],
             &[(&["x"], 1_000), (&["y"], 1_000), (&["z"], 1_000)],
         ];
-        assert!(summary(spread, [300.0, 3_000.0]).contains("The function that differs most is"));
+        assert!(summary_of(spread, [300.0, 3_000.0]).contains("The function that differs most is"));
     }
 
     #[test]
     fn functions_of_one_variant_are_sorted_by_instructions() {
-        let found = functions(&[variant("a", 10.0, &[(&["x"], 1), (&["y"], 4)])]);
+        let found = instructions_by_function(&[variant("a", 10.0, &[(&["x"], 1), (&["y"], 4)])]);
         assert_eq!((found[0].function.as_str(), found[0].difference), ("y", None));
         let page = instructions_page("r", "cp", &[variant("a", 10.0, &[])], &[]);
         assert_eq!(page.json["variants"][0]["samples"], 0);

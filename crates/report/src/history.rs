@@ -6,15 +6,15 @@
 //! changes.
 
 use crate::document::{Document, Table, row};
-use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Look, Mark, Panel, Sign};
-use crate::number::{self, plural, three, with_unit};
+use crate::drawing::{Anchor, Axis, Chart, Dash, KeySign, LegendKey, Mark, Panel, SeriesStyle};
+use crate::number::{self, plural, three_digits, with_unit};
 use crate::page::Page;
-use crate::words::{format_start, machines};
+use crate::phrases::{describe_machines, format_start};
 use crate::{chart_context::widen_range, drawing::colour::theme, error::Error, ratio_verdict::ratio_cell};
 use fsarena_core::observations::combine_tasks;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::Direction;
-use fsarena_stats::change_point::{Change, Confirmation, SHORTEST, changes};
+use fsarena_stats::change_point::{Change, Confirmation, SHORTEST_SEGMENT, find_changes};
 use fsarena_stats::comparison::median;
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
@@ -25,7 +25,10 @@ pub const MAX_RUNS: usize = 200;
 
 /// Chooses the reference for a variant: the other variant that the most runs measured together with it. Of several with
 /// the same count it is the first. `None` if the variant is in no run, or never beside another.
-pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
+pub fn choose_reference<'a>(
+    variant: &str,
+    variants_of_runs: impl Iterator<Item = &'a [String]>,
+) -> Option<String> {
     let runs: Vec<&[String]> =
         variants_of_runs.filter(|variants| variants.iter().any(|name| name == variant)).collect();
     let others = runs.iter().flat_map(|variants| variants.iter()).filter(|name| *name != variant);
@@ -35,47 +38,48 @@ pub fn reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [
 
 /// Makes the page of a history from the points of its runs, in any order. Runs whose work differs from the newest run's are
 /// left out; the page has their number.
-pub fn history(query: &HistoryQuery, points: Vec<Point>) -> Page {
-    let ComparableRuns { points, changes, paired, other_work, unpaired } = ComparableRuns::of(points);
+pub fn history_page(query: &HistoryQuery, points: Vec<HistoryPoint>) -> Page {
+    let ComparableRuns { points, changes, paired, runs_of_other_work, runs_without_reference } =
+        ComparableRuns::of(points);
     let mut document = Document::default();
-    document.heading(1, heading(query, paired));
+    document.heading(1, history_title(query, paired));
     document.list(change_sentences(query, &points, &changes, paired));
-    document.text(left_out_note(other_work, unpaired));
+    document.text(left_out_note(runs_of_other_work, runs_without_reference));
     document.charts((points.len() > 1).then(|| history_chart(query, &points, &changes, paired)));
     document.heading(2, "Runs, newest first");
     document.table(runs_table(query, &points, &changes, paired));
-    document.text(METHOD);
+    document.text(METHOD_NOTE);
     let json = history_json(query, &points, &changes, paired);
     Page { document, json }
 }
 
 /// The runs of a history that can be compared, oldest first.
 struct ComparableRuns {
-    points: Vec<Point>,
+    points: Vec<HistoryPoint>,
     changes: Vec<Change>,
     /// Whether the history follows the ratio to a reference.
     paired: bool,
     /// The number of runs that are left out for other work.
-    other_work: usize,
+    runs_of_other_work: usize,
     /// The number of runs that are left out because they lack the reference.
-    unpaired: usize,
+    runs_without_reference: usize,
 }
 
 impl ComparableRuns {
-    fn of(mut points: Vec<Point>) -> ComparableRuns {
+    fn of(mut points: Vec<HistoryPoint>) -> ComparableRuns {
         points.sort_by(|a, b| a.started.cmp(&b.started).then(a.run.cmp(&b.run)));
         let all = points.len();
         let last = points.last().map(|point| point.work);
         points.retain(|point| Some(point.work) == last);
-        let other_work = all - points.len();
+        let runs_of_other_work = all - points.len();
         let paired = points.iter().any(|point| point.ratio.is_some());
         let comparable = points.len();
         points.retain(|point| point.level(paired).is_finite());
-        let unpaired = comparable - points.len();
+        let runs_without_reference = comparable - points.len();
         points.drain(..points.len().saturating_sub(MAX_RUNS));
         let levels: Vec<f64> = points.iter().map(|point| point.level(paired)).collect();
-        let changes = changes(&levels);
-        ComparableRuns { points, changes, paired, other_work, unpaired }
+        let changes = find_changes(&levels);
+        ComparableRuns { points, changes, paired, runs_of_other_work, runs_without_reference }
     }
 }
 
@@ -90,7 +94,8 @@ pub struct FoundChange {
     pub before: Vec<String>,
     /// The runs on the level after it, newest first.
     pub after: Vec<String>,
-    /// The runs where the same change may have been found with fewer runs: a change moves by less than [`SHORTEST`] runs.
+    /// The runs at which a history of fewer runs may have had the same change: further runs move a change by less
+    /// than [`SHORTEST_SEGMENT`] runs.
     pub near: Vec<String>,
     /// Whether later runs stay on the new level.
     pub lasts: bool,
@@ -99,7 +104,7 @@ pub struct FoundChange {
 }
 
 /// The changes of a history from the points of its runs, in any order, oldest first.
-pub fn found_changes(points: Vec<Point>) -> Vec<FoundChange> {
+pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<FoundChange> {
     let ComparableRuns { points, changes, paired, .. } = ComparableRuns::of(points);
     let ids = |from: usize, to: usize| -> Vec<String> {
         points[from..to].iter().rev().map(|point| point.run.clone()).collect()
@@ -108,7 +113,10 @@ pub fn found_changes(points: Vec<Point>) -> Vec<FoundChange> {
     for (number, change) in changes.iter().enumerate() {
         let begin = number.checked_sub(1).map_or(0, |earlier| changes[earlier].at);
         let end = changes.get(number + 1).map_or(points.len(), |next| next.at);
-        let near = (change.at.saturating_sub(SHORTEST - 1), (change.at + SHORTEST).min(points.len()));
+        let near = (
+            change.at.saturating_sub(SHORTEST_SEGMENT - 1),
+            (change.at + SHORTEST_SEGMENT).min(points.len()),
+        );
         found.push(FoundChange {
             run: points[change.at].run.clone(),
             ln_change: change.after - change.before,
@@ -122,7 +130,7 @@ pub fn found_changes(points: Vec<Point>) -> Vec<FoundChange> {
     found
 }
 
-fn runs_table(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Table {
+fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Table {
     let mut header =
         vec!["run".to_string(), "begun".into(), format!("{} of {}", query.metric, query.variant)];
     if paired {
@@ -130,7 +138,7 @@ fn runs_table(query: &HistoryQuery, points: &[Point], changes: &[Change], paired
         header.push(format!("{} over {reference}", query.variant));
     }
     header.extend(["rounds", "machine", "level"].map(String::from));
-    let mut table = Table::words(header);
+    let mut table = Table::of_words(header);
     for (at, point) in points.iter().enumerate().rev() {
         let mut row =
             row![point.run.as_str(), format_start(&point.started), with_unit(point.median, point.info.unit)];
@@ -138,15 +146,15 @@ fn runs_table(query: &HistoryQuery, points: &[Point], changes: &[Change], paired
             row.push(ratio_cell(ratio, if ratio.provisional { " ?" } else { "" }));
         }
         let change = changes.iter().find(|change| change.at == at);
-        let standing = change.map_or(String::new(), standing_words);
-        row.extend(row![point.rounds.to_string(), point.machine.as_str(), standing]);
+        let confirmation = change.map_or(String::new(), describe_confirmation);
+        row.extend(row![point.rounds.to_string(), point.machine.as_str(), confirmation]);
         table.rows.push(row);
     }
     table
 }
 
-fn history_json(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Value {
-    let point = |point: &Point| {
+fn history_json(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Value {
+    let point = |point: &HistoryPoint| {
         json!({
             "run": point.run, "started": point.started, "machine": point.machine, "rounds": point.rounds,
             "median": point.median,
@@ -157,7 +165,7 @@ fn history_json(query: &HistoryQuery, points: &[Point], changes: &[Change], pair
         json!({
             "run": points[change.at].run, "before": change.before.exp(), "after": change.after.exp(), "p": change.p,
             "confirmed": matches!(change.confirmation, Confirmation::Confirmed { .. }),
-            "standing": standing_words(change),
+            "standing": describe_confirmation(change),
         })
     };
     json!({
@@ -183,7 +191,7 @@ pub struct HistoryQuery {
 
 /// One run of a history.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct HistoryPoint {
     /// The run.
     pub run: String,
     /// When it began, RFC 3339.
@@ -201,12 +209,12 @@ pub struct Point {
     /// The typical value of a round with its 95% interval, in the metric's unit; `None` for one round.
     pub typical: Option<Ratio>,
     /// Colour and shape of the variant in the run's own report.
-    pub look: Look,
+    pub style: SeriesStyle,
     /// Number of rounds with a value.
     pub rounds: usize,
 }
 
-impl Point {
+impl HistoryPoint {
     /// The natural logarithm of the value that the history follows: of the ratio if `paired` (NaN without a ratio), else of
     /// the median.
     fn level(&self, paired: bool) -> f64 {
@@ -218,23 +226,23 @@ impl Point {
 ///
 /// # Errors
 /// If the metric is unknown.
-pub fn point(record: &RunRecord, query: &HistoryQuery) -> Result<Option<Point>, Error> {
+pub fn history_point(record: &RunRecord, query: &HistoryQuery) -> Result<Option<HistoryPoint>, Error> {
     let Some(at) = record.variant(&query.variant) else { return Ok(None) };
     let (info, values) = combine_tasks(record, &query.metric)?;
     let Some(own) = values.get(at) else { return Ok(None) };
     let Some(median) = median(own).filter(|median| *median > 0.0) else { return Ok(None) };
     let reference = query.reference.as_deref().and_then(|name| record.variant(name));
     let ratio = reference.and_then(|other| Ratio::of(log_ratios(&values[other], own).d));
-    Ok(Some(Point {
+    Ok(Some(HistoryPoint {
         run: record.id.clone(),
         started: record.started.clone(),
-        machine: machines(record),
+        machine: describe_machines(record),
         info,
         work: work_hash(record),
         ratio,
         median,
         typical: Ratio::typical_value(own),
-        look: Look::of_variants(&record.variants)[at],
+        style: SeriesStyle::of_variants(&record.variants)[at],
         rounds: own.iter().filter(|value| !value.is_nan()).count(),
     }))
 }
@@ -248,12 +256,12 @@ fn work_hash(record: &RunRecord) -> u64 {
 }
 
 /// The note below the table: how fsarena finds and confirms changes.
-const METHOD: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \
+const METHOD_NOTE: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \
     rounds), at 5%. A change is confirmed when the next three runs after it was first seen lie on the new level \
     (Mann–Whitney, one-sided, 5%); until then it is suspected.";
 
 /// The title of the history: `study: metric of variant over reference, within rounds`.
-fn heading(query: &HistoryQuery, paired: bool) -> String {
+fn history_title(query: &HistoryQuery, paired: bool) -> String {
     let against = match &query.reference {
         Some(reference) if paired => format!(" over {reference}, within rounds"),
         _ => String::new(),
@@ -262,7 +270,12 @@ fn heading(query: &HistoryQuery, paired: bool) -> String {
 }
 
 /// A sentence for each change, or one sentence that no run or no change was found.
-fn change_sentences(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Vec<String> {
+fn change_sentences(
+    query: &HistoryQuery,
+    points: &[HistoryPoint],
+    changes: &[Change],
+    paired: bool,
+) -> Vec<String> {
     match (points, changes) {
         ([], _) => vec![format!("No run of {} has {} of {}.", query.study, query.metric, query.variant)],
         (points, []) => vec![format!("No change was found over {}.", plural(points.len(), "run"))],
@@ -270,70 +283,71 @@ fn change_sentences(query: &HistoryQuery, points: &[Point], changes: &[Change], 
     }
 }
 
-fn change_sentence(points: &[Point], change: &Change, paired: bool) -> String {
-    format!("{} {}", standing_words(change), describe_change(points, change, paired))
+fn change_sentence(points: &[HistoryPoint], change: &Change, paired: bool) -> String {
+    format!("{} {}", describe_confirmation(change), describe_change(points, change, paired))
 }
 
 /// Where a change lies and how large it is: `Since run RUN (2026-11-22 10:14): 1.02 → 1.05 (+2.9%, worse).`
-fn describe_change(points: &[Point], change: &Change, paired: bool) -> String {
+fn describe_change(points: &[HistoryPoint], change: &Change, paired: bool) -> String {
     let (point, earlier) = (&points[change.at], &points[change.at - 1]);
     let factor = (change.after - change.before).exp();
-    let better = match point.info.direction {
+    let judgement = match point.info.direction {
         Direction::Neutral => "",
         Direction::Lower if factor < 1.0 => ", better",
         Direction::Higher if factor > 1.0 => ", better",
         _ => ", worse",
     };
-    let level = |log: f64| if paired { three(log.exp()) } else { with_unit(log.exp(), point.info.unit) };
+    let level =
+        |log: f64| if paired { three_digits(log.exp()) } else { with_unit(log.exp(), point.info.unit) };
     let machine = if point.machine == earlier.machine {
         String::new()
     } else {
         format!(" With it the machine changed: {} → {}.", earlier.machine, point.machine)
     };
     format!(
-        "Since run {} ({}): {} → {} ({}{better}).{machine}",
+        "Since run {} ({}): {} → {} ({}{judgement}).{machine}",
         point.run,
         format_start(&point.started),
         level(change.before),
         level(change.after),
-        number::change(factor),
+        number::percent_change(factor),
     )
 }
 
 /// Whether later runs confirmed a change, in words.
-fn standing_words(change: &Change) -> String {
+fn describe_confirmation(change: &Change) -> String {
     match change.confirmation {
-        Confirmation::Confirmed { p } => format!("Confirmed by later runs (p = {}).", three(p)),
-        Confirmation::Suspected { wanting: 0 } => "Suspected: later runs did not confirm it.".into(),
-        Confirmation::Suspected { wanting } => {
-            format!("Suspected: {} will tell.", plural(wanting, "more run"))
+        Confirmation::Confirmed { p } => format!("Confirmed by later runs (p = {}).", three_digits(p)),
+        Confirmation::Suspected { missing_values: 0 } => "Suspected: later runs did not confirm it.".into(),
+        Confirmation::Suspected { missing_values } => {
+            format!("Suspected: {} can confirm it.", plural(missing_values, "more run"))
         }
     }
 }
 
 /// States how many runs the history leaves out, and why; empty if none.
-fn left_out_note(other_work: usize, unpaired: usize) -> String {
-    let mut words = vec![];
-    if other_work > 0 {
-        words.push(format!(
+fn left_out_note(runs_of_other_work: usize, runs_without_reference: usize) -> String {
+    let mut sentences = vec![];
+    if runs_of_other_work > 0 {
+        sentences.push(format!(
             "{} left out: of another scale, other settings of the work, or another kind of device than the last.",
-            plural(other_work, "run")
+            plural(runs_of_other_work, "run")
         ));
     }
-    if unpaired > 0 {
-        words.push(format!("{} left out: without the reference.", plural(unpaired, "run")));
+    if runs_without_reference > 0 {
+        sentences.push(format!("{} left out: without the reference.", plural(runs_without_reference, "run")));
     }
-    words.join(" ")
+    sentences.join(" ")
 }
 
 /// Height of a panel in CSS pixels.
-const HEIGHT: u32 = 280;
+const PANEL_HEIGHT: u32 = 280;
 /// Share of the axis added above all intervals, for the labels of the changes.
 const HEADROOM: f64 = 0.12;
 
 /// The chart of at least two runs.
-fn history_chart(query: &HistoryQuery, points: &[Point], changes: &[Change], paired: bool) -> Chart {
-    let about = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
+fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Chart {
+    let caption = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
                  the largest value; with one round, none). The interval of a median is that of the typical value. The \
                  level lines are between changes. A solid upright line is a change that later runs confirmed, a broken \
                  one a change that is suspected.";
@@ -343,59 +357,61 @@ fn history_chart(query: &HistoryQuery, points: &[Point], changes: &[Change], pai
     }
     panels.push(median_panel(query, points, if paired { &[] } else { changes }));
     // The newest run gives the variant its colour and shape: in each run these depend on the other variants.
-    let look = points[points.len() - 1].look;
+    let style = points[points.len() - 1].style;
     let legend = vec![
-        Key::new("a run", look.colour, Sign::Point(look.shape)),
-        Key::new("level", theme::INK, Sign::Line(Dash::Solid)),
-        Key::new("confirmed change", theme::INK, Sign::Upright(Dash::Solid)),
-        Key::new("suspected change", theme::INK, Sign::Upright(Dash::Long)),
+        LegendKey::new("a run", style.colour, KeySign::Point(style.shape)),
+        LegendKey::new("level", theme::INK, KeySign::Line(Dash::Solid)),
+        LegendKey::new("confirmed change", theme::INK, KeySign::VerticalLine(Dash::Solid)),
+        LegendKey::new("suspected change", theme::INK, KeySign::VerticalLine(Dash::Dashed)),
     ];
-    Chart { panels, legend, ..Chart::new("history", heading(query, paired), about) }
+    Chart { panels, legend, ..Chart::new("history", history_title(query, paired), caption) }
 }
 
 /// The panel of ratios to the reference. Its vertical axis has natural logarithms as coordinates.
-fn ratio_panel(query: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
-    let reached = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
-    let (low, high) = widen_range((0.0, 0.0), reached.map(f64::ln));
+fn ratio_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]) -> Panel {
+    let interval_ends =
+        points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
+    let (low, high) = widen_range((0.0, 0.0), interval_ends.map(f64::ln));
     let reference = query.reference.as_deref().unwrap_or_default();
     let y = with_headroom(Axis::changes(format!("{} over {reference}", query.variant), low, high));
     let marks = point_marks(&y, points, changes, |point| Some((point.ratio?.value, point.ratio)));
-    Panel::new("", date_axis(points), y, HEIGHT, marks)
+    Panel::new("", date_axis(points), y, PANEL_HEIGHT, marks)
 }
 
 /// The panel of the variant's medians, with a line through them.
-fn median_panel(query: &HistoryQuery, points: &[Point], changes: &[Change]) -> Panel {
+fn median_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]) -> Panel {
     let medians = || points.iter().map(|point| point.median);
-    let reached =
+    let interval_ends =
         points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
     // A logarithmic axis has no zero: an interval that starts at 0 is drawn from the end of the axis.
-    let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(reached.filter(|end| *end > 0.0)));
+    let (low, high) =
+        widen_range((f64::INFINITY, 0.0), medians().chain(interval_ends.filter(|end| *end > 0.0)));
     let label = format!("{} of {}", query.metric, query.variant);
-    let y = with_headroom(Axis::log_in(label, low / 1.05, high * 1.05, points[0].info.unit));
+    let y = with_headroom(Axis::log_in_unit(label, low / 1.05, high * 1.05, points[0].info.unit));
     let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
-    let mut all = vec![Mark::line(line, theme::SHADE, 1.0)];
-    all.extend(point_marks(&y, points, changes, |point| Some((point.median, point.typical))));
-    Panel::new("Median over rounds", date_axis(points), y, HEIGHT - 60, all)
+    let mut marks = vec![Mark::line(line, theme::GREY, 1.0)];
+    marks.extend(point_marks(&y, points, changes, |point| Some((point.median, point.typical))));
+    Panel::new("Median over rounds", date_axis(points), y, PANEL_HEIGHT - 60, marks)
 }
 
 /// Marks for each run's value and interval, for the changes, and for the levels between them. `value_of` returns the value
 /// and the interval of a point.
 fn point_marks(
     y: &Axis,
-    points: &[Point],
+    points: &[HistoryPoint],
     changes: &[Change],
-    value_of: impl Fn(&Point) -> Option<(f64, Option<Ratio>)>,
+    value_of: impl Fn(&HistoryPoint) -> Option<(f64, Option<Ratio>)>,
 ) -> Vec<Mark> {
-    let look = points[points.len() - 1].look;
+    let style = points[points.len() - 1].style;
     // The axis of ratios is linear, with logarithms as its coordinates.
-    let coordinate = |value: f64| if y.log { value } else { value.ln() };
+    let coordinate = |value: f64| if y.is_log { value } else { value.ln() };
     let mut marks = change_marks(y, changes);
     for (at, point) in (0..).map(f64::from).zip(points) {
         let Some((value, interval)) = value_of(point) else { continue };
         if let Some(interval) = interval.filter(|interval| interval.rounds > 1) {
-            marks.push(look.interval(at, (coordinate(interval.low), coordinate(interval.high))));
+            marks.push(style.interval_mark(at, (coordinate(interval.low), coordinate(interval.high))));
         }
-        marks.extend(look.dots([(at, coordinate(value))]));
+        marks.extend(style.dot_marks([(at, coordinate(value))]));
     }
     marks.extend(level_lines(points.len(), changes, |log| coordinate(log.exp())));
     marks
@@ -404,21 +420,24 @@ fn point_marks(
 /// Extends an axis upwards, to leave room for labels above all marks.
 fn with_headroom(mut y: Axis) -> Axis {
     let (low, high) = y.range;
-    y.range.1 = if y.log { high * (high / low).powf(HEADROOM) } else { high + HEADROOM * (high - low) };
+    y.range.1 = if y.is_log { high * (high / low).powf(HEADROOM) } else { high + HEADROOM * (high - low) };
     y
 }
 
-/// The horizontal axis: one run a unit, labelled_row with its date, or with date and time (`11-22 10:14`) if two runs have the
-/// same date.
-fn date_axis(points: &[Point]) -> Axis {
-    let day = |point: &Point| point.started.chars().take(10).collect::<String>();
-    let days_repeat = points.windows(2).any(|two| day(&two[0]) == day(&two[1]));
+/// The horizontal axis: one run a unit, labelled with its date, or with date and time (`11-22 10:14`) if two
+/// runs have the same date.
+fn date_axis(points: &[HistoryPoint]) -> Axis {
+    let day = |point: &HistoryPoint| point.started.chars().take(10).collect::<String>();
+    let days_repeat = points.windows(2).any(|pair| day(&pair[0]) == day(&pair[1]));
     let date = |at: f64| match points.get(at as usize).filter(|_| at >= 0.0 && at.fract() == 0.0) {
         Some(point) if days_repeat => format_start(&point.started).chars().skip(5).collect(),
         Some(point) => day(point),
         None => String::new(),
     };
-    Axis { grid: false, ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date) }
+    Axis {
+        has_grid_lines: false,
+        ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date)
+    }
 }
 
 /// An upright line and a word for each change, half way between the run before it and the run where it appeared.
@@ -427,12 +446,12 @@ fn change_marks(y: &Axis, changes: &[Change]) -> Vec<Mark> {
     for change in changes {
         let (dash, word) = match change.confirmation {
             Confirmation::Confirmed { .. } => (Dash::Solid, "confirmed"),
-            Confirmation::Suspected { .. } => (Dash::Long, "suspected"),
+            Confirmation::Suspected { .. } => (Dash::Dashed, "suspected"),
         };
         let x = change.at as f64 - 0.5;
         let points = vec![(x, y.range.0), (x, y.range.1)];
         marks.push(Mark::Line { points, colour: theme::INK, width: 2.0, dash });
-        marks.push(Mark::words((x, y.range.1), (4, 10), word, theme::INK, Anchor::Start));
+        marks.push(Mark::text((x, y.range.1), (4, 10), word, theme::INK, Anchor::Start));
     }
     marks
 }
@@ -469,9 +488,9 @@ mod tests {
         }
     }
 
-    fn points(ratios: &[f64]) -> Vec<Point> {
+    fn points(ratios: &[f64]) -> Vec<HistoryPoint> {
         let info = MetricSpec::new("elapsed".into(), Unit::Seconds, Direction::Lower, String::new());
-        let point = |(at, value): (usize, &f64)| Point {
+        let point = |(at, value): (usize, &f64)| HistoryPoint {
             run: format!("run-{at:02}"),
             started: format!("2026-11-{:02}T10:00:00.000Z", at + 1),
             machine: if at < 8 { "h, Linux 6.17" } else { "h, Linux 6.18" }.into(),
@@ -486,7 +505,7 @@ mod tests {
             }),
             median: 2.0,
             typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, rounds: 9, provisional: false }),
-            look: Look { colour: VERMILLION, shape: Shape::Square, dash: Dash::Solid },
+            style: SeriesStyle { colour: VERMILLION, shape: Shape::Square, dash: Dash::Solid },
             rounds: 9,
         };
         ratios.iter().enumerate().map(point).collect()
@@ -496,7 +515,7 @@ mod tests {
     const STEP: [f64; 15] =
         [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
 
-    fn md(page: &Page) -> String {
+    fn render_markdown(page: &Page) -> String {
         let mut out = vec![];
         page.write("md", Screen::default(), &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -508,13 +527,13 @@ mod tests {
 
     #[test]
     fn the_page_names_the_run_the_kernels_and_the_confirmation_of_a_change() {
-        let page = history(&query(Some("ext4")), points(&STEP));
+        let page = history_page(&query(Some("ext4")), points(&STEP));
         let json = &page.json;
         assert_eq!(
             (&json["changes"][0]["run"], &json["changes"][0]["confirmed"]),
             (&json!("run-08"), &json!(true))
         );
-        let text = md(&page);
+        let text = render_markdown(&page);
         assert!(text.contains("Confirmed") && text.contains("run-08") && text.contains("6.17 → "), "{text}");
         assert!(text.contains("worse"), "{text}");
         assert!(has_chart(&page));
@@ -525,18 +544,18 @@ mod tests {
         let mut all = points(&STEP);
         all[3].work = 9;
         all[4].ratio = None;
-        let mut turned = all.clone();
-        turned.reverse();
-        let one = history(&query(Some("ext4")), all);
-        assert_eq!(one, history(&query(Some("ext4")), turned));
+        let mut reversed = all.clone();
+        reversed.reverse();
+        let one = history_page(&query(Some("ext4")), all);
+        assert_eq!(one, history_page(&query(Some("ext4")), reversed));
         assert_eq!(one.json["runs"].as_array().unwrap().len(), 13);
-        assert!(md(&one).contains("left out"));
+        assert!(render_markdown(&one).contains("left out"));
     }
 
     #[test]
     fn a_history_of_no_run_or_one_run_has_no_chart() {
-        assert!(!has_chart(&history(&query(None), vec![])));
-        let one = history(&query(None), points(&[1.0]));
+        assert!(!has_chart(&history_page(&query(None), vec![])));
+        let one = history_page(&query(None), points(&[1.0]));
         assert_eq!(one.json["runs"][0]["median"], 2.0);
         assert!(!has_chart(&one));
     }
@@ -546,8 +565,8 @@ mod tests {
         let runs = [vec!["xfs", "btrfs", "ext4"], vec!["ext4", "xfs"], vec!["ext3", "btrfs"]];
         let runs: Vec<Vec<String>> =
             runs.map(|variants| variants.into_iter().map(String::from).collect()).into();
-        assert_eq!(reference("xfs", runs.iter().map(Vec::as_slice)), Some("ext4".into()));
-        assert_eq!(reference("jfs", runs.iter().map(Vec::as_slice)), None);
+        assert_eq!(choose_reference("xfs", runs.iter().map(Vec::as_slice)), Some("ext4".into()));
+        assert_eq!(choose_reference("jfs", runs.iter().map(Vec::as_slice)), None);
     }
 
     fn chart_of(page: Page) -> Chart {
@@ -561,16 +580,16 @@ mod tests {
     #[test]
     fn the_chart_marks_changes_and_escapes_hostile_names() {
         let hostile = HistoryQuery { variant: "<script>".into(), ..query(Some("ext4")) };
-        let chart = chart_of(history(&hostile, points(&STEP)));
+        let chart = chart_of(history_page(&hostile, points(&STEP)));
         assert_eq!(chart.panels.len(), 2);
-        let svg = svg::inline(&chart);
+        let svg = svg::inline_element(&chart);
         assert!(svg.contains("confirmed") && svg.contains("2026-11-01") && !svg.contains("<script"), "{svg}");
     }
 
     #[test]
     fn every_point_has_its_interval_and_the_variant_one_colour_and_shape() {
-        let chart = chart_of(history(&query(Some("ext4")), points(&STEP)));
-        let (mut ups, mut dots) = (0, 0);
+        let chart = chart_of(history_page(&query(Some("ext4")), points(&STEP)));
+        let (mut intervals, mut dots) = (0, 0);
         for panel in &chart.panels {
             let top = |mark: &Mark| match mark {
                 Mark::VerticalInterval { y, .. } => y.1,
@@ -578,25 +597,25 @@ mod tests {
             };
             let highest = panel.marks.iter().map(top).fold(f64::NEG_INFINITY, f64::max);
             assert!(
-                panel.y.share(panel.y.range.1) > panel.y.share(highest),
+                panel.y.fraction_at(panel.y.range.1) > panel.y.fraction_at(highest),
                 "words stand above all intervals"
             );
             for mark in &panel.marks {
                 match mark {
                     Mark::VerticalInterval { colour, .. } => {
                         assert_eq!(*colour, VERMILLION);
-                        ups += 1;
+                        intervals += 1;
                     }
                     Mark::Dot { colour, shape, .. } => {
                         assert_eq!((*colour, *shape), (VERMILLION, Shape::Square));
                         dots += 1;
                     }
-                    Mark::Line { colour, .. } => assert!([theme::INK, theme::SHADE].contains(colour)),
+                    Mark::Line { colour, .. } => assert!([theme::INK, theme::GREY].contains(colour)),
                     _ => {}
                 }
             }
         }
-        assert_eq!((ups, dots), (2 * STEP.len(), 2 * STEP.len()));
+        assert_eq!((intervals, dots), (2 * STEP.len(), 2 * STEP.len()));
     }
 
     #[test]
@@ -608,10 +627,10 @@ mod tests {
                 point
             })
             .collect();
-        let history = history(&query(None), values);
+        let history = history_page(&query(None), values);
         assert_eq!(history.json["changes"][0]["run"], "run-08");
         let chart = chart_of(history);
         assert_eq!(chart.panels.len(), 1);
-        assert!(svg::inline(&chart).contains("confirmed"));
+        assert!(svg::inline_element(&chart).contains("confirmed"));
     }
 }

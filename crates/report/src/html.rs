@@ -5,7 +5,7 @@
 //! the style sheet, by their hashes.
 
 use crate::document::{Chapter, Document, Part, Table};
-use crate::drawing::{Chart, NARROW, ValueScale, svg};
+use crate::drawing::{Chart, PHONE_WIDTH, ValueScale, svg};
 use crate::{document::join_figures, error::Error, safe};
 use askama::Template;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -23,14 +23,14 @@ pub const NO_SAMPLES: &str =
     r#"{"tasks":[],"variants":[],"cells":[],"metrics":[],"texts":[],"log":[],"remark":"","values":[]}"#;
 
 /// The style sheet of every page.
-pub fn style() -> String {
-    format!("{STYLE}{}", dark())
+pub fn style_sheet() -> String {
+    format!("{STYLE}{}", dark_chart_rules())
 }
 
 /// The Content-Security-Policy of a page, as a header and in the head of the page: it allows only the page's script and
 /// style sheet.
-pub fn policy() -> String {
-    let (style, script) = (csp_hash(&style()), csp_hash(SCRIPT));
+pub fn content_security_policy() -> String {
+    let (style, script) = (csp_hash(&style_sheet()), csp_hash(SCRIPT));
     format!(
         "default-src 'none'; style-src {style}; script-src {script}; img-src data:; base-uri 'none'; form-action 'none'"
     )
@@ -42,8 +42,8 @@ fn csp_hash(text: &str) -> String {
 }
 
 /// The CSS rules of charts on dark pages: if the system prefers dark colours, or if the reader chose them on the page.
-fn dark() -> String {
-    let rules_below = |root: &str| format!("{root}{{.picture{{{}}}}}", svg::dark());
+fn dark_chart_rules() -> String {
+    let rules_below = |root: &str| format!("{root}{{.picture{{{}}}}}", svg::dark_page_rules());
     format!(
         "@media screen and (prefers-color-scheme:dark){{{}}}@media screen{{{}}}",
         rules_below(":root:not([data-theme=light])"),
@@ -56,14 +56,14 @@ fn dark() -> String {
 /// # Errors
 /// If a template fails.
 pub fn page_of_document(document: &Document) -> Result<String, Error> {
-    let from = format!("fsarena {}", env!("CARGO_PKG_VERSION"));
-    render(document, Extras { from, plan: None, data: NO_SAMPLES.into() }, "")
+    let generator = format!("fsarena {}", env!("CARGO_PKG_VERSION"));
+    render(document, Extras { generator, plan: None, data: NO_SAMPLES.into() }, "")
 }
 
 /// The parts of a page besides its document.
 pub(crate) struct Extras {
     /// The name and version of the program that made the page.
-    pub from: String,
+    pub generator: String,
     /// The plan that a reader can save, in base64.
     pub plan: Option<String>,
     /// The JSON that the script reads.
@@ -73,14 +73,14 @@ pub(crate) struct Extras {
 /// Renders a page. `samples` is the caption of its table of samples.
 pub(crate) fn render(document: &Document, extras: Extras, samples: &str) -> Result<String, Error> {
     let (title, lead, sections) = split_into_sections(document);
-    let lead = Body { sections: vec![lead], samples }.render()?;
+    let lead = BodyTemplate { sections: vec![lead], samples }.render()?;
     let titles = sections.iter().filter(|section| !section.id.is_empty());
     let nav = titles.map(|section| (section.id, section.title)).collect();
-    let body = Body { sections, samples }.render()?;
-    Ok(Page { title, lead, nav, body, extras }.render()?)
+    let body = BodyTemplate { sections, samples }.render()?;
+    Ok(PageTemplate { title, lead, nav, body, extras }.render()?)
 }
 
-/// A rendered document for a page of another program, which must use the style sheet of [`style`].
+/// A rendered document for a page of another program, which must use the style sheet of [`style_sheet`].
 pub struct Fragment {
     /// The title of the document as plain text, not escaped.
     pub title: String,
@@ -92,16 +92,16 @@ pub struct Fragment {
 ///
 /// # Errors
 /// If a template fails.
-pub fn body(document: &Document) -> Result<Fragment, Error> {
+pub fn render_fragment(document: &Document) -> Result<Fragment, Error> {
     let (title, lead, mut sections) = split_into_sections(document);
     sections.insert(0, lead);
-    Ok(Fragment { title, html: Body { sections, samples: "" }.render()? })
+    Ok(Fragment { title, html: BodyTemplate { sections, samples: "" }.render()? })
 }
 
 /// The template of a whole page.
 #[derive(Template)]
 #[template(path = "page.html")]
-struct Page {
+struct PageTemplate {
     title: String,
     lead: String,
     nav: Vec<(&'static str, &'static str)>,
@@ -112,7 +112,7 @@ struct Page {
 /// The template of the sections of a page.
 #[derive(Template)]
 #[template(path = "body.html")]
-struct Body<'a> {
+struct BodyTemplate<'a> {
     sections: Vec<Section<'a>>,
     samples: &'a str,
 }
@@ -124,7 +124,7 @@ struct Section<'a> {
     title: &'static str,
     parts: Vec<NamedPart<'a>>,
     /// Whether the section has charts both in per cent and in units, between which a reader can switch.
-    both: bool,
+    has_both_scales: bool,
 }
 
 /// A part of a document, with the heading above it as the name of a table.
@@ -161,7 +161,7 @@ fn split_into_sections(document: &Document) -> (String, Section<'_>, Vec<Section
             _ => {}
         }
         let section = sections.last_mut().expect("the list starts with one section");
-        section.both |= matches!(part, Part::Chart(chart) if chart.value_scale == ValueScale::Raw);
+        section.has_both_scales |= matches!(part, Part::Chart(chart) if chart.value_scale == ValueScale::Raw);
         section.parts.push(NamedPart { part, name });
     }
     sections.push(last);
@@ -184,7 +184,7 @@ trait TemplateFunctions {
 
     /// The chart as an `<svg>` element.
     fn svg(&self, chart: &Chart) -> String {
-        svg::inline(chart)
+        svg::inline_element(chart)
     }
 
     /// A second version of the chart for narrow pages; `None` except for bars in per cent of the best.
@@ -193,13 +193,13 @@ trait TemplateFunctions {
             return None;
         }
         let id = format!("{}-narrow", chart.id);
-        Some(svg::inline(&Chart { id, width: NARROW, columns: 1, ..chart.clone() }))
+        Some(svg::inline_element(&Chart { id, width: PHONE_WIDTH, columns: 1, ..chart.clone() }))
     }
 
     /// The attribute by which the script shows the charts of one scale and hides those of the other.
     fn value_scale(&self, scale: &ValueScale) -> &'static str {
         match scale {
-            ValueScale::Only => "only",
+            ValueScale::WithoutTwin => "only",
             ValueScale::Normalised => "normalised",
             ValueScale::Raw => "raw",
         }
@@ -208,7 +208,7 @@ trait TemplateFunctions {
     /// Splits a cell of words that starts with the name of an outcome, which the page shows as a badge, from the text behind
     /// it; `None` for other cells.
     fn outcome<'t>(&self, table: &Table, text: &'t str) -> Option<(&'static str, &'t str)> {
-        if !table.words {
+        if !table.has_words {
             return None;
         }
         let strip = |name: &'static str| Some((name, text.strip_prefix(name)?));
@@ -218,8 +218,8 @@ trait TemplateFunctions {
     }
 }
 
-impl TemplateFunctions for Page {}
-impl TemplateFunctions for Body<'_> {}
+impl TemplateFunctions for PageTemplate {}
+impl TemplateFunctions for BodyTemplate<'_> {}
 
 #[cfg(test)]
 mod tests {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn text_and_edges_contrast_with_their_background() {
-        let words = [
+        let text_pairs = [
             ("ink", "paper"),
             ("ink", "raised"),
             ("ink", "accent-paper"),
@@ -254,7 +254,7 @@ mod tests {
             ("open", "open-paper"),
         ];
         // WCAG 2.2, success criteria 1.4.3 and 1.4.11.
-        let pairs = words.map(|pair| (pair, 4.5)).into_iter().chain([(("edge", "paper"), 3.0)]);
+        let pairs = text_pairs.map(|pair| (pair, 4.5)).into_iter().chain([(("edge", "paper"), 3.0)]);
         for ((ink, paper), least) in pairs {
             for (ink_colour, paper_colour) in colours(ink).into_iter().zip(colours(paper)) {
                 let contrast = ink_colour.contrast(paper_colour);
@@ -276,10 +276,10 @@ mod tests {
         document.heading(3, hostile);
         document.text(hostile);
         document.list(vec![hostile.into()]);
-        document.table(Table::pairs([hostile, hostile], [(hostile, hostile.into())]));
+        document.table(Table::of_pairs([hostile, hostile], [(hostile, hostile.into())]));
         document.parts.push(Part::Code("toml", hostile.into()));
         document.parts.push(Part::Facts(vec![hostile.into()]));
-        let html = body(&document).unwrap().html;
+        let html = render_fragment(&document).unwrap().html;
         assert!(
             !html.contains("<script") && !html.contains('\u{1b}') && !html.contains('\u{202e}'),
             "{html}"

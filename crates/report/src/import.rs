@@ -17,12 +17,12 @@ mod sysbench;
 mod text;
 
 use fsarena_core::setting_text::setting;
-use series::Collector;
+use series::SampleCollector;
 
-pub use importer::{Fault, ImportError, Importer};
+pub use importer::{FileFault, ImportError, Importer};
 pub use series::{Conditions, Distinctions, LeftOut, Samples, Series};
-pub(crate) use sheet::{CLIENT_COLUMNS, OutcomeColumn, Sheet, is_absent, is_clients, is_setting};
-pub(crate) use text::{decode, is_one_of};
+pub(crate) use sheet::{CLIENT_COLUMNS, OutcomeColumn, Sheet, is_absent, is_client_count, is_setting};
+pub(crate) use text::{decode_text, is_one_of};
 
 /// The largest size in bytes of a file to import. Files of measurements are far smaller.
 pub const MAX_BYTES: u64 = 256 << 20;
@@ -47,14 +47,14 @@ pub const IMPORTERS: &[&Importer] = &[
 /// # Errors
 /// If the format is unknown, the file is invalid, has no samples, or has more than [`MAX_SERIES`] series.
 pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples, ImportError> {
-    let failed = |fault| ImportError::fault(origin, fault);
-    let text = decode(bytes).map_err(failed)?;
+    let to_error = |fault| ImportError::new(origin, fault);
+    let text = decode_text(bytes).map_err(to_error)?;
     if text.trim().is_empty() {
-        return Err(failed(Fault::whole("it is empty")));
+        return Err(to_error(FileFault::in_file("it is empty")));
     }
-    let importer = find_importer(&text, format).map_err(failed)?;
-    let mut collector = Collector::default();
-    (importer.read)(&text, &mut collector).map_err(failed)?;
+    let importer = find_importer(&text, format).map_err(to_error)?;
+    let mut collector = SampleCollector::default();
+    (importer.read)(&text, &mut collector).map_err(to_error)?;
     // A file can contain the output of two tools; the list of what is left out names the other.
     for other in tool_importers() {
         let was_guessed = format.is_none() && importer.id != csv::CSV.id;
@@ -69,15 +69,15 @@ pub fn parse(origin: &str, bytes: &[u8], format: Option<&str>) -> Result<Samples
     let samples = collector.into_samples(origin, importer.id, importer.lead_metrics);
     let fault = match samples.series.len() {
         0 => {
-            let left_out = LeftOut::list(&samples.left_out).map(|list| format!("; left out: {list}"));
+            let left_out = LeftOut::describe_all(&samples.left_out).map(|list| format!("; left out: {list}"));
             format!("no sample in it, read as {}{}", importer.id, left_out.unwrap_or_default())
         }
-        many if many > MAX_SERIES => {
-            format!("it has {many} series (benchmarks × metrics), and the limit is {MAX_SERIES}")
+        count if count > MAX_SERIES => {
+            format!("it has {count} series (benchmarks × metrics), and the limit is {MAX_SERIES}")
         }
         _ => return Ok(samples),
     };
-    Err(failed(Fault::whole(fault)))
+    Err(to_error(FileFault::in_file(fault)))
 }
 
 /// The importers of particular tools: all except CSV.
@@ -86,7 +86,7 @@ fn tool_importers() -> impl Iterator<Item = &'static Importer> {
 }
 
 /// The importer with this id, or by default the first that recognises the text.
-fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, Fault> {
+fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, FileFault> {
     let importer = match format {
         Some(id) => IMPORTERS.iter().copied().find(|importer| importer.id == id),
         None => tool_importers().find(|importer| (importer.recognises)(text)),
@@ -94,13 +94,13 @@ fn find_importer(text: &str, format: Option<&str>) -> Result<&'static Importer, 
     if let Some(importer) = importer {
         return Ok(importer);
     }
-    if let Some(refusal) = foreign::refusal(text) {
-        return Err(Fault::whole(refusal));
+    if let Some(refusal) = foreign::describe_refusal(text) {
+        return Err(FileFault::in_file(refusal));
     }
     if (csv::CSV.recognises)(text) {
         return Ok(&csv::CSV);
     }
-    Err(Fault::whole(format!(
+    Err(FileFault::in_file(format!(
         "in no format that fsarena reads ({}); name it: {}",
         format_names(),
         setting("from", "FORMAT")
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn every_format_is_registered() {
         crate::registry::assert_complete("import", include_str!("import.rs"), |line| {
-            crate::registry::constant(line, "Importer")
+            crate::registry::constant_name(line, "Importer")
         });
     }
 

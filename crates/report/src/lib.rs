@@ -42,6 +42,7 @@ pub mod live;
 pub mod matrix;
 pub mod page;
 mod pair;
+mod phrases;
 pub mod published;
 mod ratio_verdict;
 pub mod recheck;
@@ -52,17 +53,16 @@ pub mod resolution;
 pub mod scaling;
 mod sections;
 pub mod time_series;
-mod words;
 
 pub use fsarena_core::{number, safe};
+pub use phrases::format_start;
 pub use sections::decision::Decision;
-pub use words::format_start;
 
 /// Tests of the registries: no format, section or chart is forgotten.
 #[cfg(test)]
 mod registry {
     /// The constant's name in a line `pub const NAME: KIND = …`; `None` for other lines.
-    pub fn constant(line: &str, kind: &str) -> Option<String> {
+    pub fn constant_name(line: &str, kind: &str) -> Option<String> {
         let (name, rest) = line.strip_prefix("pub const ")?.split_once(": ")?;
         rest.starts_with(&format!("{kind} ")).then(|| name.into())
     }

@@ -3,10 +3,10 @@
 
 use crate::number::plural;
 use fsarena_core::event::{ClaimStatus, Event, Note, NoteKind};
-use fsarena_core::observations::{combine_tasks, references};
+use fsarena_core::observations::{bare_devices, combine_tasks};
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::{ClaimState, RunState};
-use fsarena_stats::comparison::{Comparison, compare_with};
+use fsarena_stats::comparison::{Comparison, compare_with_references};
 use fsarena_stats::{cost::Estimate, ratio::Ratio};
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -15,17 +15,21 @@ use std::collections::BTreeMap;
 #[derive(Debug, Serialize)]
 pub struct RunView<'a> {
     /// The number of rounds planned; `None` if claims or the clock decide when the run ends.
-    pub planned: Option<u32>,
+    #[serde(rename = "planned")]
+    pub rounds_planned: Option<u32>,
     /// The number of warm-up rounds at the beginning.
-    pub warmup: u32,
+    #[serde(rename = "warmup")]
+    pub warmup_rounds: u32,
     /// The number of rounds done.
-    pub done: u32,
+    #[serde(rename = "done")]
+    pub rounds_done: u32,
     /// The round in progress, from 0.
     pub round: Option<u32>,
     /// The names of the variants, in the order of the round in progress.
     pub order: &'a [String],
     /// The number of tasks measured in the round in progress.
-    pub tasks: u32,
+    #[serde(rename = "tasks")]
+    pub tasks_done: u32,
     /// The total number of tasks in the round in progress.
     pub tasks_of_round: u32,
     /// The variant that runs now; empty if none does.
@@ -40,7 +44,8 @@ pub struct RunView<'a> {
     /// The estimated time left; `None` if fsarena cannot estimate it yet.
     pub left_s: Option<f64>,
     /// Whether the run may end earlier than `left_s`, because claims are decided or the budget is used up.
-    pub at_most: bool,
+    #[serde(rename = "at_most")]
+    pub left_is_at_most: bool,
     /// How the variants compare, the best first.
     pub variants: &'a [VariantRow],
     /// The claims and their status.
@@ -56,16 +61,16 @@ pub struct RunView<'a> {
 
 impl<'a> RunView<'a> {
     /// The view of a run, from its state and the intervals of its variants.
-    pub fn new(state: &'a RunState, intervals: &'a Intervals) -> RunView<'a> {
+    pub fn new(state: &'a RunState, intervals: &'a VariantIntervals) -> RunView<'a> {
         let notices = Notices::new(state);
         let cell = state.cell.as_ref().filter(|_| state.ended.is_none());
         RunView {
-            planned: (state.rounds > 0 && !state.open_ended()).then_some(state.rounds),
-            warmup: state.record.plan.stop.warmup,
-            done: state.rounds_done,
+            rounds_planned: (state.max_rounds > 0 && !state.is_open_ended()).then_some(state.max_rounds),
+            warmup_rounds: state.record.plan.stop.warmup,
+            rounds_done: state.rounds_done,
             round: state.round,
             order: &state.order,
-            tasks: state.tasks,
+            tasks_done: state.tasks_done,
             tasks_of_round: state.tasks_per_cell.saturating_mul(state.order.len() as u32),
             variant: cell.map_or("", |cell| &cell.cell.variant.name),
             phase: cell.map_or("", |cell| &cell.phase),
@@ -73,7 +78,7 @@ impl<'a> RunView<'a> {
             last_event_s: state.last_event_at,
             left_s: state.time_left().map(|left| left.as_secs_f64()),
             // Before the first round is done, `left` is the whole budget.
-            at_most: state.open_ended() || state.rounds_done == 0,
+            left_is_at_most: state.is_open_ended() || state.rounds_done == 0,
             variants: intervals.rows(),
             claims: state.claims.iter().map(ClaimView::new).collect(),
             timeouts: notices.timeouts,
@@ -103,7 +108,7 @@ impl ClaimView<'_> {
             None => "nothing known yet".to_string(),
             Some((effect, low, high)) => {
                 let few = if claim.status.provisional { " so far" } else { "" };
-                format!("{} [{}, {}]{few}", change(effect), change(low), change(high))
+                format!("{} [{}, {}]{few}", format_change(effect), format_change(low), format_change(high))
             }
         };
         ClaimView { status: &claim.status, in_words, narrowing: sparkline(&claim.widths) }
@@ -111,7 +116,7 @@ impl ClaimView<'_> {
 }
 
 /// A relative change in words: `−1.25%`, `+12.3%`; the ratio if the value at least doubled: `2.5×`.
-fn change(fraction: f64) -> String {
+fn format_change(fraction: f64) -> String {
     if fraction >= 1.0 {
         return format!("{:.1}×", 1.0 + fraction);
     }
@@ -121,16 +126,16 @@ fn change(fraction: f64) -> String {
 }
 
 /// The largest number of rounds in a sparkline.
-const SPARKS: usize = 20;
+const MAX_SPARKS: usize = 20;
 
 /// Compares the variants after each round by one metric: by its total over all tasks, or by its geometric mean if the metric
 /// has no total.
 #[derive(Debug, Default)]
-pub struct Intervals {
+pub struct VariantIntervals {
     metric: String,
-    /// The comparison of the first `n` rounds, by `n`, for the last [`SPARKS`] values of `n`. A cache: computing all of them
-    /// again after each round would take far longer.
-    after: BTreeMap<usize, Comparison>,
+    /// The comparison of the first `n` rounds, by `n`, for the last [`MAX_SPARKS`] values of `n`. A cache:
+    /// computing all of them again after each round would take far longer.
+    by_rounds: BTreeMap<usize, Comparison>,
     rows: Vec<VariantRow>,
 }
 
@@ -149,10 +154,10 @@ pub struct VariantRow {
     pub narrowing: String,
 }
 
-impl Intervals {
+impl VariantIntervals {
     /// Intervals of this metric, before any round. They stay empty if the run does not have the metric.
-    pub fn new(metric: &str) -> Intervals {
-        Intervals { metric: metric.into(), ..Intervals::default() }
+    pub fn new(metric: &str) -> VariantIntervals {
+        VariantIntervals { metric: metric.into(), ..VariantIntervals::default() }
     }
 
     /// Compares the variants again if `event` is the end of a round.
@@ -172,23 +177,23 @@ impl Intervals {
         let Ok((info, values)) = combine_tasks(record, &self.metric) else { return };
         let rounds = values.iter().map(Vec::len).max().unwrap_or(0);
         // fsarena dropped a round, so later rounds changed their places and the cache is invalid.
-        if self.after.last_key_value().is_some_and(|(last, _)| *last > rounds) {
-            self.after.clear();
+        if self.by_rounds.last_key_value().is_some_and(|(last, _)| *last > rounds) {
+            self.by_rounds.clear();
         }
-        let first = (rounds + 1).saturating_sub(SPARKS).max(2);
-        self.after.retain(|after, _| (first..rounds).contains(after));
+        let first = (rounds + 1).saturating_sub(MAX_SPARKS).max(2);
+        self.by_rounds.retain(|after, _| (first..rounds).contains(after));
         for after in first..=rounds {
-            self.after.entry(after).or_insert_with(|| {
+            self.by_rounds.entry(after).or_insert_with(|| {
                 let until: Vec<Vec<f64>> = values.iter().map(|values| values[..after].to_vec()).collect();
-                compare_with(&until, &references(record), info.direction)
+                compare_with_references(&until, &bare_devices(record), info.direction)
             });
         }
-        let Some((_, latest)) = self.after.last_key_value().filter(|(_, latest)| latest.order.len() >= 2)
+        let Some((_, latest)) = self.by_rounds.last_key_value().filter(|(_, latest)| latest.order.len() >= 2)
         else {
             return;
         };
         for &variant in &latest.order {
-            let ratios = self.after.values().filter_map(|comparison| comparison.variants[variant].ratio);
+            let ratios = self.by_rounds.values().filter_map(|comparison| comparison.variants[variant].ratio);
             let widths: Vec<f64> = ratios.map(|ratio| (ratio.high / ratio.low).ln()).collect();
             let ratio = latest.variants[variant].ratio;
             let in_words = match ratio {
@@ -216,13 +221,13 @@ fn serialize_ratio<S: serde::Serializer>(ratio: &Option<Ratio>, serializer: S) -
     ratio.map(numbers).serialize(serializer)
 }
 
-/// The last [`SPARKS`] widths as a sparkline; the largest width has the highest bar.
+/// The last [`MAX_SPARKS`] widths as a sparkline; the largest width has the highest bar.
 pub(super) fn sparkline(widths: &[f64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let shown = &widths[widths.len().saturating_sub(SPARKS)..];
-    let most = shown.iter().copied().filter(|width| width.is_finite()).fold(0.0, f64::max);
+    let shown = &widths[widths.len().saturating_sub(MAX_SPARKS)..];
+    let widest = shown.iter().copied().filter(|width| width.is_finite()).fold(0.0, f64::max);
     let bar = |width: &f64| {
-        let share = width / most;
+        let share = width / widest;
         if share.is_nan() { BARS[0] } else { BARS[((share * 8.0).ceil() as usize).clamp(1, 8) - 1] }
     };
     shown.iter().map(bar).collect()
@@ -266,7 +271,7 @@ impl Notices {
     }
 
     /// A sentence with the number of tasks that began while the machine was still busy; `None` if no task did.
-    pub fn busy(&self) -> Option<String> {
+    pub fn busy_sentence(&self) -> Option<String> {
         let tasks = plural(self.timeouts, "task");
         (self.timeouts > 0).then(|| format!("{tasks} began while the machine was still busy"))
     }
@@ -294,7 +299,7 @@ fn variants_sentence(text: &str, mut variants: Vec<&str>) -> String {
 impl Serialize for Notices {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let sentences = self.failures.iter().chain(&self.fairness).chain(&self.forecast);
-        serializer.collect_seq(sentences.chain(&self.busy()))
+        serializer.collect_seq(sentences.chain(&self.busy_sentence()))
     }
 }
 

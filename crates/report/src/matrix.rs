@@ -3,29 +3,29 @@
 //! in which fsarena searches for anomalies.
 
 use crate::document::{Cell, Document, Source, Table, labelled_row};
-use crate::number::{percent, plural, signed, three, with_unit};
-use crate::{error::Error, words::grouped_digits};
-use fsarena_core::metric::{CLIENT_BOUND, DataPath, reading};
+use crate::number::{percent, plural, signed_percent, three_digits, with_unit};
+use crate::{error::Error, phrases::grouped_digits};
+use fsarena_core::metric::{DataPath, MAX_CLIENT_SHARE, reading};
 use fsarena_core::observations::{self, Grid};
-use fsarena_core::published::{Figure, Published};
+use fsarena_core::published::{Figure, PublishedSet};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskId, factor, record::RunRecord};
-use fsarena_stats::analyse::{Analysis, TaskMedians, medians};
-use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_stats::analyse::{Analysis, TaskMedians, task_medians};
+use fsarena_stats::matrix::cells::{Matrix, MatrixRow};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The mark of variants that do not differ significantly from the best.
-pub const ALIKE: &str = "≈";
+pub const NOT_DIFFERENT: &str = "≈";
 
 /// The name of the task parameter with the block size in bytes.
-pub const SIZE: &str = "bs";
+pub const BLOCK_SIZE_PARAM: &str = "bs";
 /// The name of the task parameter with the number of threads.
-pub const THREADS: &str = "threads";
+pub const THREADS_PARAM: &str = "threads";
 
-/// The place of a task in the tables: block size in bytes, and number of threads. `None` if the task lacks either parameter.
-pub fn matrix_place(task: &TaskId) -> Option<(u64, u32)> {
-    Some((task.params.get(SIZE)?.parse().ok()?, task.params.get(THREADS)?.parse().ok()?))
+/// The block size in bytes and the number of threads of a task. `None` if the task lacks either parameter.
+pub fn block_size_and_threads(task: &TaskId) -> Option<(u64, u32)> {
+    Some((task.params.get(BLOCK_SIZE_PARAM)?.parse().ok()?, task.params.get(THREADS_PARAM)?.parse().ok()?))
 }
 
 /// One figure of the tables.
@@ -42,36 +42,41 @@ pub struct MatrixFigure {
     /// A mark printed after the value.
     pub mark: String,
     /// Whether the variant is the bare device, which never counts as the best.
-    pub bare: bool,
+    pub is_bare_device: bool,
     /// The index of the task in the run; `None` if the figure is not from a run.
     pub task: Option<usize>,
 }
 
-/// The unit of figures, and whether a higher or a lower figure is better.
-pub type Scale = (Unit, Direction);
+/// The unit of figures, and whether higher or lower figures are better.
+pub type UnitAndDirection = (Unit, Direction);
 
 /// Adds a table for each mode. The best variant for each block size and number of threads is highlighted.
-pub fn add_tables(document: &mut Document, variants: &[&str], figures: &[MatrixFigure], scale: Scale) {
+pub fn add_tables(
+    document: &mut Document,
+    variants: &[&str],
+    figures: &[MatrixFigure],
+    unit_and_direction: UnitAndDirection,
+) {
     let modes: BTreeSet<&str> = figures.iter().map(|figure| figure.mode.as_str()).collect();
     for mode in modes {
         let of_mode: Vec<&MatrixFigure> = figures.iter().filter(|figure| figure.mode == mode).collect();
         document.heading(3, mode);
-        document.table(mode_table(variants, &of_mode, scale));
+        document.table(mode_table(variants, &of_mode, unit_and_direction));
     }
 }
 
 /// The table of one mode: a row for each block size and variant, a column for each number of threads.
-fn mode_table(variants: &[&str], figures: &[&MatrixFigure], scale: Scale) -> Table {
+fn mode_table(variants: &[&str], figures: &[&MatrixFigure], unit_and_direction: UnitAndDirection) -> Table {
     let sizes: BTreeSet<u64> = figures.iter().map(|figure| figure.at.0).collect();
     let counts: BTreeSet<u32> = figures.iter().map(|figure| figure.at.1).collect();
-    let mut table = Table::figures(["block size, variant"]);
-    table.header.extend(counts.iter().map(|count| thread_words(*count)));
+    let mut table = Table::of_figures(["block size, variant"]);
+    table.header.extend(counts.iter().map(|count| format_threads(*count)));
     for bytes in sizes {
         for (variant, name) in variants.iter().enumerate() {
-            let cell = |count: &u32| figure_cell(figures, (bytes, *count), variant, scale);
+            let cell = |count: &u32| figure_cell(figures, (bytes, *count), variant, unit_and_direction);
             let cells: Vec<Cell> = counts.iter().map(cell).collect();
             if cells.iter().any(|cell| !cell.lines.is_empty()) {
-                table.rows.push(labelled_row(format!("{} {name}", size_words(bytes)), cells));
+                table.rows.push(labelled_row(format!("{} {name}", format_size(bytes)), cells));
             }
         }
     }
@@ -79,7 +84,12 @@ fn mode_table(variants: &[&str], figures: &[&MatrixFigure], scale: Scale) -> Tab
 }
 
 /// The cell of a variant at one block size and number of threads; empty if it has no figure there.
-fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit, direction): Scale) -> Cell {
+fn figure_cell(
+    figures: &[&MatrixFigure],
+    at: (u64, u32),
+    variant: usize,
+    (unit, direction): UnitAndDirection,
+) -> Cell {
     let here = || figures.iter().filter(|figure| figure.at == at);
     let Some(own) = here().find(|figure| figure.variant == variant) else { return Cell::default() };
     let is_better = |a: f64, b: f64| match direction {
@@ -88,85 +98,94 @@ fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit,
         // Without a direction no variant is the best.
         Direction::Neutral => true,
     };
-    let shown = match unit {
-        Unit::PerSecond => iops_words(own.value),
+    let text = match unit {
+        Unit::PerSecond => format_iops(own.value),
         unit => with_unit(own.value, unit),
     };
     let source = own.task.and_then(|task| Source::new(Some(task), [variant]));
-    let cell = Cell { source, ..Cell::from(shown).mark(&own.mark) };
-    let rivals = || here().filter(|other| other.variant != variant && !other.bare);
+    let cell = Cell { source, ..Cell::from(text).with_mark(&own.mark) };
+    let rivals = || here().filter(|other| other.variant != variant && !other.is_bare_device);
     let best = rivals().next().is_some() && !rivals().any(|other| is_better(other.value, own.value));
-    cell.strong_if(best && !own.bare)
+    cell.strong_if(best && !own.is_bare_device)
 }
 
 /// Whether an analysis has tasks, and all of them have a block size and a number of threads.
 pub fn is_matrix(analysis: &Analysis) -> bool {
-    analysis.tasks().next().is_some() && analysis.tasks().all(|task| matrix_place(&task.task.id).is_some())
+    analysis.tasks_in_totals().next().is_some()
+        && analysis.tasks_in_totals().all(|task| block_size_and_threads(&task.task.id).is_some())
 }
 
 /// Adds the tables of an analysis with the median of each task, and explains the marks after the figures.
 pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analysis) {
     let medians = SignMedians::new(record);
     let mut figures = vec![];
-    for task in analysis.tasks() {
-        let Some(at) = matrix_place(&task.task.id) else { continue };
+    for task in analysis.tasks_in_totals() {
+        let Some(at) = block_size_and_threads(&task.task.id) else { continue };
         for (variant, result) in task.comparison.variants.iter().enumerate() {
             let Some(value) = result.median else { continue };
-            let alike = !task.comparison.provisional() && task.comparison.tied().contains(&variant);
-            let mark = format!("{}{}", if alike { ALIKE } else { "" }, medians.signs(&task.task.id, variant));
+            let is_tied = !task.comparison.is_provisional()
+                && task.comparison.without_significant_difference().contains(&variant);
+            let mark = format!(
+                "{}{}",
+                if is_tied { NOT_DIFFERENT } else { "" },
+                medians.signs(&task.task.id, variant)
+            );
             let index = record.task(&task.task.id);
-            let bare = analysis.grid.references.contains(&variant);
+            let is_bare_device = analysis.grid.references.contains(&variant);
             let mode = task.task.id.name.clone();
-            figures.push(MatrixFigure { mode, at, variant, value, mark, bare, task: index });
+            figures.push(MatrixFigure { mode, at, variant, value, mark, is_bare_device, task: index });
         }
     }
-    let shares = add_shares(&mut figures, analysis.metric.unit);
+    let has_device_shares = add_device_shares(&mut figures, analysis.metric.unit);
     add_tables(document, &record.names(), &figures, (analysis.metric.unit, analysis.metric.direction));
     let mut text =
         String::from("Medians over rounds; the best of each block size and number of threads stands out.");
-    if !analysis.provisional() {
+    if !analysis.is_provisional() {
         text.push_str(
             " ≈ marks variants with no significant difference from the best at 95%, which does not make them equal.",
         );
     }
-    if shares {
+    if has_device_shares {
         text.push_str(" Per cent: of the bare device.");
     }
-    let all: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
-    for (sign, words) in SIGNS {
-        let count = all.matches(sign).count();
+    let all_marks: String = figures.iter().map(|figure| figure.mark.as_str()).collect();
+    for (sign, meaning) in SIGNS {
+        let count = all_marks.matches(sign).count();
         if count > 0 {
-            text.push_str(&format!(" {sign} ({}): {words}.", plural(count, "figure")));
+            text.push_str(&format!(" {sign} ({}): {meaning}.", plural(count, "figure")));
         }
     }
     document.text(text);
 }
 
 /// Adds to the mark of each rate its share of the bare device's rate. Returns whether there are rates of the bare device.
-fn add_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
+fn add_device_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
     if !matches!(unit, Unit::PerSecond | Unit::BytesPerSecond) {
         return false;
     }
-    let bare: Vec<MatrixFigure> = figures.iter().filter(|figure| figure.bare).cloned().collect();
-    for figure in figures.iter_mut().filter(|figure| !figure.bare) {
-        let ceiling = bare.iter().find(|bare| bare.mode == figure.mode && bare.at == figure.at);
-        if let Some(ceiling) = ceiling.filter(|bare| bare.value > 0.0) {
+    let bare_device: Vec<MatrixFigure> =
+        figures.iter().filter(|figure| figure.is_bare_device).cloned().collect();
+    for figure in figures.iter_mut().filter(|figure| !figure.is_bare_device) {
+        let ceiling = bare_device
+            .iter()
+            .find(|bare_device| bare_device.mode == figure.mode && bare_device.at == figure.at);
+        if let Some(ceiling) = ceiling.filter(|bare_device| bare_device.value > 0.0) {
             figure.mark = format!("{} {}", figure.mark, percent(figure.value / ceiling.value));
         }
     }
-    !bare.is_empty()
+    !bare_device.is_empty()
 }
 
-const PAGE_CACHE: char = '°';
-const MIXED: char = '~';
-const UNSTEADY: char = '±';
+const PAGE_CACHE_SIGN: char = '°';
+const MIXED_SIGN: char = '~';
+const UNSTEADY_SIGN: char = '±';
 const CLIENT_BOUND_SIGN: char = '!';
 
 /// The signs after figures, and their meanings.
 const SIGNS: [(char, &str); 4] = [
-    (PAGE_CACHE, "data path page cache, under a tenth of the bytes reached the device"),
-    (MIXED, "data path mixed, under nine tenths of the bytes reached the device"),
-    (UNSTEADY, "the load did not become steady in time"),
+    (PAGE_CACHE_SIGN, "data path page cache, under a tenth of the bytes reached the device"),
+    (MIXED_SIGN, "data path mixed, under nine tenths of the bytes reached the device"),
+    (UNSTEADY_SIGN, "the load did not become steady in time"),
     (
         CLIENT_BOUND_SIGN,
         "client-bound, the generator itself takes more than a tenth of the time of an operation",
@@ -177,16 +196,16 @@ const SIGNS: [(char, &str); 4] = [
 struct SignMedians {
     device_share: Vec<TaskMedians>,
     steady: Vec<TaskMedians>,
-    client: Vec<TaskMedians>,
+    client_share: Vec<TaskMedians>,
 }
 
 impl SignMedians {
     fn new(record: &RunRecord) -> SignMedians {
-        let medians_of = |metric| Grid::of(record, metric).map_or(vec![], |grid| medians(&grid));
+        let medians_of = |metric| Grid::of(record, metric).map_or(vec![], |grid| task_medians(&grid));
         SignMedians {
             device_share: medians_of("device_share"),
             steady: medians_of(reading::STEADY),
-            client: medians_of(reading::CLIENT_SHARE),
+            client_share: medians_of(reading::CLIENT_SHARE),
         }
     }
 
@@ -194,18 +213,18 @@ impl SignMedians {
     fn signs(&self, task: &TaskId, variant: usize) -> String {
         let median = |medians: &[TaskMedians]| {
             let found = medians.iter().find(|found| found.task.id == *task)?;
-            *found.variants.get(variant)?
+            *found.medians.get(variant)?
         };
         let mut signs = String::new();
         match median(&self.device_share).map(DataPath::of) {
-            Some(DataPath::Cache) => signs.push(PAGE_CACHE),
-            Some(DataPath::Mixed) => signs.push(MIXED),
+            Some(DataPath::Cache) => signs.push(PAGE_CACHE_SIGN),
+            Some(DataPath::Mixed) => signs.push(MIXED_SIGN),
             _ => {}
         }
         if median(&self.steady).is_some_and(|steady| steady < 0.5) {
-            signs.push(UNSTEADY);
+            signs.push(UNSTEADY_SIGN);
         }
-        if median(&self.client).is_some_and(|share| share > CLIENT_BOUND) {
+        if median(&self.client_share).is_some_and(|share| share > MAX_CLIENT_SHARE) {
             signs.push(CLIENT_BOUND_SIGN);
         }
         signs
@@ -213,11 +232,11 @@ impl SignMedians {
 }
 
 /// The metric of the matrix.
-const METRIC: &str = "iops";
+const MATRIX_METRIC: &str = "iops";
 
 /// The name of the task for a mode, a block size in bytes and a number of threads.
 pub fn matrix_task_id(mode: &str, block_size: u64, threads: u32) -> String {
-    let params = [(SIZE, block_size.to_string()), (THREADS, threads.to_string())];
+    let params = [(BLOCK_SIZE_PARAM, block_size.to_string()), (THREADS_PARAM, threads.to_string())];
     TaskId { name: mode.into(), params: params.map(|(name, value)| (name.into(), value)).into() }.to_string()
 }
 
@@ -234,44 +253,45 @@ pub fn matrix_of_run(record: &RunRecord) -> Result<Matrix, Error> {
 }
 
 /// A row for each block size, number of threads, mode and variant of a run, with the IOPS of each round.
-fn run_rows(record: &RunRecord) -> Vec<Row> {
-    let Some((_, values)) = record.metric(METRIC) else { return vec![] };
-    let left_out = observations::left_out(record);
+fn run_rows(record: &RunRecord) -> Vec<MatrixRow> {
+    let Some((_, values)) = record.metric(MATRIX_METRIC) else { return vec![] };
+    let left_out = observations::rounds_left_out(record);
     let rounds = record.cells.iter().map(|cell| cell.round as usize + 1).max().unwrap_or(0);
-    let tools: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
-    let client = record.metric(reading::CLIENT_SHARE).map(|(_, shares)| shares);
-    let (mut rows, mut shares): (Vec<Row>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
-    let mut known = BTreeMap::new();
+    let workloads: BTreeSet<&str> = record.cells.iter().map(|cell| cell.workload.as_str()).collect();
+    let client_shares = record.metric(reading::CLIENT_SHARE).map(|(_, shares)| shares);
+    let (mut rows, mut shares): (Vec<MatrixRow>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
+    let mut indexes = BTreeMap::new();
     for (sample, value) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let task = &record.tasks[record.samples.task[sample] as usize].id;
-        let Some((block_size, threads)) = matrix_place(task) else { continue };
+        let Some((block_size, threads)) = block_size_and_threads(task) else { continue };
         if left_out.contains(&cell.round) {
             continue;
         }
         let variant = &record.variants[cell.variant];
         // If several workloads measured the same tasks, each workload is a separate variant.
-        let by = if tools.len() > 1 { format!(" by {}", cell.workload) } else { String::new() };
-        let row = Row {
-            variant: format!("{}{by}", variant.name),
-            raw: variant.is_bare_device(),
+        let suffix = if workloads.len() > 1 { format!(" by {}", cell.workload) } else { String::new() };
+        let row = MatrixRow {
+            variant: format!("{}{suffix}", variant.name),
+            is_bare_device: variant.is_bare_device(),
             mode: task.name.clone(),
             block_size,
             threads,
             iops: vec![None; rounds],
             client_bound: false,
         };
-        let key = |row: &Row| (row.block_size, row.threads, row.mode.clone(), row.variant.clone());
-        let index = *known.entry(key(&row)).or_insert_with(|| {
+        let key = |row: &MatrixRow| (row.block_size, row.threads, row.mode.clone(), row.variant.clone());
+        let index = *indexes.entry(key(&row)).or_insert_with(|| {
             rows.push(row);
             shares.push(vec![]);
             rows.len() - 1
         });
         rows[index].iops[cell.round as usize] = Some(*value);
-        shares[index].extend(client.as_ref().map(|shares| shares[sample]).filter(|share| !share.is_nan()));
+        shares[index]
+            .extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
     }
     for (row, shares) in rows.iter_mut().zip(&shares) {
-        row.client_bound = median(shares).is_some_and(|share| share > CLIENT_BOUND);
+        row.client_bound = median(shares).is_some_and(|share| share > MAX_CLIENT_SHARE);
     }
     rows
 }
@@ -280,15 +300,15 @@ fn run_rows(record: &RunRecord) -> Vec<Row> {
 ///
 /// # Errors
 /// The published figures have no block sizes and threads.
-pub fn published_rows(published: &Published) -> Result<Vec<Row>, Error> {
-    let figures = published.rows.iter().filter(|figure| figure.metric == METRIC);
+pub fn published_rows(published: &PublishedSet) -> Result<Vec<MatrixRow>, Error> {
+    let figures = published.rows.iter().filter(|figure| figure.metric == MATRIX_METRIC);
     let row = |figure: &Figure| {
-        let (block_size, threads) = matrix_place(&figure.task_id())?;
+        let (block_size, threads) = block_size_and_threads(&figure.task_id())?;
         let (variant, mode) = (figure.variant.clone(), figure.task.clone());
-        let (raw, iops) = (variant == factor::RAW, vec![Some(figure.value)]);
-        Some(Row { variant, raw, mode, block_size, threads, iops, client_bound: false })
+        let (is_bare_device, iops) = (variant == factor::RAW, vec![Some(figure.value)]);
+        Some(MatrixRow { variant, is_bare_device, mode, block_size, threads, iops, client_bound: false })
     };
-    let rows: Vec<Row> = figures.filter_map(row).collect();
+    let rows: Vec<MatrixRow> = figures.filter_map(row).collect();
     if rows.is_empty() {
         return Err(no_matrix(format!("published:{}", published.name())));
     }
@@ -304,7 +324,7 @@ fn no_matrix(source: String) -> Error {
 }
 
 /// A size in words: `512 B`, `4 KiB`, `1.5 KiB`.
-pub fn size_words(bytes: u64) -> String {
+pub fn format_size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, symbol)) => format!("{} {symbol}", bytes as f64 / unit as f64),
@@ -313,21 +333,21 @@ pub fn size_words(bytes: u64) -> String {
 }
 
 /// A number of threads in words: `1 thread`, `16 threads`.
-pub fn thread_words(count: u32) -> String {
+pub fn format_threads(count: u32) -> String {
     plural(count as usize, "thread")
 }
 
 /// Operations per second in words, with groups of three digits: `31,000`. Values under 100 have three significant digits.
-pub fn iops_words(value: f64) -> String {
+pub fn format_iops(value: f64) -> String {
     if value < 100.0 {
-        return three(value);
+        return three_digits(value);
     }
     grouped_digits(&format!("{value:.0}"))
 }
 
 /// A bandwidth in bytes per second as MB/s: `118 MB/s`.
-pub fn bandwidth_words(value: f64) -> String {
-    format!("{} MB/s", three(value / 1e6))
+pub fn format_bandwidth(value: f64) -> String {
+    format!("{} MB/s", three_digits(value / 1e6))
 }
 
 /// How much less than the whole a share is: `40%` for 0.6.
@@ -340,7 +360,7 @@ pub fn how_much_more(ratio: f64) -> String {
     if ratio < 2.0 {
         format!("{} more", percent(ratio - 1.0))
     } else {
-        format!("{} times as much", three(ratio))
+        format!("{} times as much", three_digits(ratio))
     }
 }
 
@@ -354,7 +374,7 @@ pub fn change_interval(ratio: &Ratio) -> String {
     if ratio.rounds == 1 {
         return String::new();
     }
-    let change = |ratio: f64| signed(ratio - 1.0, &[0.0]);
+    let change = |ratio: f64| signed_percent(ratio - 1.0, &[0.0]);
     format!(" ({} over {} rounds)", value_range(change(ratio.low), change(ratio.high)), ratio.rounds)
 }
 
@@ -363,15 +383,20 @@ pub fn change_interval(ratio: &Ratio) -> String {
 pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
     let sizes: BTreeSet<u64> = cells.iter().map(|(bytes, _)| *bytes).collect();
     let counts: BTreeSet<u32> = cells.iter().map(|(_, threads)| *threads).collect();
-    let (Some(least), Some(most)) = (sizes.first(), sizes.last()) else { return String::new() };
-    let (fewest, all) = (counts.first().copied().unwrap_or(0), counts.last().copied().unwrap_or(0));
-    let with = if fewest == all { thread_words(all) } else { format!("{fewest} to {}", thread_words(all)) };
+    let (Some(smallest), Some(largest)) = (sizes.first(), sizes.last()) else { return String::new() };
+    let (fewest_threads, most_threads) =
+        (counts.first().copied().unwrap_or(0), counts.last().copied().unwrap_or(0));
+    let with = if fewest_threads == most_threads {
+        format_threads(most_threads)
+    } else {
+        format!("{fewest_threads} to {}", format_threads(most_threads))
+    };
     let rest = if sizes.len() * counts.len() == cells.len() {
         String::new()
     } else {
         format!(" ({} of {} cells)", cells.len(), sizes.len() * counts.len())
     };
-    format!("{} with {with}{rest}", value_range(size_words(*least), size_words(*most)))
+    format!("{} with {with}{rest}", value_range(format_size(*smallest), format_size(*largest)))
 }
 
 #[cfg(test)]
@@ -381,14 +406,14 @@ mod tests {
     #[test]
     fn digits_of_iops_are_grouped_by_three() {
         assert_eq!(
-            [99.94, 100.0, 999.6, 31_000.0, 1_227_643.0].map(iops_words),
+            [99.94, 100.0, 999.6, 31_000.0, 1_227_643.0].map(format_iops),
             ["99.9", "100", "1,000", "31,000", "1,227,643"]
         );
     }
 
     #[test]
     fn sizes_and_ratios_in_words() {
-        assert_eq!([512, 1536, 4096, 1 << 20].map(size_words), ["512 B", "1.5 KiB", "4 KiB", "1 MiB"]);
+        assert_eq!([512, 1536, 4096, 1 << 20].map(format_size), ["512 B", "1.5 KiB", "4 KiB", "1 MiB"]);
         assert_eq!([percent_less(0.6), percent_less(0.008)], ["40%", "99.2%"]);
         assert_eq!([how_much_more(1.07), how_much_more(23.45)], ["7% more", "23.4 times as much"]);
     }

@@ -81,10 +81,10 @@ impl ComparisonReport {
     }
 
     /// Adds these sentences to the answer, as a list, and to the JSON.
-    pub fn set_answer(&mut self, words: Vec<String>) {
+    pub fn add_answer(&mut self, sentences: Vec<String>) {
         if let Some(object) = self.json.as_object_mut() {
-            object.insert("answer".into(), json!(words));
+            object.insert("answer".into(), json!(sentences));
         }
-        self.answer.list(words);
+        self.answer.list(sentences);
     }
 }

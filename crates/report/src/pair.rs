@@ -5,14 +5,14 @@ use crate::{number::plural, ratio_verdict::RatioVerdict};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{names::distinct, observations::Grid, sample::Direction};
 use fsarena_stats::analyse::log_ratios_of_tasks;
-use fsarena_stats::power::{rounds_for, spread};
+use fsarena_stats::power::{rounds_to_detect, spread};
 use fsarena_stats::ratio::{LogRatios, Ratio, log_ratios};
 use fsarena_stats::{comparison::median, mean_ratio::MeanRatio, sequential::Centre};
 
 /// Metrics compared besides the requested ones. CPU time often varies least.
 const COST_METRICS: [&str; 2] = ["system", "total_cpu"];
 /// The largest number of tasks that get a row each. Runs with more tasks only get the row of all tasks.
-const MAX_TASKS_LISTED: usize = 4;
+const MAX_LISTED_TASKS: usize = 4;
 
 /// The comparison of B with A in one metric, for one task or for all tasks together.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct PairRow {
     /// The name of the task, or `ALL 21 tasks`.
     pub task: String,
     /// Whether the row covers all tasks of the run.
-    pub whole: bool,
+    pub covers_all_tasks: bool,
     /// The metric.
     pub metric: MetricSpec,
     /// The ratio B / A in a typical round, with its interval.
@@ -34,32 +34,32 @@ pub struct PairRow {
     pub sigma: Option<f64>,
     /// The number of rounds with which a difference as large as the margin is detected with a probability of 80%. `None` if it
     /// is more than 400.
-    pub rounds: Option<usize>,
+    pub rounds_for_margin: Option<usize>,
     /// The number of rounds without a ratio, because a value is zero.
-    pub excluded: usize,
+    pub excluded_rounds: usize,
 }
 
 impl PairRow {
     /// The effect of B compared with A in words: `costs more`, `does less`, `has more`.
-    pub fn effect_words(&self) -> &'static str {
-        let up = self.ratio.value > 1.0;
+    pub fn describe_effect(&self) -> &'static str {
+        let has_more = self.ratio.value > 1.0;
         match self.metric.direction {
-            Direction::Lower if up => "costs more",
+            Direction::Lower if has_more => "costs more",
             Direction::Lower => "costs less",
-            Direction::Higher if up => "does more",
+            Direction::Higher if has_more => "does more",
             Direction::Higher => "does less",
-            Direction::Neutral if up => "has more",
+            Direction::Neutral if has_more => "has more",
             Direction::Neutral => "has less",
         }
     }
 
     /// The number of excluded rounds in words: `; 2 of 10 rounds left out: a value is zero`. Empty if there are none.
-    pub fn left_out(&self) -> String {
-        if self.excluded == 0 {
+    pub fn excluded_rounds_note(&self) -> String {
+        if self.excluded_rounds == 0 {
             return String::new();
         }
-        let all = plural(self.excluded + self.ratio.rounds, "round");
-        format!("; {} of {all} left out: a value is zero", self.excluded)
+        let all = plural(self.excluded_rounds + self.ratio.rounds, "round");
+        format!("; {} of {all} left out: a value is zero", self.excluded_rounds)
     }
 }
 
@@ -97,9 +97,9 @@ pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, marg
     tasks.retain(|task| both_measured(&grid.values[*task]));
     let means = grid.mean_costs();
     let means = means.as_ref().unwrap_or(&grid);
-    let row = |task: String, pairs: LogRatios, whole: bool, values: Option<&[Vec<f64>]>| {
+    let row = |task: String, pairs: LogRatios, covers_all_tasks: bool, values: Option<&[Vec<f64>]>| {
         let mean_ratio = values.and_then(|values| MeanRatio::of(&values[a], &values[b]));
-        Some(PairRow { mean_ratio, ..pair_row((task, whole), metric, pairs, margin)? })
+        Some(PairRow { mean_ratio, ..pair_row((task, covers_all_tasks), metric, pairs, margin)? })
     };
     let mut rows = Vec::new();
     if tasks.len() > 1 {
@@ -107,7 +107,7 @@ pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, marg
         let pairs = log_ratios_of_tasks(&grid, (a, b), &tasks, totals.as_ref());
         rows.extend(row(format!("ALL {} tasks", tasks.len()), pairs, true, means.totals(&tasks).as_deref()));
     }
-    if tasks.len() <= MAX_TASKS_LISTED {
+    if tasks.len() <= MAX_LISTED_TASKS {
         for &task in &tasks {
             let (name, values) = (grid.tasks[task].id.to_string(), &grid.values[task]);
             rows.extend(row(
@@ -123,19 +123,29 @@ pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, marg
 
 /// The row for these log ratios of B to A, without the ratio of the means. `None` if no round has both values.
 pub fn pair_row(
-    (task, whole): (String, bool),
+    (task, covers_all_tasks): (String, bool),
     metric: &MetricSpec,
     pairs: LogRatios,
     margin: f64,
 ) -> Option<PairRow> {
     let LogRatios { d, excluded } = pairs;
-    let narrow = Centre::of(&d)?.narrow;
+    let narrow = Centre::of(&d)?.interval_90;
     // If most differences are exactly 0, the clock is too coarse, and the spread is no basis for planning rounds.
     let median_difference = median(&d.iter().map(|d| d.abs()).collect::<Vec<_>>());
     let sigma = if median_difference == Some(0.0) { None } else { spread(&d) };
     let ratio = Ratio::of(d)?;
     let verdict = RatioVerdict::of_rounds(Some(ratio), Some(narrow), margin);
-    let rounds = sigma.and_then(|sigma| rounds_for(sigma, margin));
+    let rounds_for_margin = sigma.and_then(|sigma| rounds_to_detect(sigma, margin));
     let metric = metric.clone();
-    Some(PairRow { task, metric, ratio, mean_ratio: None, verdict, sigma, rounds, excluded, whole })
+    Some(PairRow {
+        task,
+        metric,
+        ratio,
+        mean_ratio: None,
+        verdict,
+        sigma,
+        rounds_for_margin,
+        excluded_rounds: excluded,
+        covers_all_tasks,
+    })
 }

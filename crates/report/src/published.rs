@@ -5,18 +5,18 @@ use crate::document::{Cell, Document, Table, labelled_row};
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
 use crate::{error::Error, matrix, number::plural, page::Page};
 use fsarena_core::conclusion::{self, Conclusion, Conclusions, Machine};
-use fsarena_core::published::{Figure, Kind, Published};
+use fsarena_core::published::{Figure, FigureKind, PublishedSet};
 use fsarena_core::study::{self, Study};
 use fsarena_core::{factor, names, sample::Unit};
-use fsarena_stats::conclusion::{Answer, check_published};
-use fsarena_stats::published_values::{Misfit, Recomputed, recompute};
+use fsarena_stats::conclusion::{ConclusionVerdict, check_published};
+use fsarena_stats::published_values::{Misfit, RecomputedFigures, recompute};
 use serde_json::{Map, Value, json};
 
 /// Finds a set of published figures by its name, such as `piszcz-I`.
 ///
 /// # Errors
 /// The name is unknown, or the figures that ship with a study are invalid.
-pub fn find_published(name: &str) -> Result<Published, Error> {
+pub fn find_published(name: &str) -> Result<PublishedSet, Error> {
     let sets = study::STUDIES.iter().map(Study::published).collect::<Result<Vec<_>, _>>()?.concat();
     let names: Vec<String> = sets.iter().map(|set| format!("published:{}", set.name())).collect();
     let named = names.iter().map(String::as_str).zip(&sets);
@@ -28,7 +28,7 @@ pub fn find_published(name: &str) -> Result<Published, Error> {
 ///
 /// # Errors
 /// The figures or the plan that ship with the study are invalid.
-pub fn published_page(published: &Published) -> Result<Page, Error> {
+pub fn published_page(published: &PublishedSet) -> Result<Page, Error> {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
     let recomputed = recompute(published);
@@ -42,9 +42,9 @@ pub fn published_page(published: &Published) -> Result<Page, Error> {
     let machine = stated_machine(published)?;
     if !machine.is_empty() {
         document.heading(2, "The machine, as its author states it");
-        document.table(Table::pairs(["", "what"], machine.clone()));
+        document.table(Table::of_pairs(["", "what"], machine.clone()));
     }
-    let concluded = conclusions_then(published)?;
+    let concluded = check_author_conclusions(published)?;
     add_published_conclusions(&mut document, &concluded);
     let mut json = figures_json(published);
     json["machine"] = json!(machine);
@@ -54,7 +54,7 @@ pub fn published_page(published: &Published) -> Result<Page, Error> {
 }
 
 /// The page that checks whether the figures that the author computed follow from the other columns.
-pub fn consistency_page(published: &Published) -> Page {
+pub fn consistency_page(published: &PublishedSet) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("published:{}", published.name()));
     let recomputed = recompute(published);
@@ -63,12 +63,14 @@ pub fn consistency_page(published: &Published) -> Page {
 }
 
 /// The conclusions of the author of the study; `None` if the set has no study.
-pub(crate) fn study_conclusions(published: &Published) -> Result<Option<Conclusions>, Error> {
+pub(crate) fn study_conclusions(published: &PublishedSet) -> Result<Option<Conclusions>, Error> {
     Ok(study::find(&published.study).map(conclusion::conclusions_of_study).transpose()?)
 }
 
-/// The author's conclusions from this set, each with the answer of the published figures.
-pub(crate) fn conclusions_then(published: &Published) -> Result<Vec<(Conclusion, Answer)>, Error> {
+/// Checks the author's conclusions from this set on the published figures. Returns each with its answer.
+pub(crate) fn check_author_conclusions(
+    published: &PublishedSet,
+) -> Result<Vec<(Conclusion, ConclusionVerdict)>, Error> {
     let Some(study) = study::find(&published.study) else { return Ok(vec![]) };
     let conclusions = conclusion::conclusions_of_study(study)?;
     let answers = check_published(&conclusions, &study.published()?);
@@ -77,13 +79,13 @@ pub(crate) fn conclusions_then(published: &Published) -> Result<Vec<(Conclusion,
 }
 
 /// The machine as the author describes it; empty without a description.
-pub(crate) fn stated_machine(published: &Published) -> Result<Machine, Error> {
+pub(crate) fn stated_machine(published: &PublishedSet) -> Result<Machine, Error> {
     let conclusions = study_conclusions(published)?;
-    Ok(conclusions.and_then(|mut of| of.machine.remove(&published.set)).unwrap_or_default())
+    Ok(conclusions.and_then(|mut conclusions| conclusions.machine.remove(&published.set)).unwrap_or_default())
 }
 
-fn add_task_tables(document: &mut Document, published: &Published) {
-    let is_matrix = published.rows.iter().all(|row| matrix::matrix_place(&row.task_id()).is_some());
+fn add_task_tables(document: &mut Document, published: &PublishedSet) {
+    let is_matrix = published.rows.iter().all(|row| matrix::block_size_and_threads(&row.task_id()).is_some());
     for metric in published.metrics() {
         document.heading(2, metric);
         if is_matrix {
@@ -92,7 +94,7 @@ fn add_task_tables(document: &mut Document, published: &Published) {
             document.table(task_table(published, metric))
         }
     }
-    let has_fits = published.rows.iter().any(|row| row.kind == Kind::Fit);
+    let has_fits = published.rows.iter().any(|row| row.kind == FigureKind::Fit);
     document.text(if is_matrix {
         "Figures as the author printed them. The highest of each block size and number of threads stands out."
     } else if has_fits {
@@ -103,13 +105,13 @@ fn add_task_tables(document: &mut Document, published: &Published) {
 }
 
 /// Adds a table of block sizes by threads for each mode.
-fn add_matrices(document: &mut Document, published: &Published, metric: &str) {
+fn add_matrices(document: &mut Document, published: &PublishedSet, metric: &str) {
     let variants = published.variants();
     let figure = |row: &Figure| {
-        let at = matrix::matrix_place(&row.task_id())?;
+        let at = matrix::block_size_and_threads(&row.task_id())?;
         let variant = variants.iter().position(|variant| *variant == row.variant)?;
         Some(matrix::MatrixFigure {
-            bare: row.variant == factor::RAW,
+            is_bare_device: row.variant == factor::RAW,
             mode: row.task.clone(),
             at,
             variant,
@@ -124,42 +126,43 @@ fn add_matrices(document: &mut Document, published: &Published, metric: &str) {
     matrix::add_tables(document, &variants, &figures, (spec.unit, spec.direction));
 }
 
-fn task_table(published: &Published, metric: &str) -> Table {
+fn task_table(published: &PublishedSet, metric: &str) -> Table {
     let variants = published.variants();
-    let mut table = Table::figures(std::iter::once(&"task").chain(&variants).copied());
+    let mut table = Table::of_figures(std::iter::once(&"task").chain(&variants).copied());
     let Some(spec) = published.spec(metric) else { return table };
-    let (unit, whole) = (spec.unit, spec.over.tasks.name());
+    let (unit, total_name) = (spec.unit, spec.over.tasks.total_name());
     for task in published.tasks() {
         let params: Vec<String> = task.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let params = if params.is_empty() { String::new() } else { format!(" ({})", params.join(", ")) };
         let figure = |variant: &&str| {
             let figure = published.figure(&task.task_id(), variant, metric)?;
-            Some((as_printed(figure.value, figure.unit) + &kind_suffix(figure.kind), figure.value))
+            Some((format_as_printed(figure.value, figure.unit) + &kind_suffix(figure.kind), figure.value))
         };
-        let head = format!("{} {}{params}", task.number, task.title);
-        table.rows.push(figure_row(head, variants.iter().map(figure).collect(), whole.is_some()));
+        let label = format!("{} {}{params}", task.number, task.title);
+        table.rows.push(figure_row(label, variants.iter().map(figure).collect(), total_name.is_some()));
     }
-    if let Some(whole) = whole {
-        let total = |variant: &&str| published.total(variant, metric).map(|sum| (as_printed(sum, unit), sum));
-        let head = format!("{} of {} tasks", whole.to_uppercase(), published.work().len());
-        table.rows.push(figure_row(head, variants.iter().map(total).collect(), true));
+    if let Some(total_name) = total_name {
+        let total =
+            |variant: &&str| published.total(variant, metric).map(|sum| (format_as_printed(sum, unit), sum));
+        let label = format!("{} of {} tasks", total_name.to_uppercase(), published.tasks_in_totals().len());
+        table.rows.push(figure_row(label, variants.iter().map(total).collect(), true));
     }
     table
 }
 
-/// A table row with a head and figures. If `ranks`, the smallest figure is highlighted.
-fn figure_row(head: String, figures: Vec<Option<(String, f64)>>, ranks: bool) -> Vec<Cell> {
-    let least = figures.iter().flatten().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
+/// A table row with a label and figures. If `highlights_smallest`, the smallest figure is highlighted.
+fn figure_row(label: String, figures: Vec<Option<(String, f64)>>, highlights_smallest: bool) -> Vec<Cell> {
+    let smallest = figures.iter().flatten().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let cell = |figure: Option<(String, f64)>| match figure {
-        Some((text, value)) if ranks && value == least => Cell::from(text).strong(),
+        Some((text, value)) if highlights_smallest && value == smallest => Cell::from(text).strong(),
         Some((text, _)) => text.into(),
         None => "–".into(),
     };
-    labelled_row(head, figures.into_iter().map(cell))
+    labelled_row(label, figures.into_iter().map(cell))
 }
 
 /// A figure with its unit, not rounded further than the author did.
-fn as_printed(value: f64, unit: Unit) -> String {
+fn format_as_printed(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds => format!("{value:.2} s"),
         Unit::Percent => format!("{value}%"),
@@ -168,12 +171,12 @@ fn as_printed(value: f64, unit: Unit) -> String {
 }
 
 /// The kind of a figure in parentheses, ` (fit)`; empty for a measured value.
-fn kind_suffix(kind: Kind) -> String {
-    if kind == Kind::Measured { String::new() } else { format!(" ({})", kind.name()) }
+fn kind_suffix(kind: FigureKind) -> String {
+    if kind == FigureKind::Measured { String::new() } else { format!(" ({})", kind.name()) }
 }
 
 /// The figures of a set and their totals as JSON.
-fn figures_json(published: &Published) -> Value {
+fn figures_json(published: &PublishedSet) -> Value {
     let figure = |row: &Figure| {
         let mut value = json!({"number": row.number, "task": row.task, "title": row.title, "variant": row.variant, "kind": row.kind});
         if !row.params.is_empty() {
@@ -182,16 +185,16 @@ fn figures_json(published: &Published) -> Value {
         if !row.sample.is_empty() {
             value["sample"] = json!(row.sample);
         }
-        value[row.unit.named(&row.metric)] = json!(row.value);
+        value[row.unit.with_suffix(&row.metric)] = json!(row.value);
         value
     };
     let totals = |metric: &&str| {
         let spec = published.spec(metric)?;
-        let of = |variant: &&str| Some((variant.to_string(), json!(published.total(variant, metric)?)));
-        let totals: Map<String, Value> = published.variants().iter().filter_map(of).collect();
+        let total = |variant: &&str| Some((variant.to_string(), json!(published.total(variant, metric)?)));
+        let totals: Map<String, Value> = published.variants().iter().filter_map(total).collect();
         // Samples are the same quantity at many times, and have no sum.
-        let has_total = spec.over.tasks.name().is_some() && published.samples().is_empty();
-        has_total.then(|| (spec.unit.named(metric), json!(totals)))
+        let has_total = spec.over.tasks.total_name().is_some() && published.samples().is_empty();
+        has_total.then(|| (spec.unit.with_suffix(metric), json!(totals)))
     };
     json!({
         "name": published.name(),
@@ -203,19 +206,19 @@ fn figures_json(published: &Published) -> Value {
 }
 
 /// Adds a table of samples by variants for each metric. Computed figures that do not follow from their columns are marked.
-pub fn add_sample_tables(document: &mut Document, published: &Published, recomputed: &Recomputed) {
+pub fn add_sample_tables(document: &mut Document, published: &PublishedSet, recomputed: &RecomputedFigures) {
     for metric in published.metrics() {
         document.heading(2, metric_title(published, metric));
         document.table(sample_table(published, |sample, variant| {
-            Some(sample_cell(published.sampled(sample, variant, metric)?, recomputed))
+            Some(sample_cell(published.figure_of_sample(sample, variant, metric)?, recomputed))
         }));
     }
 }
 
 /// A table of samples by variants, with the cells that `cell(sample, variant)` returns.
-pub fn sample_table(published: &Published, cell: impl Fn(&str, &str) -> Option<Cell>) -> Table {
+pub fn sample_table(published: &PublishedSet, cell: impl Fn(&str, &str) -> Option<Cell>) -> Table {
     let variants = published.variants();
-    let mut table = Table::figures(std::iter::once(&"sample").chain(&variants).copied());
+    let mut table = Table::of_figures(std::iter::once(&"sample").chain(&variants).copied());
     for sample in published.samples() {
         let cells = variants.iter().map(|variant| cell(sample, variant).unwrap_or("–".into()));
         table.rows.push(labelled_row(sample, cells));
@@ -224,7 +227,7 @@ pub fn sample_table(published: &Published, cell: impl Fn(&str, &str) -> Option<C
 }
 
 /// The heading of a metric: `iowait, percent`, or for a computed metric `iowait_per_request = iowait / requests`.
-fn metric_title(published: &Published, metric: &str) -> String {
+fn metric_title(published: &PublishedSet, metric: &str) -> String {
     if let Some(derived) = published.derived.iter().find(|derived| derived.metric == metric) {
         return format!("{metric} = {} / {}", derived.above, derived.below);
     }
@@ -236,25 +239,25 @@ fn metric_title(published: &Published, metric: &str) -> String {
 }
 
 /// The cell of a figure. If the figure does not follow from its columns, the recomputed value is below it.
-fn sample_cell(figure: &Figure, recomputed: &Recomputed) -> Cell {
+fn sample_cell(figure: &Figure, recomputed: &RecomputedFigures) -> Cell {
     let printed = format!("{:.*}", usize::from(figure.decimals), figure.value);
     let is_this_figure = |misfit: &&Misfit| {
         (&misfit.sample, &misfit.variant, &misfit.derived.metric)
             == (&figure.sample, &figure.variant, &figure.metric)
     };
     match recomputed.misfits.iter().find(is_this_figure) {
-        Some(misfit) => Cell::two_lines(printed, format!("≠ {}", quotient_words(misfit))).strong(),
+        Some(misfit) => Cell::two_lines(printed, format!("≠ {}", format_quotient(misfit))).strong(),
         None => printed.into(),
     }
 }
 
 /// The recomputed quotient of two columns, with two decimals.
-fn quotient_words(misfit: &Misfit) -> String {
+fn format_quotient(misfit: &Misfit) -> String {
     format!("{:.2}", misfit.above / misfit.below)
 }
 
 /// Adds a section on whether the figures that the author computed follow from their columns. Adds nothing without such figures.
-pub fn add_consistency(document: &mut Document, recomputed: &Recomputed) {
+pub fn add_consistency(document: &mut Document, recomputed: &RecomputedFigures) {
     if recomputed.figures == 0 {
         return;
     }
@@ -277,12 +280,12 @@ fn misfit_sentence(misfit: &Misfit) -> String {
         derived.metric,
         derived.above,
         derived.below,
-        quotient_words(misfit)
+        format_quotient(misfit)
     )
 }
 
 /// The number of recomputed figures, and the figures that do not follow from their columns, as JSON.
-pub fn recomputed_json(recomputed: &Recomputed) -> Value {
+pub fn recomputed_json(recomputed: &RecomputedFigures) -> Value {
     let misfit = |misfit: &Misfit| {
         json!({
             "sample": misfit.sample,

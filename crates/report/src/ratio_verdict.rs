@@ -27,8 +27,12 @@ impl RatioVerdict {
     /// difference that matters, as a fraction.
     pub fn of_rounds(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
         let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return RatioVerdict::Provisional };
-        let edge = margin.ln_1p();
-        RatioVerdict::from_tests(ratio.provisional, ratio.separated(), -edge < low && high < edge)
+        let log_margin = margin.ln_1p();
+        RatioVerdict::from_tests(
+            ratio.provisional,
+            ratio.is_significant(),
+            -log_margin < low && high < log_margin,
+        )
     }
 
     /// Judges a ratio of two independent samples. It uses the 95% interval instead of the 90% interval, which makes the test of
@@ -38,8 +42,8 @@ impl RatioVerdict {
     }
 
     /// Judges by whether the 95% interval excludes 1, `separated`, and whether the 90% interval is within the margin.
-    pub fn from_tests(provisional: bool, separated: bool, within: bool) -> RatioVerdict {
-        match (provisional, separated, within) {
+    pub fn from_tests(provisional: bool, separated: bool, within_margin: bool) -> RatioVerdict {
+        match (provisional, separated, within_margin) {
             (true, ..) => RatioVerdict::Provisional,
             (_, true, true) => RatioVerdict::Negligible,
             (_, true, false) => RatioVerdict::Different,
@@ -49,10 +53,12 @@ impl RatioVerdict {
     }
 
     /// The verdict in words, with the better side if the two differ. The ratio is B/A.
-    pub fn words(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
+    pub fn describe(self, ratio: Option<Ratio>, direction: Direction, margin: f64) -> String {
         let percent = percent(margin);
         match self {
-            RatioVerdict::Different => format!("significantly different: {}", better(ratio, direction)),
+            RatioVerdict::Different => {
+                format!("significantly different: {}", name_better_side(ratio, direction))
+            }
             RatioVerdict::Negligible => format!("significant, but within {percent}"),
             RatioVerdict::Equivalent => format!("equivalent within {percent}"),
             RatioVerdict::Inconclusive => "inconclusive".into(),
@@ -64,17 +70,20 @@ impl RatioVerdict {
 /// A cell with a ratio and a mark behind it, and the interval in its second line.
 pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
     let Estimate { value, low, high } = ratio.into();
-    Cell::two_lines(format!("{}{mark}", number::beside(value, &[1.0])), number::interval(low, high))
+    Cell::two_lines(
+        format!("{}{mark}", number::three_digits_beside(value, &[1.0])),
+        number::ratio_interval(low, high),
+    )
 }
 
 /// Names the better side, or the side with more if no direction is better.
-fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {
-    let up = ratio.is_some_and(|ratio| ratio.value > 1.0);
+fn name_better_side(ratio: Option<Ratio>, direction: Direction) -> &'static str {
+    let is_b_larger = ratio.is_some_and(|ratio| ratio.value > 1.0);
     match direction {
-        Direction::Neutral if up => "B has more",
+        Direction::Neutral if is_b_larger => "B has more",
         Direction::Neutral => "B has less",
-        Direction::Higher if up => "B better",
-        Direction::Lower if !up => "B better",
+        Direction::Higher if is_b_larger => "B better",
+        Direction::Lower if !is_b_larger => "B better",
         _ => "A better",
     }
 }
@@ -83,18 +92,18 @@ fn better(ratio: Option<Ratio>, direction: Direction) -> &'static str {
 mod tests {
     use super::*;
 
-    fn finding(low: f64, high: f64, rounds: usize) -> RatioVerdict {
+    fn verdict_on(low: f64, high: f64, rounds: usize) -> RatioVerdict {
         let ratio = Ratio { value: 1.0, low, high, rounds, provisional: rounds < 8 };
         RatioVerdict::of_rounds(Some(ratio), Some((low.ln(), high.ln())), 0.01)
     }
 
     #[test]
-    fn the_finding_follows_from_the_interval_the_margin_and_the_rounds() {
-        assert_eq!(finding(1.02, 1.04, 8), RatioVerdict::Different);
-        assert_eq!(finding(1.002, 1.004, 8), RatioVerdict::Negligible);
-        assert_eq!(finding(0.995, 1.005, 8), RatioVerdict::Equivalent);
-        assert_eq!(finding(0.95, 1.005, 8), RatioVerdict::Inconclusive);
-        assert_eq!(finding(1.02, 1.04, 7), RatioVerdict::Provisional);
+    fn the_verdict_follows_from_the_interval_the_margin_and_the_rounds() {
+        assert_eq!(verdict_on(1.02, 1.04, 8), RatioVerdict::Different);
+        assert_eq!(verdict_on(1.002, 1.004, 8), RatioVerdict::Negligible);
+        assert_eq!(verdict_on(0.995, 1.005, 8), RatioVerdict::Equivalent);
+        assert_eq!(verdict_on(0.95, 1.005, 8), RatioVerdict::Inconclusive);
+        assert_eq!(verdict_on(1.02, 1.04, 7), RatioVerdict::Provisional);
         assert_eq!(RatioVerdict::of_rounds(None, None, 0.01), RatioVerdict::Provisional);
     }
 }

@@ -18,51 +18,55 @@ pub struct Difference {
 
 /// Returns every difference between a published report and the one that this program computes, both as `report.json`.
 ///
-/// Figures that the published report lacks are no differences, because a later program computes more. Elements that the end of a
+/// Figures that the published report lacks are not differences, because a later program computes more. Elements that the end of a
 /// published list lacks are differences, because a list without a variant or a task hides a result. Lists are compared in
 /// their order, which may be a ranking: after an element that only one list has, all others differ. Sentences (texts with
-/// blanks) are compared only with `sentences`, because a later program words them differently.
-pub fn differences(published: &Value, computed: &Value, sentences: bool) -> Vec<Difference> {
+/// blanks) are compared only if `with_sentences`, because a later program words them differently.
+pub fn differences(published: &Value, computed: &Value, with_sentences: bool) -> Vec<Difference> {
     let mut found = vec![];
-    Comparison { sentences, found: &mut found }.compare("", published, Some(computed));
+    Comparer { with_sentences, found: &mut found }.compare("", published, Some(computed));
     found
 }
 
-struct Comparison<'a> {
-    sentences: bool,
+struct Comparer<'a> {
+    with_sentences: bool,
     found: &'a mut Vec<Difference>,
 }
 
-impl Comparison<'_> {
+impl Comparer<'_> {
     fn compare(&mut self, place: &str, published: &Value, computed: Option<&Value>) {
         match (published, computed) {
-            (Value::Object(all), Some(Value::Object(others))) => {
-                for (key, value) in all {
+            (Value::Object(published), Some(Value::Object(computed))) => {
+                for (key, value) in published {
                     let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
-                    self.compare(&place, value, others.get(key));
+                    self.compare(&place, value, computed.get(key));
                 }
             }
-            (Value::Array(all), Some(Value::Array(others))) => {
-                for (number, value) in all.iter().enumerate() {
-                    let name = name_of(value).unwrap_or_else(|| number.to_string());
-                    self.compare(&format!("{place}[{name}]"), value, others.get(number));
+            (Value::Array(published), Some(Value::Array(computed))) => {
+                for (number, value) in published.iter().enumerate() {
+                    let name = element_name(value).unwrap_or_else(|| number.to_string());
+                    self.compare(&format!("{place}[{name}]"), value, computed.get(number));
                 }
-                for (number, value) in others.iter().enumerate().skip(all.len()) {
-                    let name = name_of(value).unwrap_or_else(|| number.to_string());
-                    self.add(&format!("{place}[{name}]"), "missing".into(), show(value));
+                for (number, value) in computed.iter().enumerate().skip(published.len()) {
+                    let name = element_name(value).unwrap_or_else(|| number.to_string());
+                    self.add_difference(&format!("{place}[{name}]"), "missing".into(), quote_value(value));
                 }
             }
             (value, other) => {
                 let is_sentence = value.as_str().is_some_and(|text| text.contains(' '));
-                let equal = other.is_some_and(|other| is_equal(value, other));
-                if !equal && (self.sentences || !is_sentence) {
-                    self.add(place, show(value), other.map_or("missing".into(), show));
+                let are_equal = other.is_some_and(|other| is_equal(value, other));
+                if !are_equal && (self.with_sentences || !is_sentence) {
+                    self.add_difference(
+                        place,
+                        quote_value(value),
+                        other.map_or("missing".into(), quote_value),
+                    );
                 }
             }
         }
     }
 
-    fn add(&mut self, place: &str, published: String, computed: String) {
+    fn add_difference(&mut self, place: &str, published: String, computed: String) {
         self.found.push(Difference { place: place.into(), published, computed });
     }
 }
@@ -76,28 +80,28 @@ fn is_equal(one: &Value, other: &Value) -> bool {
 }
 
 /// The name of an element of a list, by which readers know it.
-fn name_of(value: &Value) -> Option<String> {
+fn element_name(value: &Value) -> Option<String> {
     let named =
         ["variant", "task", "metric", "claim", "name", "id", "text"].iter().find_map(|key| value.get(key))?;
     match named {
         Value::String(name) => Some(name.clone()),
-        object @ Value::Object(_) => name_of(object),
+        object @ Value::Object(_) => element_name(object),
         _ => None,
     }
 }
 
 /// The longest value that a difference quotes, in characters.
-const LONGEST_QUOTE: usize = 120;
+const MAX_QUOTE_CHARS: usize = 120;
 
-fn show(value: &Value) -> String {
+fn quote_value(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    if text.chars().count() <= LONGEST_QUOTE {
+    if text.chars().count() <= MAX_QUOTE_CHARS {
         text
     } else {
-        text.chars().take(LONGEST_QUOTE).chain(['…']).collect()
+        text.chars().take(MAX_QUOTE_CHARS).chain(['…']).collect()
     }
 }
 
@@ -106,8 +110,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn places(published: Value, computed: Value, sentences: bool) -> Vec<String> {
-        let all = differences(&published, &computed, sentences);
+    fn places(published: Value, computed: Value, with_sentences: bool) -> Vec<String> {
+        let all = differences(&published, &computed, with_sentences);
         all.into_iter().map(|one| format!("{}: {} {}", one.place, one.published, one.computed)).collect()
     }
 

@@ -72,26 +72,27 @@ impl Row for FilesystemSpread {
 /// The largest difference between restored and booted cells, in per cent of kernel instructions: the median over the tasks. Their
 /// kernels have another memory layout, so small differences are normal; a cell that reads the images of the saved machine would
 /// differ by more.
-pub const MAX_RESTORED_PERCENT: f64 = 2.0;
+pub const MAX_RESTORED_DIFFERENCE_PERCENT: f64 = 2.0;
 
 /// The differences between cells that started from a saved machine and cells that booted, in per cent of kernel instructions,
 /// for each task that both have.
 pub fn restored_differences(restored: &[Spread], booted: &[Spread]) -> Vec<f64> {
     let mut differences = vec![];
-    for one in restored {
-        let same_task = |other: &&Spread| (&other.filesystem, &other.task) == (&one.filesystem, &one.task);
+    for spread in restored {
+        let same_task =
+            |other: &&Spread| (&other.filesystem, &other.task) == (&spread.filesystem, &spread.task);
         let Some(other) = booted.iter().find(same_task) else { continue };
-        if let (Some(ours), Some(theirs)) =
-            (one.kernel_instructions.first(), other.kernel_instructions.first())
+        if let (Some(restored_count), Some(booted_count)) =
+            (spread.kernel_instructions.first(), other.kernel_instructions.first())
         {
-            differences.push(100.0 * (ours / theirs - 1.0).abs());
+            differences.push(100.0 * (restored_count / booted_count - 1.0).abs());
         }
     }
     differences
 }
 
 /// A summary for each filesystem; `spreads` must be ordered by filesystem, as in [`Spread::all_of`].
-pub fn by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
+pub fn summarize_by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
     let summary = |spreads: &[Spread]| {
         let worst = spreads.iter().max_by(|a, b| a.percent.total_cmp(&b.percent))?;
         Some(FilesystemSpread {
@@ -105,30 +106,32 @@ pub fn by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
     spreads.chunk_by(|a, b| a.filesystem == b.filesystem).filter_map(summary).collect()
 }
 
-/// A sentence for people: whether the median `all` over all tasks is as small as promised, and how many tasks took the same
+/// A sentence for people: whether the median over all tasks is as small as promised, and how many tasks took the same
 /// number of instructions in each repeat.
-pub fn words(spreads: &[Spread], repeats: usize, all: Option<f64>) -> String {
-    let Some(all) = all else { return "Nothing was counted.\n".into() };
-    let same = spreads.iter().filter(|one| one.percent == 0.0).count();
-    let end = if all <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
+pub fn describe_spreads(spreads: &[Spread], repeats: usize, median_percent: Option<f64>) -> String {
+    let Some(median_percent) = median_percent else { return "Nothing was counted.\n".into() };
+    let unchanged = spreads.iter().filter(|one| one.percent == 0.0).count();
+    let verdict =
+        if median_percent <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
     format!(
-        "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {end} (at most {PROMISED_SPREAD_PERCENT}%); \
-         {same} tasks took exactly the same number each time.\n",
-        number::percent(all / 100.0),
+        "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {verdict} (at most {PROMISED_SPREAD_PERCENT}%); \
+         {unchanged} tasks took exactly the same number each time.\n",
+        number::percent(median_percent / 100.0),
         spreads.len(),
     )
 }
 
 /// A sentence for people on the differences between restored and booted cells, whose median is `median_percent`.
-pub fn restored_words(differences: &[f64], median_percent: f64) -> String {
-    let most = differences.iter().copied().fold(0.0, f64::max);
-    let end = if median_percent <= MAX_RESTORED_PERCENT { "within" } else { "which is MORE than" };
+pub fn describe_restored_differences(differences: &[f64], median_percent: f64) -> String {
+    let largest = differences.iter().copied().fold(0.0, f64::max);
+    let verdict =
+        if median_percent <= MAX_RESTORED_DIFFERENCE_PERCENT { "within" } else { "which is MORE than" };
     format!(
-        "Cells that started from a saved machine differ from cells that booted by {} (median over {} tasks, at most {}), {end} \
-         the limit of {MAX_RESTORED_PERCENT}%.\n",
+        "Cells that started from a saved machine differ from cells that booted by {} (median over {} tasks, at most {}), {verdict} \
+         the limit of {MAX_RESTORED_DIFFERENCE_PERCENT}%.\n",
         number::percent(median_percent / 100.0),
         differences.len(),
-        number::percent(most / 100.0),
+        number::percent(largest / 100.0),
     )
 }
 
@@ -151,10 +154,10 @@ mod tests {
         };
         let spreads =
             [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
-        let lines = by_filesystem(&spreads);
+        let lines = summarize_by_filesystem(&spreads);
         assert_eq!((lines.len(), lines[0].worst_task.as_str(), lines[0].tasks), (2, "b", 2));
-        assert!(words(&spreads, 2, Some(0.0)).contains("2 tasks took exactly the same"));
-        assert!(words(&spreads, 2, Some(1.0)).contains("MORE"));
+        assert!(describe_spreads(&spreads, 2, Some(0.0)).contains("2 tasks took exactly the same"));
+        assert!(describe_spreads(&spreads, 2, Some(1.0)).contains("MORE"));
     }
 
     #[test]
@@ -165,6 +168,6 @@ mod tests {
             ([of("a", &[101.0, 101.0]), of("b", &[5.0])], [of("a", &[100.0]), of("c", &[5.0])]);
         let differences = restored_differences(&restored, &booted);
         assert!(differences.len() == 1 && (differences[0] - 1.0).abs() < 1e-9, "{differences:?}");
-        assert!(restored_words(&differences, 3.0).contains("MORE than the limit"));
+        assert!(describe_restored_differences(&differences, 3.0).contains("MORE than the limit"));
     }
 }

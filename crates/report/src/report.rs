@@ -5,13 +5,15 @@ use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
-use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, orders, reading_series};
+use fsarena_core::observations::{
+    MetricSeries, claim_series, claim_series_among, reading_series, variant_orders,
+};
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, plan::compared_variants};
 use fsarena_core::{record::RunRecord, sample::Direction, setting_text::setting, study};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::carryover::{Carryover, carryover};
-use fsarena_stats::conclusion::{Answer, Checked, check};
-use fsarena_stats::judge::{Judged, judge_all};
+use fsarena_stats::conclusion::{CheckedConclusion, ConclusionVerdict, check};
+use fsarena_stats::judge::{JudgedClaim, judge_all};
 use fsarena_stats::modes::{Modes, modes};
 use fsarena_stats::ranking::Ranking;
 use fsarena_stats::verdict::{self, Outcome};
@@ -27,27 +29,27 @@ pub struct Report {
     /// The smallest difference that matters, as a fraction.
     pub margin: f64,
     /// The variant in use today: the one that the user names, otherwise that of the filesystem that held the images.
-    pub current: Option<Current>,
+    pub current: Option<CurrentVariant>,
     /// The weights of tasks in the ranking, by name or number. Other tasks have the weight 1.
     pub weights: Vec<(String, f64)>,
-    /// The differences that the machine's own self-test detects, in words.
-    pub resolution: Option<String>,
+    /// A sentence with the differences that the self-test of this machine can detect.
+    pub resolution_sentence: Option<String>,
     /// The claims of the plan and of the options, judged.
-    pub claims: Vec<Judged>,
+    pub claims: Vec<JudgedClaim>,
     /// The conclusions of the study's author, checked. They do not change the exit code.
-    pub conclusions: Vec<Checked>,
+    pub conclusions: Vec<CheckedConclusion>,
     /// The commands that fsarena ran, if the report should show them; otherwise empty.
     pub commands: Commands,
     /// The directory with the charts as SVG, as a link relative to the report file; `None` without charts.
-    pub charts: Option<String>,
+    pub charts_folder: Option<String>,
     /// The capabilities of the terminal.
     pub screen: Screen,
     /// Whether the terminal shows the whole report, not only its most important part.
     pub full: bool,
     /// The resolved plan as TOML.
-    pub plan: String,
+    pub plan_toml: String,
     ranking: OnceLock<Option<Ranking>>,
-    pair: OnceLock<Vec<PairRow>>,
+    pair_rows: OnceLock<Vec<PairRow>>,
     modes: OnceLock<Vec<Modes>>,
     carry_over: OnceLock<Option<Carryover>>,
 }
@@ -71,7 +73,7 @@ pub struct ReportOptions {
 const DEFAULT_METRICS: [&str; 2] = ["elapsed", "synced"];
 
 /// Checks the conclusions of the study's author with the measurements of this run. Empty if the plan is not that of a study.
-fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
+fn check_conclusions(record: &RunRecord) -> Result<Vec<CheckedConclusion>, Error> {
     let Some(study) = study::find(&record.plan.name) else { return Ok(vec![]) };
     let mut conclusions = conclusion::conclusions_of_study(study)?;
     if let Some(stage) = &record.plan.stage {
@@ -82,25 +84,26 @@ fn check_conclusions(record: &RunRecord) -> Result<Vec<Checked>, Error> {
         None => judge_all(claim_series(record, claims)),
     };
     let mut checked = check(&conclusions, &study.published()?, &record.names(), judge);
-    if !rotates(record) {
+    if !is_on_rotating_disk(record) {
         for one in checked.iter_mut().filter(|one| one.conclusion.rotating_disk) {
             let missing =
                 Some("it is about a rotating disk, and the disk of this run is not known to be one".into());
-            one.here = Answer { missing, ..Answer::default() };
+            one.run_verdict = ConclusionVerdict { missing, ..ConclusionVerdict::default() };
         }
     }
     Ok(checked)
 }
 
 /// Whether the device under test, or the disk that held its image, is known to be a rotating disk.
-fn rotates(record: &RunRecord) -> bool {
-    let of = |prefix: &str| record.hosts.iter().find_map(|host| Storage::read(&host.facts, prefix));
-    of(host::ERASED).or_else(|| of(host::IMAGES)).is_some_and(|storage| storage.rotating)
+fn is_on_rotating_disk(record: &RunRecord) -> bool {
+    let storage =
+        |prefix: &str| record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, prefix));
+    storage(host::ERASED_PREFIX).or_else(|| storage(host::IMAGES_PREFIX)).is_some_and(|disk| disk.rotating)
 }
 
 /// The variant in use today.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Current {
+pub struct CurrentVariant {
     /// The index of the variant.
     pub variant: usize,
     /// Whether fsarena guessed the variant, because the user named none.
@@ -109,18 +112,18 @@ pub struct Current {
 
 /// The storage that held the images of a run, if known.
 pub fn image_storage(record: &RunRecord) -> Option<Storage> {
-    record.hosts.iter().find_map(|host| Storage::read(&host.facts, host::IMAGES))
+    record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, host::IMAGES_PREFIX))
 }
 
 /// Guesses the variant in use today: the filesystem that held the images, with the default options of mkfs and mount.
-fn guess_current(record: &RunRecord) -> Option<Current> {
+fn guess_current(record: &RunRecord) -> Option<CurrentVariant> {
     let fs = image_storage(record)?.filesystem?;
-    let plain = |variant: &Variant| {
+    let is_default = |variant: &Variant| {
         let differs = variant.levels.iter().any(|(id, level)| id != FS && level != default_level(id));
         variant.level(FS) == fs && !differs
     };
-    let variant = record.variants.iter().position(plain)?;
-    Some(Current { variant, guessed: true })
+    let variant = record.variants.iter().position(is_default)?;
+    Some(CurrentVariant { variant, guessed: true })
 }
 
 /// The index of the variant that the user names as in use today; `None` without a name.
@@ -130,8 +133,8 @@ fn guess_current(record: &RunRecord) -> Option<Current> {
 pub fn find_current_variant(variants: &[Variant], name: Option<&str>) -> Result<Option<usize>, Error> {
     let Some(name) = name else { return Ok(None) };
     let mut names = variants.iter().map(|variant| variant.name.as_str());
-    let at = names.clone().position(|known| known == name);
-    Ok(Some(at.ok_or_else(|| unknown("variant", name, &mut names))?))
+    let index = names.clone().position(|known| known == name);
+    Ok(Some(index.ok_or_else(|| unknown("variant", name, &mut names))?))
 }
 
 /// Analyses a run, and returns the report that the exporters write.
@@ -155,7 +158,8 @@ pub fn find_current_variant(variants: &[Variant], name: Option<&str>) -> Result<
 pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<Report, Error> {
     check_weights(&record.tasks, &options.weights)?;
     let named = find_current_variant(&record.variants, options.current.as_deref())?;
-    let current = named.map(|variant| Current { variant, guessed: false }).or_else(|| guess_current(&record));
+    let current =
+        named.map(|variant| CurrentVariant { variant, guessed: false }).or_else(|| guess_current(&record));
     let metrics =
         if options.metrics.is_empty() { DEFAULT_METRICS.map(String::from).to_vec() } else { options.metrics };
     let analyses: Vec<Analysis> = metrics
@@ -164,19 +168,19 @@ pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<
         .collect::<Result<_, Error>>()?;
     let mut claims = judge_all(claim_series(&record, &record.plan.claims));
     let names = compared_variants(&record.variants);
-    options.claims.iter_mut().for_each(|claim| claim.name_sides(&names));
-    let further = judge_all(claim_series(&record, &options.claims));
-    for Judged { claim, missing, .. } in &further {
+    options.claims.iter_mut().for_each(|claim| claim.replace_roles(&names));
+    let option_claims = judge_all(claim_series(&record, &options.claims));
+    for JudgedClaim { claim, missing, .. } in &option_claims {
         if let Some(missing) = missing.clone() {
             return Err(Error::Usage(format!("{} `{}`: {missing}", setting("claim", ""), claim.text)));
         }
     }
-    claims.extend(further);
+    claims.extend(option_claims);
     let conclusions = check_conclusions(&record)?;
     record.plan.stop.margin = options.margin.or(record.plan.stop.margin);
     Ok(Report {
         margin: record.plan.stop.margin(),
-        plan: toml::to_string_pretty(&record.plan)?,
+        plan_toml: toml::to_string_pretty(&record.plan)?,
         record,
         current,
         analyses,
@@ -203,9 +207,9 @@ impl Report {
     }
 
     /// The comparison of B with A by each metric, if the run has two variants; otherwise empty.
-    pub(crate) fn pair(&self) -> &[PairRow] {
+    pub(crate) fn pair_rows(&self) -> &[PairRow] {
         let metrics = self.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-        self.pair.get_or_init(|| pair_rows(&self.record, metrics, self.margin))
+        self.pair_rows.get_or_init(|| pair_rows(&self.record, metrics, self.margin))
     }
 
     /// The variants and tasks whose values of the first metric have two modes further apart than the margin, the clearest
@@ -215,7 +219,7 @@ impl Report {
             let Some(Analysis { grid, .. }) = self.analyses.first() else { return vec![] };
             let (record, grid) = (&self.record, grid.by_round());
             let readings = |task, variant| reading_series(record, task, variant, &grid.rounds);
-            let mut modes = modes(grid, &orders(record, &grid.rounds), readings, record.plan.seed);
+            let mut modes = modes(grid, &variant_orders(record, &grid.rounds), readings, record.plan.seed);
             modes.retain(|modes| modes.clusters[1].median > modes.clusters[0].median * (1.0 + self.margin));
             modes
         })
@@ -225,24 +229,24 @@ impl Report {
     pub fn carry_over(&self) -> Option<Carryover> {
         *self.carry_over.get_or_init(|| {
             let grid = self.analyses.first()?.grid.by_round();
-            carryover(&grid.combined(), &orders(&self.record, &grid.rounds), self.record.plan.seed)
+            carryover(&grid.combined(), &variant_orders(&self.record, &grid.rounds), self.record.plan.seed)
         })
     }
 
     /// The exit code of the program, from the outcomes of the claims.
     pub fn exit_code(&self) -> ExitCode {
-        verdict::exit_code(&self.claims.iter().map(Judged::outcome).collect::<Vec<Outcome>>())
+        verdict::exit_code(&self.claims.iter().map(JudgedClaim::outcome).collect::<Vec<Outcome>>())
     }
 }
 
 /// The weight of a task in the ranking; 1 if the user set none. If the user set several, the last one counts.
 pub fn task_weight(weights: &[(String, f64)], task: &TaskInfo) -> f64 {
-    weights.iter().rev().find(|(name, _)| names_task(name, task)).map_or(1.0, |(_, weight)| *weight)
+    weights.iter().rev().find(|(name, _)| is_name_of_task(name, task)).map_or(1.0, |(_, weight)| *weight)
 }
 
-/// Whether a word is the name of this task, with or without parameters, or its number.
-fn names_task(word: &str, task: &TaskInfo) -> bool {
-    word == task.id.name || word == task.id.to_string() || task.number.as_deref() == Some(word)
+/// Whether this is a name of the task, with or without parameters, or its number.
+fn is_name_of_task(name: &str, task: &TaskInfo) -> bool {
+    name == task.id.name || name == task.id.to_string() || task.number.as_deref() == Some(name)
 }
 
 /// Checks the weights that the user set.
@@ -256,7 +260,7 @@ pub fn check_weights(tasks: &[TaskInfo], weights: &[(String, f64)]) -> Result<()
         return usage_error("the run has no task that could be weighed".into());
     }
     for (name, weight) in weights {
-        if !tasks().any(|task| names_task(name, task)) {
+        if !tasks().any(|task| is_name_of_task(name, task)) {
             let known: Vec<String> = tasks().map(|task| task.id.to_string()).collect();
             return usage_error(unknown("task", name, known.iter().map(String::as_str)).into());
         }

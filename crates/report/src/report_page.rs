@@ -2,7 +2,7 @@
 
 use crate::html::{Extras, render};
 use crate::{advice, document::Detail, error::Error, number::plural};
-use crate::{report::Report, sections::document, words::task_label};
+use crate::{phrases::task_label, report::Report, sections::report_document};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{metric::METRICS, names::distinct};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The samples in a page take at most this many bytes, so that the page stays below two million and can be sent by mail.
-const MAX_BYTES: usize = 1_250_000;
+const MAX_SAMPLES_BYTES: usize = 1_250_000;
 /// The smallest number of bytes of a value, with its comma.
 const MIN_VALUE_BYTES: usize = 3;
 
@@ -19,21 +19,21 @@ const MIN_VALUE_BYTES: usize = 3;
 /// # Errors
 /// If a template fails.
 pub fn page(report: &Report) -> Result<String, Error> {
-    let from = format!("fsarena {} from run {}", report.record.version, report.record.id);
-    let plan = Some(STANDARD.encode(&report.plan));
+    let generator = format!("fsarena {} from run {}", report.record.version, report.record.id);
+    let plan = Some(STANDARD.encode(&report.plan_toml));
     let (data, samples) = data_block(report);
-    render(&document(report, Detail::Charts), Extras { from, plan, data: data.into() }, &samples)
+    render(&report_document(report, Detail::Charts), Extras { generator, plan, data: data.into() }, &samples)
 }
 
 /// The JSON for the `script` element of the page, and the caption of the table of samples, which states what is left out.
 fn data_block(report: &Report) -> (String, String) {
     let record = &report.record;
-    let (columns, left_out) = columns(report);
+    let (columns, left_out) = fitting_columns(report);
     let mut cells: Vec<Value> = vec![];
     if !columns.is_empty() || !report.commands.texts.is_empty() {
         cells.extend(record.cells.iter().map(|cell| json!([cell.round, cell.position, cell.variant])));
     }
-    let metric = |MetricColumn { info, .. }: &MetricColumn| json!({"name": info.unit.named(&info.id), "help": info.help});
+    let metric = |MetricColumn { info, .. }: &MetricColumn| json!({"name": info.unit.with_suffix(&info.id), "help": info.help});
     let head = json!({
         "tasks": record.tasks.iter().map(task_label).collect::<Vec<_>>(),
         "variants": record.names(),
@@ -47,7 +47,10 @@ fn data_block(report: &Report) -> (String, String) {
     // The values are most of the block and already JSON: appending them as text avoids parsing them.
     let head = head.to_string();
     let json = format!("{},\"values\":[{}]}}", &head[..head.len() - 1], values.join(","));
-    (escape_for_script(&json), samples_caption(record, values.len(), left_out, report.commands.left_out))
+    (
+        escape_for_script(&json),
+        samples_caption(record, values.len(), left_out, report.commands.commands_left_out),
+    )
 }
 
 /// The values of one metric.
@@ -58,33 +61,33 @@ struct MetricColumn {
 }
 
 /// The metrics that fit into the page, those of the report first, and the number of metrics that do not fit.
-fn columns(report: &Report) -> (Vec<MetricColumn>, usize) {
+fn fitting_columns(report: &Report) -> (Vec<MetricColumn>, usize) {
     let record = &report.record;
     let of_report = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
     let others =
         METRICS.iter().map(|def| def.spec.id).chain(record.readings.iter().map(|info| info.id.as_str()));
-    let (mut kept, mut left_out, mut bytes) = (vec![], 0, 0);
+    let (mut columns, mut left_out, mut bytes) = (vec![], 0, 0);
     for id in distinct(of_report.chain(others)) {
         // Too many samples do not fit, whatever their values.
-        if bytes + record.samples.len() * MIN_VALUE_BYTES > MAX_BYTES {
+        if bytes + record.samples.len() * MIN_VALUE_BYTES > MAX_SAMPLES_BYTES {
             left_out += 1;
             continue;
         }
         let Some((info, values)) = record.metric(id) else { continue };
         // Ids with and without a unit can name the same metric.
-        let is_repeated = kept.iter().any(|column: &MetricColumn| column.info.id == info.id);
+        let is_repeated = columns.iter().any(|column: &MetricColumn| column.info.id == info.id);
         if is_repeated || values.iter().all(|value| value.is_nan()) {
             continue;
         }
         let json = values_json(record, &values);
-        if bytes + json.len() > MAX_BYTES {
+        if bytes + json.len() > MAX_SAMPLES_BYTES {
             left_out += 1;
             continue;
         }
         bytes += json.len();
-        kept.push(MetricColumn { info, json });
+        columns.push(MetricColumn { info, json });
     }
-    (kept, left_out)
+    (columns, left_out)
 }
 
 /// The values as a JSON array by cell and then by task; null without a value. Of a task that occurs several times in a cell
@@ -97,22 +100,22 @@ fn values_json(record: &RunRecord, values: &[f64]) -> String {
         *sum += value;
         *count += 1.0;
     }
-    let tasks = |cell: &BTreeMap<u32, (f64, f64)>| {
+    let task_means = |cell: &BTreeMap<u32, (f64, f64)>| {
         let mean = |task| cell.get(&task).map_or(f64::NAN, |(sum, count)| sum / count);
         let tasks = 0..cell.last_key_value().map_or(0, |(last, _)| last + 1);
-        format!("[{}]", tasks.map(|task| number(mean(task))).collect::<Vec<_>>().join(","))
+        format!("[{}]", tasks.map(|task| json_number(mean(task))).collect::<Vec<_>>().join(","))
     };
-    format!("[{}]", cells.iter().map(tasks).collect::<Vec<_>>().join(","))
+    format!("[{}]", cells.iter().map(task_means).collect::<Vec<_>>().join(","))
 }
 
 /// A number in five significant digits, as a decimal or with an exponent, whichever is shorter; null if it is not finite.
-fn number(value: f64) -> String {
+fn json_number(value: f64) -> String {
     if !value.is_finite() {
         return "null".into();
     }
     let rounded: f64 = format!("{value:.4e}").parse().unwrap_or(value);
-    let (plain, power) = (rounded.to_string(), format!("{rounded:e}"));
-    if plain.len() <= power.len() { plain } else { power }
+    let (plain, exponent) = (rounded.to_string(), format!("{rounded:e}"));
+    if plain.len() <= exponent.len() { plain } else { exponent }
 }
 
 /// Escapes JSON for a `script` element: no text in it can end the element.
@@ -122,24 +125,29 @@ fn escape_for_script(json: &str) -> String {
 }
 
 /// The caption of the table of samples, with the numbers of metrics and commands that are left out.
-fn samples_caption(record: &RunRecord, kept: usize, left_out: usize, commands: u64) -> String {
+fn samples_caption(
+    record: &RunRecord,
+    metrics: usize,
+    metrics_left_out: usize,
+    commands_left_out: u64,
+) -> String {
     let samples = plural(record.samples.len(), "sample");
     let csv = advice::print_samples(&record.id);
-    let rest = match (kept, left_out) {
+    let rest = match (metrics, metrics_left_out) {
         (0, _) => {
             return format!("The {samples} of this run are too many for a page; {csv} prints them all.");
         }
         (_, 0) => String::new(),
         (_, left_out) => format!(" {} more would not fit; {csv} has them.", plural(left_out, "metric")),
     };
-    let log = match commands {
+    let log = match commands_left_out {
         0 => String::new(),
         commands => format!(" {} are in the run's command.log only.", plural(commands as usize, "command")),
     };
     format!(
         "{samples}, one row a task of a variant in a round, with {}, to five significant digits. The button of a row, or a \
          figure in the tables below, shows the commands behind it.{rest}{log}",
-        plural(kept, "metric")
+        plural(metrics, "metric")
     )
 }
 
@@ -160,9 +168,9 @@ mod tests {
     #[test]
     fn numbers_have_five_digits_in_the_shorter_form() {
         assert_eq!(
-            [0.273_149_9, 1.0, 0.000_012_345_6, 123_456_789.0].map(number),
+            [0.273_149_9, 1.0, 0.000_012_345_6, 123_456_789.0].map(json_number),
             ["0.27315", "1", "1.2346e-5", "1.2346e8"]
         );
-        assert_eq!(number(f64::INFINITY), "null");
+        assert_eq!(json_number(f64::INFINITY), "null");
     }
 }

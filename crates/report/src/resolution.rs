@@ -4,9 +4,11 @@
 use crate::advice::MEASURE_RESOLUTION;
 use fsarena_core::{exit::ExitCode, number, observations::Grid, plan::Backing, record::RunRecord};
 use fsarena_core::{row::Row, setting_text::setting};
-use fsarena_stats::power::{chance_of_false_verdicts, identical_verdicts, resolvable, rounds_for, spread};
-use fsarena_stats::sequential::{Centre, found_at};
-use fsarena_stats::{ratio::log_ratios, table::FIRST_LOOK};
+use fsarena_stats::power::{
+    count_false_verdicts, detectable_effect, p_value_of_false_verdicts, rounds_to_detect, spread,
+};
+use fsarena_stats::sequential::{Centre, rounds_to_find_difference};
+use fsarena_stats::{critical_values::FIRST_LOOK_ROUNDS, ratio::log_ratios};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,7 +34,7 @@ pub struct Resolution {
     verdicts: usize,
     /// The number of these verdicts that called the identical variants different.
     false_verdicts: usize,
-    /// The probability that chance alone gives at least this number of false verdicts: see [`chance_of_false_verdicts`].
+    /// The probability that chance alone gives at least this number of false verdicts: see [`p_value_of_false_verdicts`].
     chance: f64,
     /// For each task and metric, the noise between identical variants.
     pub noise: Vec<Noise>,
@@ -79,7 +81,7 @@ impl Row for Noise {
         "rounds_for_1_percent: ROUNDS FOR 1%",
     ];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "sigma_percent" => Some(number::percent(self.sigma_percent / 100.0)),
             "resolves_8_percent" => {
@@ -101,7 +103,7 @@ impl Row for Power {
         "found_at_rounds: FOUND",
     ];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         let [effect, low, high] = [self.effect_percent, self.low_percent, self.high_percent]
             .map(|value| number::percent(value / 100.0));
         match field {
@@ -117,9 +119,9 @@ impl Row for Power {
 }
 
 impl Resolution {
-    /// Evaluates a run of the self-test. `more` is the number of additional files of each variant, in per cent; the first two
-    /// variants are identical.
-    pub fn evaluate(record: &RunRecord, more: &[u64], seed: u64) -> Resolution {
+    /// Evaluates a run of the self-test. `more_percent` is the number of additional files of each variant, in
+    /// per cent; the first two variants are identical.
+    pub fn evaluate(record: &RunRecord, more_percent: &[u64], seed: u64) -> Resolution {
         let mut rounds = 0;
         // By task and metric: for each variant the value of each round, NaN for a missing one.
         let mut measured: BTreeMap<(String, &str), Vec<Vec<f64>>> = BTreeMap::new();
@@ -130,16 +132,17 @@ impl Resolution {
                 measured.insert((grid.tasks[task].id.to_string(), metric), grid.values[task].clone());
             }
         }
-        let to_base = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
-        let identical: Vec<Vec<f64>> = measured.values().map(|variants| to_base(variants, 1)).collect();
-        let (verdicts, false_verdicts) = identical_verdicts(&identical, rounds);
+        let log_ratios_to_base = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
+        let identical: Vec<Vec<f64>> =
+            measured.values().map(|variants| log_ratios_to_base(variants, 1)).collect();
+        let (verdicts, false_verdicts) = count_false_verdicts(&identical, rounds);
         let (mut noise, mut power) = (vec![], vec![]);
         for ((task, metric), variants) in &measured {
-            noise.extend(noise_of(task, metric, &to_base(variants, 1)));
-            let more = more.iter().enumerate().take(variants.len()).skip(2);
-            power.extend(
-                more.filter_map(|(at, percent)| power_of(task, metric, *percent, &to_base(variants, at))),
-            );
+            noise.extend(noise_of(task, metric, &log_ratios_to_base(variants, 1)));
+            let more_percent = more_percent.iter().enumerate().take(variants.len()).skip(2);
+            power.extend(more_percent.filter_map(|(at, percent)| {
+                power_of(task, metric, *percent, &log_ratios_to_base(variants, at))
+            }));
         }
         let host = record.hosts.first();
         Resolution {
@@ -149,7 +152,7 @@ impl Resolution {
             rounds,
             verdicts,
             false_verdicts,
-            chance: chance_of_false_verdicts(&identical, rounds, false_verdicts, seed),
+            chance: p_value_of_false_verdicts(&identical, rounds, false_verdicts, seed),
             noise,
             power,
         }
@@ -167,22 +170,22 @@ impl Resolution {
     }
 
     /// The result in sentences for people.
-    pub fn words(&self) -> String {
-        let batches = self.rounds / FIRST_LOOK;
+    pub fn describe(&self) -> String {
+        let batches = self.rounds / FIRST_LOOK_ROUNDS;
         if self.verdicts == 0 {
             return format!(
-                "{} rounds allow no verdict, which takes 8: allow more ({}).",
+                "{} rounds are too few for a verdict, which takes 8: allow more ({}).",
                 self.rounds,
                 setting("budget", "")
             );
         }
-        let judged = if self.chance < SUSPICIOUS_CHANCE {
+        let against_chance = if self.chance < SUSPICIOUS_CHANCE {
             "MORE than chance explains: this machine treats them differently, so do not trust its verdicts"
         } else {
             "no more than chance explains"
         };
         format!(
-            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {judged} ({:.0}% \
+            "{} verdicts on identical variants, in {batches} batches of 8 rounds: {} said \"different\", {against_chance} ({:.0}% \
              of all ways to swap the two within rounds give as many or more). σ is the spread of the log ratio of \
              identical variants within rounds. fsarena stores this result, and the reports of this machine quote it.",
             self.verdicts,
@@ -193,7 +196,7 @@ impl Resolution {
 
     /// A sentence with the differences that 8 rounds detect (`4.1% of cp elapsed, 1.2% of cp system`), and the number of false
     /// verdicts. `None` if no difference of the [`QUOTED`] metrics is known.
-    fn sentence(&self) -> Option<String> {
+    fn detectable_differences(&self) -> Option<String> {
         let mut items = vec![];
         for noise in self.noise.iter().filter(|noise| QUOTED.contains(&noise.metric.as_str())) {
             if let Some(resolves) = noise.resolves_8_percent {
@@ -219,14 +222,14 @@ impl Resolution {
 
     /// The sentence that the report of a run quotes from this self-test. `None` if the run was on another machine or kernel, on
     /// several machines or in guests, or if the self-test gave no verdict.
-    pub fn quoted(&self, record: &RunRecord) -> Option<String> {
+    pub fn sentence_for(&self, record: &RunRecord) -> Option<String> {
         let [host] = record.hosts.as_slice() else { return None };
         let same_machine = host.hostname == self.hostname && host.kernel == self.kernel;
         let in_guest = matches!(record.plan.device.backing, Backing::Guest(_));
         if !same_machine || in_guest || self.verdicts == 0 {
             return None;
         }
-        self.sentence()
+        self.detectable_differences()
     }
 }
 
@@ -237,8 +240,8 @@ fn noise_of(task: &str, metric: &str, log_ratios: &[f64]) -> Option<Noise> {
         task: task.into(),
         metric: metric.into(),
         sigma_percent: 100.0 * sigma,
-        resolves_8_percent: resolvable(sigma, FIRST_LOOK).map(|effect| 100.0 * effect),
-        rounds_for_1_percent: rounds_for(sigma, 0.01),
+        resolves_8_percent: detectable_effect(sigma, FIRST_LOOK_ROUNDS).map(|effect| 100.0 * effect),
+        rounds_for_1_percent: rounds_to_detect(sigma, 0.01),
     })
 }
 
@@ -251,9 +254,9 @@ fn power_of(task: &str, metric: &str, more_percent: u64, log_ratios: &[f64]) -> 
         task: task.into(),
         metric: metric.into(),
         effect_percent: per_cent(centre.estimate),
-        low_percent: per_cent(centre.wide.0),
-        high_percent: per_cent(centre.wide.1),
-        found_at_rounds: found_at(log_ratios),
+        low_percent: per_cent(centre.interval_95.0),
+        high_percent: per_cent(centre.interval_95.1),
+        found_at_rounds: rounds_to_find_difference(log_ratios),
     })
 }
 
@@ -276,12 +279,12 @@ mod tests {
             noise: vec![noise],
             power: vec![],
         };
-        let sentence = stored.sentence().unwrap();
+        let sentence = stored.detectable_differences().unwrap();
         assert!(
             sentence.contains("of cp elapsed; of 4 verdicts on identical variants 1 said \"different\""),
             "{sentence}"
         );
-        let back: Resolution = serde_json::from_value(serde_json::to_value(&stored).unwrap()).unwrap();
-        assert_eq!(back.hostname, stored.hostname);
+        let read_back: Resolution = serde_json::from_value(serde_json::to_value(&stored).unwrap()).unwrap();
+        assert_eq!(read_back.hostname, stored.hostname);
     }
 }

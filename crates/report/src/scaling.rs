@@ -7,52 +7,52 @@ mod formulas;
 pub mod growth;
 
 use crate::document::{Document, Table, row};
-use crate::number::{percent, plural, three};
+use crate::number::{percent, plural, three_digits};
 use crate::page::Page;
 use formulas::formula_over_clients;
-use fsarena_stats::scaling::laws::{Choice, DECISIVE, Fit, Law, MISFIT};
+use fsarena_stats::critical_values::FIRST_LOOK_ROUNDS;
+use fsarena_stats::scaling::laws::{DECISIVE_LEAD, Law, LawChoice, MISFIT_P, ScoredFit};
 use fsarena_stats::scaling::{Doubling, Scaling};
-use fsarena_stats::table::FIRST_LOOK;
 use serde_json::{Value, json};
 
-/// The page about several curves of throughput over clients. With `tables` the document also has the figures; the JSON always
-/// has them.
-pub fn page(source: &str, all: &[Scaling], tables: bool) -> Page {
+/// The page about several curves of throughput over clients. With `has_figures` the document also has the
+/// figures; the JSON always has them.
+pub fn scaling_page(source: &str, scalings: &[Scaling], has_figures: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, format!("Scaling in {source}"));
-    document.text(method_paragraph(all.iter()));
-    let too_few_rounds =
-        |scaling: &Scaling| scaling.series.rounds() > 1 && scaling.series.fewest() < FIRST_LOOK;
-    if all.iter().any(too_few_rounds) {
+    document.text(method_paragraph(scalings.iter()));
+    let has_too_few_rounds =
+        |scaling: &Scaling| scaling.series.rounds() > 1 && scaling.series.fewest_values() < FIRST_LOOK_ROUNDS;
+    if scalings.iter().any(has_too_few_rounds) {
         document.warning(format!(
-            "PROVISIONAL: fewer than {FIRST_LOOK} rounds, or values per point, give no exact interval."
+            "PROVISIONAL: fewer than {FIRST_LOOK_ROUNDS} rounds, or values per point, give no exact interval."
         ));
     }
-    if all.len() > 1 {
-        document.table(overview(all.iter()));
+    if scalings.len() > 1 {
+        document.table(overview_table(scalings.iter()));
     }
-    for scaling in all {
+    for scaling in scalings {
         document.heading(2, scaling.series.name.clone());
         document.list(sentences(scaling));
     }
-    if tables {
+    if has_figures {
         document.heading(2, "Figures");
-        for scaling in all {
+        for scaling in scalings {
             document.table(figure_table(scaling));
         }
     }
-    Page { document, json: page_json(source, all) }
+    Page { document, json: page_json(source, scalings) }
 }
 
 /// The mean throughput of a curve for each number of clients.
 fn figure_table(scaling: &Scaling) -> Table {
     let rows = scaling.series.n.iter().zip(scaling.series.means());
-    let rows = rows.map(|(n, mean)| row![n.to_string(), three(mean.exp())]);
-    Table::figures(["clients", &scaling.series.name]).with(rows)
+    let rows = rows.map(|(n, mean)| row![n.to_string(), three_digits(mean.exp())]);
+    Table::of_figures(["clients", &scaling.series.name]).with_rows(rows)
 }
 
-fn page_json(source: &str, all: &[Scaling]) -> Value {
-    json!({ "format": 1, "source": source, "series": all.iter().map(series_json).collect::<Vec<_>>() })
+fn page_json(source: &str, scalings: &[Scaling]) -> Value {
+    json!({ "format": 1, "source": source, "series": scalings.iter().map(series_json).collect::<Vec<_>>() })
 }
 
 fn series_json(scaling: &Scaling) -> Value {
@@ -65,12 +65,12 @@ fn series_json(scaling: &Scaling) -> Value {
         "clients": scaling.peak.at,
         "interval": scaling.peak.interval.map(|(low, high)| [low, high]),
         "throughput": scaling.peak.throughput,
-        "share_at_end": scaling.peak.at_end,
+        "share_at_end": scaling.peak.ratio_at_end,
         "modelled": scaling.modelled_peak.map(|peak| json!({
-            "clients": peak.value, "low": finite(&peak.low), "high": finite(&peak.high),
+            "clients": peak.value, "low": finite_or_none(&peak.low), "high": finite_or_none(&peak.high),
         })),
     });
-    let point = |(clients, values): (&f64, &Vec<f64>)| json!({ "clients": clients, "throughput": values.iter().map(finite).collect::<Vec<_>>() });
+    let point = |(clients, values): (&f64, &Vec<f64>)| json!({ "clients": clients, "throughput": values.iter().map(finite_or_none).collect::<Vec<_>>() });
     json!({
         "name": scaling.series.name,
         "paired": scaling.series.paired,
@@ -83,12 +83,12 @@ fn series_json(scaling: &Scaling) -> Value {
     })
 }
 
-/// A value for JSON; None if it is not finite.
-fn finite(value: &f64) -> Option<f64> {
+/// A value for JSON, which has no infinity and no NaN; None for these.
+fn finite_or_none(value: &f64) -> Option<f64> {
     value.is_finite().then_some(*value)
 }
 
-fn fit_json(fit: &Fit) -> Value {
+fn fit_json(fit: &ScoredFit) -> Value {
     let parameters = match fit.law {
         Law::Power { a, b } => json!({ "a": a, "b": b }),
         Law::Amdahl { lambda, sigma } => json!({ "lambda": lambda, "sigma": sigma }),
@@ -104,17 +104,17 @@ fn fit_json(fit: &Fit) -> Value {
         "parameters": parameters,
         "aicc": fit.aicc,
         "r_squared": fit.r_squared,
-        "lack_of_fit": fit.lack.map(|lack| json!({ "f": lack.f, "p": lack.p, "misfit": lack.p < MISFIT })),
+        "lack_of_fit": fit.lack_of_fit.map(|lack| json!({ "f": lack.f, "p": lack.p, "misfit": lack.p < MISFIT_P })),
     })
 }
 
 /// A paragraph for people that explains how the intervals were computed, and from how many rounds.
-pub fn method_paragraph<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
+pub fn method_paragraph<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> String {
     // The largest number of rounds of a paired curve, and of values of an unpaired one.
     let (mut rounds, mut values) = (0, 0);
-    for scaling in all {
-        let most = if scaling.series.paired { &mut rounds } else { &mut values };
-        *most = scaling.series.rounds().max(*most);
+    for scaling in scalings {
+        let largest = if scaling.series.paired { &mut rounds } else { &mut values };
+        *largest = scaling.series.rounds().max(*largest);
     }
     if rounds.max(values) < 2 {
         return "There is only one value per point, so intervals are unknown.".into();
@@ -141,17 +141,18 @@ pub fn method_paragraph<'s>(all: impl Iterator<Item = &'s Scaling>) -> String {
 
 /// A table with a row for each curve: its law, its saturation, its peak, and the share of the peak left at the last number of
 /// clients.
-pub fn overview<'s>(all: impl Iterator<Item = &'s Scaling>) -> Table {
+pub fn overview_table<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Table {
     let row = |scaling: &Scaling| {
         row![
             scaling.series.name.as_str(),
-            law_words(scaling),
+            describe_law(scaling),
             saturation_range(scaling),
             peak_range(scaling),
-            left_at_end(scaling)
+            share_left_at_end(scaling)
         ]
     };
-    Table::words(["series", "law", "saturates at", "peaks at", "left at the end"]).with(all.map(row))
+    Table::of_words(["series", "law", "saturates at", "peaks at", "left at the end"])
+        .with_rows(scalings.map(row))
 }
 
 /// All sentences about one curve.
@@ -164,7 +165,7 @@ pub fn sentences(scaling: &Scaling) -> Vec<String> {
 }
 
 /// The formula of the law that fits significantly better than the others; if no law does, the names of the candidates.
-pub fn law_words(scaling: &Scaling) -> String {
+pub fn describe_law(scaling: &Scaling) -> String {
     let Some(choice) = &scaling.choice else { return "–".into() };
     match choice.winner() {
         Some(fit) => formula_over_clients(&fit.law),
@@ -175,8 +176,8 @@ pub fn law_words(scaling: &Scaling) -> String {
 /// The name of the law that fits best, with `inconclusive` if another law fits almost as well.
 pub fn law_name(scaling: &Scaling) -> String {
     let Some(choice) = &scaling.choice else { return "too few numbers for a law".into() };
-    let sure = if choice.winner().is_some() { "" } else { ", inconclusive" };
-    format!("{}{sure}", choice.fits[0].law.name())
+    let doubt = if choice.winner().is_some() { "" } else { ", inconclusive" };
+    format!("{}{doubt}", choice.fits[0].law.name())
 }
 
 fn law_sentence(scaling: &Scaling) -> String {
@@ -185,7 +186,7 @@ fn law_sentence(scaling: &Scaling) -> String {
     };
     let Some(fit) = choice.winner() else {
         return format!(
-            "Throughput may follow {}: their AICc differs by less than {DECISIVE}, so the choice is inconclusive. The \
+            "Throughput may follow {}: their AICc differs by less than {DECISIVE_LEAD}, so the choice is inconclusive. The \
              best is {}, R² {:.3}.",
             contender_names(choice),
             formula_over_clients(&choice.fits[0].law),
@@ -193,14 +194,14 @@ fn law_sentence(scaling: &Scaling) -> String {
         );
     };
     let next = choice.fits.get(1).map_or(String::new(), |next| {
-        format!("; by AICc {} ahead of {}", three(next.aicc - fit.aicc), name_with_article(&next.law))
+        format!("; by AICc {} ahead of {}", three_digits(next.aicc - fit.aicc), name_with_article(&next.law))
     });
     let (name, law) = (name_with_article(&fit.law), formula_over_clients(&fit.law));
     format!("Throughput follows {name}: {law}, R² {:.3}{next}.", fit.r_squared)
 }
 
 /// The laws that may be right, in words: `the power law or Amdahl's law`.
-fn contender_names(choice: &Choice) -> String {
+fn contender_names(choice: &LawChoice) -> String {
     choice.contenders().iter().map(|fit| name_with_article(&fit.law)).collect::<Vec<_>>().join(" or ")
 }
 
@@ -212,25 +213,25 @@ fn name_with_article(law: &Law) -> String {
 
 /// A warning that no law describes the curve; `None` if the best law fits.
 pub fn misfit_sentence(scaling: &Scaling) -> Option<String> {
-    let best: &Fit = scaling.choice.as_ref()?.fits.first()?;
-    let lack = best.lack.filter(|lack| lack.p < MISFIT)?;
-    let p = if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three(lack.p)) };
+    let best: &ScoredFit = scaling.choice.as_ref()?.fits.first()?;
+    let lack = best.lack_of_fit.filter(|lack| lack.p < MISFIT_P)?;
+    let p = if lack.p < 1e-3 { "under 0.001".into() } else { format!("= {}", three_digits(lack.p)) };
     Some(format!(
         "Yet no law describes the curve: the residuals of even the best law are larger than the differences between \
          replicates (lack of fit F = {}, p {p}).",
-        three(lack.f)
+        three_digits(lack.f)
     ))
 }
 
 /// The number of clients at which throughput saturates, or its range: `4`, `2–4`, `not up to 8`.
 pub fn saturation_range(scaling: &Scaling) -> String {
     let Some(saturation) = &scaling.saturation else { return "–".into() };
-    let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
+    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
     match (saturation.from, saturation.at) {
         (Some(from), Some(at)) if from < at => format!("{from}–{at}"),
         (_, Some(at)) => at.to_string(),
         (Some(from), None) => format!("from {from}, or not"),
-        (None, None) => format!("not up to {last}"),
+        (None, None) => format!("not up to {last_clients}"),
     }
 }
 
@@ -238,7 +239,7 @@ fn saturation_sentence(scaling: &Scaling) -> String {
     let Some(saturation) = &scaling.saturation else {
         return "Saturation is unknown: no number of clients was measured together with its double.".into();
     };
-    let last = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
+    let last_clients = saturation.doublings.last().map_or(f64::NAN, |doubling| doubling.n);
     let gains = "twice as many clients bring under 5%";
     match (saturation.from, saturation.at) {
         (Some(from), Some(at)) if from < at => {
@@ -246,10 +247,12 @@ fn saturation_sentence(scaling: &Scaling) -> String {
         }
         (_, Some(at)) => format!("It saturates at {at} clients: {gains}."),
         (Some(from), None) => format!(
-            "Saturation is inconclusive: it may begin at {from} clients, and up to {last} clients nothing shows that \
+            "Saturation is inconclusive: it may begin at {from} clients, and up to {last_clients} clients nothing shows that \
              {gains}."
         ),
-        (None, None) => format!("It is not saturated up to {last} clients: twice as many bring over 5%."),
+        (None, None) => {
+            format!("It is not saturated up to {last_clients} clients: twice as many bring over 5%.")
+        }
     }
 }
 
@@ -262,8 +265,8 @@ pub fn peak_range(scaling: &Scaling) -> String {
 }
 
 /// The share of the peak that is left at the last number of clients: `33%`, `33% (30%–36%)`.
-pub fn left_at_end(scaling: &Scaling) -> String {
-    match &scaling.peak.at_end {
+pub fn share_left_at_end(scaling: &Scaling) -> String {
+    match &scaling.peak.ratio_at_end {
         None => "all: the peak is at the end".into(),
         Some(left) if left.rounds < 2 => percent(left.value),
         Some(left) => format!("{} ({}–{})", percent(left.value), percent(left.low), percent(left.high)),
@@ -271,32 +274,35 @@ pub fn left_at_end(scaling: &Scaling) -> String {
 }
 
 fn peak_sentence(scaling: &Scaling) -> String {
-    let last = scaling.series.n.last().copied().unwrap_or(f64::NAN);
+    let last_clients = scaling.series.n.last().copied().unwrap_or(f64::NAN);
     let modelled = scaling.modelled_peak.map_or(String::new(), |peak| {
-        let high = if peak.high.is_finite() { three(peak.high) } else { "beyond what was measured".into() };
+        let high =
+            if peak.high.is_finite() { three_digits(peak.high) } else { "beyond what was measured".into() };
         let low = Some(peak.low).filter(|low| low.is_finite());
-        let range = low.map_or(String::new(), |low| format!(" ({}–{high})", three(low)));
-        format!(", by the law at {}{range}", three(peak.value))
+        let range = low.map_or(String::new(), |low| format!(" ({}–{high})", three_digits(low)));
+        format!(", by the law at {}{range}", three_digits(peak.value))
     });
-    let at = format!(
+    let peak = format!(
         "It peaks at {} clients with {}{modelled}",
         peak_range(scaling),
-        three(scaling.peak.throughput)
+        three_digits(scaling.peak.throughput)
     );
-    match &scaling.peak.at_end {
-        None => format!("{at}: that is the most that was measured."),
-        Some(_) => format!("{at}; at {last} clients {} of that is left.", left_at_end(scaling)),
+    match &scaling.peak.ratio_at_end {
+        None => format!("{peak}: that is the most that was measured."),
+        Some(_) => {
+            format!("{peak}; at {last_clients} clients {} of that is left.", share_left_at_end(scaling))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_stats::scaling::{Series, analyse};
+    use fsarena_stats::scaling::{Series, analyse_scaling};
 
     fn sentences_about(points: &[(f64, f64)]) -> Vec<String> {
         let rows: Vec<(f64, u32, f64)> = points.iter().map(|(n, x)| (*n, 0, *x)).collect();
-        sentences(&analyse(Series::new("s", &rows).unwrap(), 1))
+        sentences(&analyse_scaling(Series::new("s", &rows).unwrap(), 1))
     }
 
     #[test]
@@ -340,7 +346,7 @@ mod tests {
             let rows = [(1.0, 0, 1.0), (1.0, 1, 1.1), (2.0, 0, 1.9), (2.0, 1, 2.0)];
             let mut series = Series::new("s", &rows).unwrap();
             series.paired = paired;
-            analyse(series, 1)
+            analyse_scaling(series, 1)
         };
         let text = method_paragraph([curve(true), curve(false)].iter());
         assert!(text.contains("up to 2 rounds") && text.contains("sample of at most 2 values"), "{text}");

@@ -25,7 +25,7 @@ pub mod warnings;
 
 use crate::document::{Chapter, Detail, Document, Part};
 use crate::{advice, charts, report::Report};
-use fsarena_stats::simulate::parallel;
+use fsarena_stats::simulate::in_parallel;
 
 /// A section of a report.
 struct Section {
@@ -38,55 +38,55 @@ struct Section {
 }
 
 /// A section of every report.
-const fn brief(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
+const fn brief_section(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
     Section { chapter: Some(chapter), min_detail: Detail::Brief, add }
 }
 
 /// A section of full reports only, because it needs more room than a screen has.
-const fn full(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
+const fn full_section(chapter: Chapter, add: fn(&mut Document, &Report, Detail)) -> Section {
     Section { chapter: Some(chapter), min_detail: Detail::Full, add }
 }
 
 /// Every section, in the order of a report.
 const SECTIONS: &[Section] = &[
     Section { chapter: None, min_detail: Detail::Brief, add: head::add_head },
-    brief(Chapter::Answer, gate::add_gate),
-    brief(Chapter::Answer, decision::add_decision),
-    brief(Chapter::Answer, standing::add_standing),
-    brief(Chapter::Answer, pair::add_pair),
-    brief(Chapter::Answer, costs::add_costs),
-    brief(Chapter::Answer, answer::add_answer),
-    brief(Chapter::Answer, answer::add_left_out),
-    full(Chapter::Answer, answer::add_legend),
-    brief(Chapter::Answer, hosts::add_hosts),
-    brief(Chapter::Answer, anomalies::add_anomalies),
-    brief(Chapter::Answer, scaling::add_scaling),
-    brief(Chapter::Answer, growth::add_growth),
-    brief(Chapter::Answer, slow_rounds::add_modes),
-    brief(Chapter::Answer, slow_rounds::add_slow_rounds),
-    brief(Chapter::Answer, own_work::add_own_work),
-    brief(Chapter::Answer, head::add_untested),
-    brief(Chapter::Answer, warnings::add_warnings),
-    brief(Chapter::Claims, claims::add_claims),
-    full(Chapter::Charts, add_charts),
-    brief(Chapter::Data, tasks::add_tasks),
-    full(Chapter::Data, schedulers::add_schedulers),
-    brief(Chapter::Data, ranking::add_ranking),
-    full(Chapter::Data, tasks::add_totals),
-    full(Chapter::Data, tails::add_tails),
-    full(Chapter::Data, layout::add_layout),
-    full(Chapter::Data, baseline::add_baseline),
-    full(Chapter::Data, tasks::add_samples),
-    full(Chapter::Conclusions, claims::add_conclusions),
-    full(Chapter::Method, ranking::add_rounds_needed),
-    full(Chapter::Method, data_path::add_data_path),
-    full(Chapter::Method, warnings::add_remarks),
-    full(Chapter::Method, head::add_circumstances),
+    brief_section(Chapter::Answer, gate::add_gate),
+    brief_section(Chapter::Answer, decision::add_decision),
+    brief_section(Chapter::Answer, standing::add_standing),
+    brief_section(Chapter::Answer, pair::add_pair),
+    brief_section(Chapter::Answer, costs::add_costs),
+    brief_section(Chapter::Answer, answer::add_answer),
+    brief_section(Chapter::Answer, answer::add_left_out),
+    full_section(Chapter::Answer, answer::add_legend),
+    brief_section(Chapter::Answer, hosts::add_hosts),
+    brief_section(Chapter::Answer, anomalies::add_anomalies),
+    brief_section(Chapter::Answer, scaling::add_scaling),
+    brief_section(Chapter::Answer, growth::add_growth),
+    brief_section(Chapter::Answer, slow_rounds::add_modes),
+    brief_section(Chapter::Answer, slow_rounds::add_slow_rounds),
+    brief_section(Chapter::Answer, own_work::add_own_work),
+    brief_section(Chapter::Answer, head::add_untested),
+    brief_section(Chapter::Answer, warnings::add_warnings),
+    brief_section(Chapter::Claims, claims::add_claims),
+    full_section(Chapter::Charts, add_charts),
+    brief_section(Chapter::Data, tasks::add_tasks),
+    full_section(Chapter::Data, schedulers::add_schedulers),
+    brief_section(Chapter::Data, ranking::add_ranking),
+    full_section(Chapter::Data, tasks::add_totals),
+    full_section(Chapter::Data, tails::add_tails),
+    full_section(Chapter::Data, layout::add_layout),
+    full_section(Chapter::Data, baseline::add_baseline),
+    full_section(Chapter::Data, tasks::add_samples),
+    full_section(Chapter::Conclusions, claims::add_conclusions),
+    full_section(Chapter::Method, ranking::add_rounds_needed),
+    full_section(Chapter::Method, data_path::add_data_path),
+    full_section(Chapter::Method, warnings::add_remarks),
+    full_section(Chapter::Method, head::add_circumstances),
 ];
 
 /// Builds the document of a report. Builds the sections in parallel, because some take long for a large run.
-pub fn document(report: &Report, detail: Detail) -> Document {
-    let contents = parallel(SECTIONS.len(), |at| {
+pub fn report_document(report: &Report, detail: Detail) -> Document {
+    let contents = in_parallel(SECTIONS.len(), |at| {
         let (mut content, section) = (Document::default(), &SECTIONS[at as usize]);
         if detail >= section.min_detail {
             (section.add)(&mut content, report, detail);
@@ -109,7 +109,9 @@ pub fn document(report: &Report, detail: Detail) -> Document {
 fn add_charts(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
         document.charts(
-            charts::all(report).into_iter().filter(|chart| !chart.id.starts_with(charts::standing::ID)),
+            charts::charts_of_report(report)
+                .into_iter()
+                .filter(|chart| !chart.id.starts_with(charts::standing::ID_PREFIX)),
         );
     } else if !report.record.samples.is_empty() {
         let command = advice::draw_charts(&report.record.id);

@@ -1,7 +1,7 @@
 //! Time series of a load: throughput and latency of a task on a variant over time, combined from the series of all rounds.
 
 use crate::number;
-use fsarena_core::series::{Latency, MOST_POINTS, Point, SeriesTable};
+use fsarena_core::series::{LatencyPercentiles, MOST_POINTS, Point, SeriesTable};
 use fsarena_core::{observations, record::RunRecord};
 use fsarena_stats::comparison::median;
 use serde::Serialize;
@@ -31,11 +31,11 @@ pub fn left_out_note(series: &SeriesTable) -> Option<String> {
     }
     let shown = series.points.len() as u64;
     let all = shown + series.left_out;
-    let every = (all as f64 / shown.max(1) as f64).round() as u64;
+    let step = (all as f64 / shown.max(1) as f64).round() as u64;
     Some(format!(
         "{shown} of {all} stretches are shown, those of every {} round, the same rounds for every variant; the others are in \
          run.db",
-        number::ordinal(every)
+        number::ordinal(step)
     ))
 }
 
@@ -67,23 +67,23 @@ const MAX_STRETCHES: usize = 2 * MOST_POINTS;
 
 /// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
 pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
-    let dropped_rounds = observations::left_out(record);
+    let dropped_rounds = observations::rounds_left_out(record);
     let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
     // The points of one row follow each other.
-    let mut samples = record.series.row.clone();
+    let mut samples = record.series.sample_row.clone();
     samples.dedup();
     for row in samples {
         let cell = &record.cells[record.samples.cell[row as usize] as usize];
         if !dropped_rounds.contains(&cell.round) {
             let task = record.samples.task[row as usize] as usize;
-            rows.entry((task, cell.variant)).or_default().push(record.series.of(row));
+            rows.entry((task, cell.variant)).or_default().push(record.series.points_of(row));
         }
     }
     let series = |((task, variant), rows): ((usize, usize), Vec<&[Point]>)| TimeSeries {
         task,
         variant,
         rounds: rows.len(),
-        stretches: stretches(&rows),
+        stretches: combine_rounds(&rows),
     };
     rows.into_iter().map(series).collect()
 }
@@ -92,7 +92,7 @@ pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
 ///
 /// Each round has a median length of its points; the largest of these medians is the length of a stretch. It is a median,
 /// because the last point of a round ends with the last operation, so it can be far longer than the others.
-fn stretches(rounds: &[&[Point]]) -> Vec<Stretch> {
+fn combine_rounds(rounds: &[&[Point]]) -> Vec<Stretch> {
     let usual_length =
         |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
     let longest = rounds.iter().filter_map(usual_length).fold(0.0, f64::max);
@@ -103,17 +103,17 @@ fn stretches(rounds: &[&[Point]]) -> Vec<Stretch> {
     let length_s = f64::max(longest, until / MAX_STRETCHES as f64);
     // Ignore a rest under a tenth of a stretch: it is a rounding error, or an operation that took a little longer.
     let count = if length_s > 0.0 { (until / length_s - 0.1).ceil().max(0.0) as usize } else { 0 };
-    (0..count).filter_map(|at| stretch(rounds, at as f64 * length_s, length_s)).collect()
+    (0..count).filter_map(|at| stretch_at(rounds, at as f64 * length_s, length_s)).collect()
 }
 
 /// The stretch from `start_s` on; `None` if no round has points in it.
-fn stretch(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
+fn stretch_at(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
     let parts: Vec<RoundFigures> = rounds
         .iter()
         .filter_map(|points| RoundFigures::between(points, start_s, start_s + length_s))
         .collect();
     let median_of = |figure: fn(&RoundFigures) -> f64| median(&parts.iter().map(figure).collect::<Vec<_>>());
-    let percentile = |figure: fn(&Latency) -> u64| {
+    let percentile = |figure: fn(&LatencyPercentiles) -> u64| {
         let known = parts.iter().filter_map(|part| Some(figure(part.latency.as_ref()?) as f64));
         median(&known.collect::<Vec<_>>())
     };
@@ -136,7 +136,7 @@ struct RoundFigures {
     operations_per_s: f64,
     bytes_per_s: f64,
     warm_up: bool,
-    latency: Option<Latency>,
+    latency: Option<LatencyPercentiles>,
 }
 
 impl RoundFigures {
@@ -144,19 +144,20 @@ impl RoundFigures {
     /// point has between these times. Percentiles, which have no mean, are those of the point with the largest such time.
     /// `None` if no point lies between the times.
     fn between(points: &[Point], from: f64, until: f64) -> Option<RoundFigures> {
-        let within = |point: &Point| (point.end_s().min(until) - point.start_s.max(from)).max(0.0);
-        let main = points.iter().max_by(|a, b| within(a).total_cmp(&within(b)))?;
-        let covered: f64 = points.iter().map(within).sum();
-        if covered <= 0.0 {
+        let overlap_s = |point: &Point| (point.end_s().min(until) - point.start_s.max(from)).max(0.0);
+        let longest = points.iter().max_by(|a, b| overlap_s(a).total_cmp(&overlap_s(b)))?;
+        let covered_s: f64 = points.iter().map(overlap_s).sum();
+        if covered_s <= 0.0 {
             return None;
         }
-        let mean =
-            |rate: fn(&Point) -> f64| points.iter().map(|one| rate(one) * within(one)).sum::<f64>() / covered;
+        let mean = |rate: fn(&Point) -> f64| {
+            points.iter().map(|one| rate(one) * overlap_s(one)).sum::<f64>() / covered_s
+        };
         Some(RoundFigures {
             operations_per_s: mean(Point::operations_per_s),
             bytes_per_s: mean(Point::bytes_per_s),
-            warm_up: main.warm_up,
-            latency: main.latency,
+            warm_up: longest.warm_up,
+            latency: longest.latency,
         })
     }
 }
@@ -169,16 +170,17 @@ mod tests {
     fn the_sentence_counts_the_stretches_left_out() {
         let point =
             Point { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
-        let of =
-            |count| left_out_note(&SeriesTable { row: vec![0; 3], points: vec![point; 3], left_out: count });
-        assert_eq!(of(0), None);
-        let sentence = of(6).unwrap();
+        let note = |count| {
+            left_out_note(&SeriesTable { sample_row: vec![0; 3], points: vec![point; 3], left_out: count })
+        };
+        assert_eq!(note(0), None);
+        let sentence = note(6).unwrap();
         assert!(sentence.contains("3 of 9 stretches are shown, those of every 3rd round"), "{sentence}");
     }
 
     fn point(start_s: f64, length_s: f64, operations: u64) -> Point {
         let p50_ns = 1000 * operations;
-        let latency = Some(Latency { p50_ns, p99_ns: 2 * p50_ns, p999_ns: 3 * p50_ns });
+        let latency = Some(LatencyPercentiles { p50_ns, p99_ns: 2 * p50_ns, p999_ns: 3 * p50_ns });
         Point { start_s, length_s, warm_up: start_s == 0.0, operations, bytes: 10 * operations, latency }
     }
 
@@ -187,7 +189,7 @@ mod tests {
         let rounds = [[10, 100, 110], [20, 90, 120], [30, 80, 100]].map(|of| {
             of.into_iter().enumerate().map(|(at, count)| point(at as f64, 1.0, count)).collect::<Vec<_>>()
         });
-        let series = stretches(&rounds.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let series = combine_rounds(&rounds.iter().map(Vec::as_slice).collect::<Vec<_>>());
         assert_eq!(series.iter().map(|one| one.operations_per_s).collect::<Vec<_>>(), [20.0, 90.0, 110.0]);
         assert_eq!(series[1].operations_range_per_s, (80.0, 100.0));
         assert_eq!(series.iter().map(|one| one.warm_up).collect::<Vec<_>>(), [true, false, false]);
@@ -200,19 +202,19 @@ mod tests {
         let long: Vec<Point> = (0..2).map(|at| point(2.0 * f64::from(at), 2.0, 200)).collect();
         let middle: Vec<Point> = (0..2).map(|at| point(f64::from(at), 1.0, 50)).collect();
         let short = vec![point(0.0, 1.0, 70)];
-        let series = stretches(&[&long, &middle, &short]);
+        let series = combine_rounds(&[&long, &middle, &short]);
         // Two of three rounds lasted 2 s, which is one stretch: 100, 50 and 70 operations per second.
         assert_eq!((series.len(), series[0].length_s, series[0].operations_per_s), (1, 2.0, 70.0));
-        assert!(stretches(&[&[]]).is_empty());
+        assert!(combine_rounds(&[&[]]).is_empty());
         let hostile = [point(0.0, 1e-12, 1), point(0.0, 1e-12, 1), point(9e8, 1e-12, 1 << 40)];
-        assert!(stretches(&[&hostile]).len() <= MAX_STRETCHES + 1);
+        assert!(combine_rounds(&[&hostile]).len() <= MAX_STRETCHES + 1);
     }
 
     #[test]
     fn a_long_last_point_does_not_change_the_length_of_stretches() {
         let mut points: Vec<Point> = (0..5).map(|at| point(f64::from(at), 1.0, 10)).collect();
         points.push(point(5.0, 4.0, 1));
-        let series = stretches(&[&points]);
+        let series = combine_rounds(&[&points]);
         assert_eq!((series.len(), series[0].length_s), (9, 1.0));
         assert_eq!((series[4].operations_per_s, series[7].operations_per_s), (10.0, 0.25));
     }

@@ -2,17 +2,17 @@
 
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use fsarena_core::event::LeftTree;
+use fsarena_core::event::TreeState;
 use fsarena_load::ageing::{ChurnPlan, GitPulls, tree_copy};
-use fsarena_load::{invocation::Invocation, payload::fresh_dir, task::TaskError};
+use fsarena_load::{invocation::Invocation, payload::make_empty_dir, task::TaskError};
 use fsarena_sys::Error;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, time::Duration};
 
 /// The directory of the files of an aged filesystem, below its root.
-pub const AGED: &str = "aged";
+pub const AGED_DIR: &str = "aged";
 /// Where an agent keeps a copy of these files, below its own directory.
-const TREE: &str = "tree";
+const TREE_DIR: &str = "tree";
 
 /// The longest time that one run of an ageing command may take.
 const COMMAND_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -54,14 +54,13 @@ pub enum AgeStep {
     CopyOut,
     /// Copy the files from the directory of the agent.
     CopyIn,
-    /// The files that the setup of a workload leaves are the aged files. The agent runs the setup before [`perform`], which only
-    /// describes them.
+    /// Describe the files that the setup of a workload left. The agent runs the setup before [`perform_step`].
     Setup,
 }
 
 impl AgeWork {
     /// The number of parts that the history has. A checkpoint follows each of them.
-    pub fn parts(&self) -> u32 {
+    pub fn part_count(&self) -> u32 {
         match self {
             AgeWork::Churn(plan) => plan.parts(),
             AgeWork::Git(pulls) => pulls.parts(),
@@ -85,41 +84,42 @@ impl AgeWork {
                 let number = [("FSARENA_AGEING_RUN", (part + 1).to_string().into())];
                 let env =
                     env.into_iter().chain(number).map(|(name, value)| (name.to_string(), value)).collect();
-                let (words, dir) = (words.clone(), dir.into());
-                Invocation { words, dir, env, limit: COMMAND_LIMIT, rules: vec![] }.expect(log)?;
+                let (argv, dir) = (words.clone(), dir.into());
+                let command = Invocation { argv, dir, env, time_limit: COMMAND_LIMIT, metric_rules: vec![] };
+                command.run_and_log(log)?;
             }
         }
         Ok(())
     }
 }
 
-/// Performs a step on the files in `root`: [`AGED`] of the filesystem, or the directory of its workload for a setup.
+/// Performs a step on the files in `root`: [`AGED_DIR`] of the filesystem, or the directory of its workload for a setup.
 /// `agent_dir` is the agent's own directory. Returns what the step left, unless a part of the history follows.
 ///
 /// # Errors
 /// If the filesystem refuses an operation, for example because it is full.
-pub fn perform(
+pub fn perform_step(
     step: &AgeStep,
     root: &Path,
     agent_dir: &Path,
     log: Log,
-) -> Result<Option<LeftTree>, CellError> {
-    let tree = agent_dir.join(TREE);
+) -> Result<Option<TreeState>, CellError> {
+    let tree_dir = agent_dir.join(TREE_DIR);
     match step {
         AgeStep::Part { work, part } => {
             work.perform_part(*part, root, agent_dir, log).map_err(|failed| failed.with_part("ageing"))?;
-            if *part + 1 < work.parts() {
+            if *part + 1 < work.part_count() {
                 return Ok(None);
             }
         }
         AgeStep::CopyOut => {
-            fresh_dir(&tree).map_err(TaskError::from)?;
-            tree_copy::copy(root, &tree).map_err(Error::io("copying", root))?;
+            make_empty_dir(&tree_dir).map_err(TaskError::from)?;
+            tree_copy::copy(root, &tree_dir).map_err(Error::io("copying", root))?;
         }
         AgeStep::Setup => {}
-        AgeStep::CopyIn => tree_copy::copy(&tree, root).map_err(Error::io("copying to", root))?,
+        AgeStep::CopyIn => tree_copy::copy(&tree_dir, root).map_err(Error::io("copying to", root))?,
     }
     let tree = tree_copy::digest(root).map_err(Error::io("reading", root))?;
     let layout = tree_copy::layout_digest(root).map_err(Error::io("reading", root))?;
-    Ok(Some(LeftTree { tree, layout }))
+    Ok(Some(TreeState { tree, layout }))
 }

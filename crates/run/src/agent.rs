@@ -1,15 +1,16 @@
 //! The agent: runs one cell in a separate process, here or in a guest, and reports what happened.
 //!
-//! If the workload runs without root's rights, two processes share the work: the supervisor mounts and unmounts the filesystem and
-//! does what only root may do, and the worker that it starts runs the tasks. Else one process does everything.
+//! If the workload runs without root's rights, two processes share the work: the supervisor mounts and unmounts the
+//! filesystem and does what only root may do, and the worker that it starts runs the tasks. Else one process does
+//! everything.
 
 use crate::axes::fill;
-use crate::bench::{Bench, lifecycle};
+use crate::bench::{Bench, lifecycle_task};
 use crate::error::CellResult;
 use crate::executor::CellSink;
-use crate::protocol::{self, Answers, Line, Power, ProcessRole, Request};
-use crate::target::{self, mount_task, unmount_task};
-use crate::tasks::{perform, run_tasks};
+use crate::protocol::{self, AgentMessage, AgentRequest, Answers, Power, ProcessRole};
+use crate::target::{self, measure_mount, measure_unmount};
+use crate::tasks::{perform_privileged, run_tasks};
 use crate::{file_layout, power_cut, privsep, work};
 use fsarena_core::{event::Outcome, factor};
 use fsarena_guest::counter::{self, Mark};
@@ -32,7 +33,7 @@ pub fn run() -> ! {
 /// The request cannot be read, or the parent closed the pipe.
 pub fn serve(input: impl BufRead, mut output: impl Write, mark: fn(Mark)) -> Result<()> {
     let outcome = run_request(input, &mut output, mark)?;
-    protocol::write(&mut output, &Line::End(outcome))
+    protocol::write_message(&mut output, &AgentMessage::End(outcome))
 }
 
 /// Like [`serve`], but returns the outcome instead of writing it as the last line.
@@ -43,11 +44,11 @@ pub fn run_request(mut input: impl BufRead, output: &mut impl Write, mark: fn(Ma
     die_with_parent()?;
     let mut text = String::new();
     input.read_line(&mut text)?;
-    let request: Request = serde_json::from_str(&text)?;
+    let request: AgentRequest = serde_json::from_str(&text)?;
     let mut written = Ok(());
     let mut emit = |event| {
         if written.is_ok() {
-            written = protocol::write(output, &Line::Event(event));
+            written = protocol::write_message(output, &AgentMessage::Event(event));
         }
     };
     let result = run_cell(&request, mark, &mut input, &mut emit);
@@ -63,9 +64,9 @@ fn die_with_parent() -> Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?)
 }
 
-/// Runs a cell in the role of this process: mounts the filesystem, runs every task, and unmounts it. If it fails before the tasks,
-/// the filesystem stays mounted, and the parent process unmounts it; a guest ends with it.
-fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink) -> CellResult {
+/// Runs a cell in the role of this process: mounts the filesystem, runs every task, and unmounts it. If it fails before the
+/// tasks, the filesystem stays mounted, and the parent process unmounts it; a guest ends with it.
+fn run_cell(request: &AgentRequest, mark: fn(Mark), answers: Answers, emit: CellSink) -> CellResult {
     let kernel = &SysRoot::host();
     // Open the probes first: one of them writes to a file in /proc, which becomes read-only.
     let mut bench = Bench::open(kernel, request.device, &request.idle, mark, emit);
@@ -78,34 +79,38 @@ fn run_cell(request: &Request, mark: fn(Mark), answers: Answers, emit: CellSink)
     if request.power == Power::Restored {
         return power_cut::recover_and_check(kernel, request, &mut bench);
     }
-    if request.age.is_some()
+    if request.age_step.is_some()
         && let Some(mount) = &request.mount
     {
         target::mount(mount, &mut bench.log())?;
     } else if let Some(mount) = &request.mount {
         let level = request.cell.variant.level(factor::MOUNT);
-        mount_task(kernel, mount, &lifecycle("mount", "Mount"), |_| Ok(()), &mut bench)
-            .map_err(|failed| failed.with_options(level))?;
+        measure_mount(kernel, mount, &lifecycle_task("mount", "Mount"), |_| Ok(()), &mut bench)
+            .map_err(|failed| failed.blame_options(level))?;
         fill::fill(&request.cell, &mount.target, &mut bench)?;
-        if request.layout {
+        if request.measures_layout {
             file_layout::measure_before(&request.cell, mount, &mut bench)?;
         }
     }
     let result = match &request.role {
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
-        _ => run_tasks(request, &mut bench, &mut |ask, bench| perform(request, ask, bench, answers)),
+        _ => {
+            run_tasks(request, &mut bench, &mut |ask, bench| perform_privileged(request, ask, bench, answers))
+        }
     };
     match &request.mount {
-        Some(mount) if request.age.is_some() => result.and(Ok(target::unmount(mount, &mut bench.log())?)),
+        Some(mount) if request.age_step.is_some() => {
+            result.and(Ok(target::unmount(mount, &mut bench.log())?))
+        }
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
         Some(mount) => {
             let measured = match result {
-                Ok(()) if request.layout => {
+                Ok(()) if request.measures_layout => {
                     file_layout::measure_after(&request.cell, &mount.target, &mut bench)
                 }
                 result => result,
             };
-            measured.and(unmount_task(mount, work::only_reads(&request.cell), &mut bench))
+            measured.and(measure_unmount(mount, work::only_reads(&request.cell), &mut bench))
         }
         None => result,
     }

@@ -1,5 +1,5 @@
 //! The alarms of histories: which changes were found, and whether fresh rounds confirmed them. They persist in a file in the
-//! directory of runs, so that each change is alarmed once, and the k-th alarm of a history is judged at its own level.
+//! directory of runs, so that each change raises one alarm, and the k-th alarm of a history is judged at its own level.
 
 use crate::error::{Result, RunError};
 use fsarena_sys::{Error, input};
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// The name of the file.
-const FILE: &str = "alarms.json";
+const FILE_NAME: &str = "alarms.json";
 /// The largest such file, in bytes.
-const LARGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// A history: what it follows.
+/// Identifies a history: what it follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct History {
+pub struct HistoryKey {
     /// The study or plan.
     pub study: String,
     /// The metric.
@@ -25,12 +25,12 @@ pub struct History {
     pub reference: Option<String>,
 }
 
-/// A change that was alarmed.
+/// A change that raised an alarm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alarm {
     /// The history.
     #[serde(flatten)]
-    pub history: History,
+    pub history: HistoryKey,
     /// Its number among the alarms of the history, from 1.
     pub number: u32,
     /// The first run on the new level when the change was found.
@@ -46,7 +46,7 @@ pub struct Alarm {
     pub confirmation: Option<String>,
 }
 
-/// What came of an alarm.
+/// What fresh rounds showed of an alarm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlarmOutcome {
@@ -54,10 +54,11 @@ pub enum AlarmOutcome {
     Confirmed,
     /// Fresh rounds show less than half of it.
     NotConfirmed,
-    /// The fresh rounds cannot tell.
+    /// Fresh rounds allow both: more than half of the change, and less.
     Inconclusive,
-    /// A side of the change cannot be made again.
-    Unconfirmed,
+    /// fsarena cannot make one side of the change again, so there were no fresh rounds.
+    #[serde(rename = "unconfirmed")]
+    NotConfirmable,
 }
 
 impl AlarmOutcome {
@@ -67,7 +68,7 @@ impl AlarmOutcome {
             AlarmOutcome::Confirmed => "confirmed",
             AlarmOutcome::NotConfirmed => "not confirmed",
             AlarmOutcome::Inconclusive => "inconclusive",
-            AlarmOutcome::Unconfirmed => "unconfirmed",
+            AlarmOutcome::NotConfirmable => "unconfirmed",
         }
     }
 }
@@ -76,12 +77,12 @@ impl AlarmOutcome {
 #[derive(Debug)]
 pub struct Alarms {
     file: PathBuf,
-    stored: Stored,
+    stored: AlarmFile,
 }
 
 /// The contents of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Stored {
+struct AlarmFile {
     /// The version of this format.
     format: u32,
     alarms: Vec<Alarm>,
@@ -93,16 +94,16 @@ impl Alarms {
     /// # Errors
     /// The file is damaged, or cannot be read.
     pub fn open(runs: &Path) -> Result<Alarms> {
-        let file = runs.join(FILE);
-        let bytes = match input::read(&file, LARGEST) {
+        let file = runs.join(FILE_NAME);
+        let bytes = match input::read(&file, MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Alarms { file, stored: Stored { format: 1, alarms: vec![] } });
+                return Ok(Alarms { file, stored: AlarmFile { format: 1, alarms: vec![] } });
             }
             Err(error) => return Err(Error::io("reading", &file)(error).into()),
         };
         let refused = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
-        let stored: Stored = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
+        let stored: AlarmFile = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
         if stored.format != 1 {
             return Err(refused(format!("written by a newer fsarena (format {})", stored.format)));
         }
@@ -110,13 +111,13 @@ impl Alarms {
     }
 
     /// The alarms of a history, in their order.
-    pub fn of<'a>(&'a self, history: &'a History) -> impl Iterator<Item = &'a Alarm> {
+    pub fn of_history<'a>(&'a self, history: &'a HistoryKey) -> impl Iterator<Item = &'a Alarm> {
         self.stored.alarms.iter().filter(move |alarm| alarm.history == *history)
     }
 
     /// The number of the next alarm of a history.
-    pub fn next_number(&self, history: &History) -> u32 {
-        self.of(history).map(|alarm| alarm.number).max().unwrap_or(0) + 1
+    pub fn next_number(&self, history: &HistoryKey) -> u32 {
+        self.of_history(history).map(|alarm| alarm.number).max().unwrap_or(0) + 1
     }
 
     /// The runs with fresh rounds, which are part of no history.
@@ -129,17 +130,19 @@ impl Alarms {
     /// # Errors
     /// The file cannot be written.
     pub fn store(&mut self, alarm: Alarm) -> Result<()> {
-        let is_same = |other: &Alarm| other.history == alarm.history && other.number == alarm.number;
-        match self.stored.alarms.iter_mut().find(|other| is_same(other)) {
-            Some(other) => *other = alarm,
+        let is_same = |stored_alarm: &Alarm| {
+            stored_alarm.history == alarm.history && stored_alarm.number == alarm.number
+        };
+        match self.stored.alarms.iter_mut().find(|stored_alarm| is_same(stored_alarm)) {
+            Some(stored_alarm) => *stored_alarm = alarm,
             None => self.stored.alarms.push(alarm),
         }
         let text =
             serde_json::to_vec_pretty(&self.stored).map_err(|error| RunError::Plan(error.to_string()))?;
         // A rename replaces the file at once, so another process never reads half of it.
-        let new = self.file.with_extension("json.new");
-        std::fs::write(&new, text).map_err(Error::io("writing", &new))?;
-        Ok(std::fs::rename(&new, &self.file).map_err(Error::io("writing", &self.file))?)
+        let new_file = self.file.with_extension("json.new");
+        std::fs::write(&new_file, text).map_err(Error::io("writing", &new_file))?;
+        Ok(std::fs::rename(&new_file, &self.file).map_err(Error::io("writing", &self.file))?)
     }
 }
 
@@ -150,7 +153,7 @@ mod tests {
     #[test]
     fn alarms_persist_and_are_numbered_by_history() {
         let dir = tempfile::tempdir().unwrap();
-        let history = |metric: &str| History {
+        let history = |metric: &str| HistoryKey {
             study: "mail".into(),
             metric: metric.into(),
             variant: "xfs".into(),
@@ -167,14 +170,14 @@ mod tests {
         };
         let mut alarms = Alarms::open(dir.path()).unwrap();
         assert_eq!(alarms.next_number(&history("elapsed")), 1);
-        alarms.store(alarm("elapsed", 1, AlarmOutcome::Unconfirmed)).unwrap();
+        alarms.store(alarm("elapsed", 1, AlarmOutcome::NotConfirmable)).unwrap();
         alarms.store(alarm("elapsed", 2, AlarmOutcome::NotConfirmed)).unwrap();
         alarms.store(alarm("elapsed", 1, AlarmOutcome::Confirmed)).unwrap();
         let alarms = Alarms::open(dir.path()).unwrap();
-        let outcomes: Vec<_> = alarms.of(&history("elapsed")).map(|alarm| alarm.outcome).collect();
+        let outcomes: Vec<_> = alarms.of_history(&history("elapsed")).map(|alarm| alarm.outcome).collect();
         assert_eq!(outcomes, [AlarmOutcome::Confirmed, AlarmOutcome::NotConfirmed]);
         assert_eq!((alarms.next_number(&history("elapsed")), alarms.next_number(&history("synced"))), (3, 1));
-        std::fs::write(dir.path().join(FILE), "{}").unwrap();
-        assert!(Alarms::open(dir.path()).unwrap_err().to_string().contains(FILE));
+        std::fs::write(dir.path().join(FILE_NAME), "{}").unwrap();
+        assert!(Alarms::open(dir.path()).unwrap_err().to_string().contains(FILE_NAME));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) mod load;
 mod scheduler;
 mod storage;
 
-pub use axis::{Axis, CellSetup, Conditions, Confine, LevelCheck};
+pub use axis::{Axis, CellSetup, Conditions, Confinement, LevelCheck};
 
 use crate::error::{Result, RunError, require};
 use fsarena_core::cell::Variant;
@@ -44,7 +44,10 @@ pub const AXES: &[Axis] = &[
 
 /// Every factor that a plan can vary, in the order in which the name of a variant lists the levels.
 pub fn factors() -> Vec<FactorDef> {
-    factor::in_order(BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(), |def| def.id)
+    factor::sorted_for_names(
+        BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(),
+        |def| def.id,
+    )
 }
 
 /// Sets up every level of a variant. After an error, undoes the levels that are set up already.
@@ -58,12 +61,19 @@ pub fn set_up(
     devices: &[&BlockDevice],
 ) -> Result<Conditions, fsarena_sys::Error> {
     // After an error, its drop undoes the levels.
-    let mut done = Conditions::default();
+    let mut conditions = Conditions::default();
     for axis in AXES.iter().filter(|axis| !variant.level(axis.def.id).is_empty()) {
         let factor = axis.def.id;
-        (axis.set_up)(&mut CellSetup { kernel, journal, variant, factor, devices, done: &mut done })?;
+        (axis.set_up)(&mut CellSetup {
+            kernel,
+            journal,
+            variant,
+            factor,
+            devices,
+            conditions: &mut conditions,
+        })?;
     }
-    Ok(done)
+    Ok(conditions)
 }
 
 /// Checks every level of every variant against this machine.
@@ -74,13 +84,13 @@ pub fn check(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<()> 
     for variant in variants {
         let dir = variant.level(factor::DIR);
         require(plan.device.backing == Backing::Dir || dir.is_empty(), || {
-            RunError::variant(variant, format!("`dir` needs {}", setting("on", &format!("dir:{dir}"))))
+            RunError::of_variant(variant, format!("`dir` needs {}", setting("on", &format!("dir:{dir}"))))
         })?;
         for axis in AXES {
             let id = axis.def.id;
-            let lacks_device = plan.device.backing == Backing::Dir && !axis.of_directories;
+            let lacks_device = plan.device.backing == Backing::Dir && !axis.allows_directories;
             require(!lacks_device || variant.level(id).is_empty(), || {
-                RunError::variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
+                RunError::of_variant(variant, format!("a directory is taken as it is; leave out `{id}`"))
             })?;
             // The preflight of guests checks the axes that depend on the guest kernel. The number of clients does not.
             let guest = matches!(plan.device.backing, Backing::Guest(_));

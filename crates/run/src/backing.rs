@@ -2,24 +2,24 @@
 //! from and to), and the directories of their images.
 
 use crate::context::RunContext;
+use crate::device_layout::filesystem_of;
+use crate::device_layout::{DeviceLayout, DeviceSpec, DeviceStorage};
 use crate::error::{CellError, Result, RunError};
-use crate::executor::{RunSink, logged, remove};
-use crate::layout::filesystem_of;
-use crate::layout::{Carrier, DeviceSpec, Layout};
-use crate::preflight::{RAM, open_source_disk, open_to_erase};
+use crate::executor::{RunSink, remove_run_dir, with_log};
+use crate::preflight::{RAM_DIR, open_source_disk, open_to_erase};
 use crate::work;
 use fsarena_core::event::{Event, Note, NoteKind};
-use fsarena_core::factor::device::BackingDevice as Made;
+use fsarena_core::factor::device::BackingDevice;
 use fsarena_core::plan::{Backing, DevicePlan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, safety::ScratchDevice};
 use fsarena_sys::argv::Argv;
-use fsarena_sys::device_mapper::Mapper;
-use fsarena_sys::links::{self, LinkedDevices};
+use fsarena_sys::device_mapper::DeviceMapper;
+use fsarena_sys::links::{self, DeviceStack};
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::mount::{self, MountedFilesystem};
 use fsarena_sys::{image, undo::MadeDir, zram};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct BackingDevices {
     /// The mount point of the filesystem under test.
     pub target: MadeDir,
     /// The source disk.
-    pub other: SourceDisk,
+    pub source_disk: SourceDisk,
     devices: BTreeMap<DeviceSpec, ScratchDevice>,
     /// The directories of images and mount points, in the order in which they are removed.
     directories: Vec<MadeDir>,
@@ -43,47 +43,48 @@ impl BackingDevices {
     /// # Errors
     /// There is not enough space, the safety guard refuses a device, or a command fails.
     pub fn make(run: &RunContext, emit: RunSink) -> Result<BackingDevices> {
-        let places = ImageDirs(run);
+        let image_dirs = ImageDirs(run);
         let mounts = run.dir.join("mnt");
-        let (target, other) = (mounts.join("test"), mounts.join("other"));
+        let (target, source_target) = (mounts.join("test"), mounts.join("other"));
         let mut directories = vec![];
-        for dir in places.all().into_iter().chain([mounts]) {
+        for dir in image_dirs.all_dirs().into_iter().chain([mounts]) {
             directories.insert(0, MadeDir::make(&run.journal, &dir)?);
         }
-        let other = SourceDisk::make(run, &places.of_source_disk().unwrap_or_default(), &other, emit)?;
+        let source_disk =
+            SourceDisk::make(run, &image_dirs.source_disk_dir().unwrap_or_default(), &source_target, emit)?;
         let mut devices = BTreeMap::new();
-        for spec in &run.check.devices {
-            let device = places.make_device(spec, emit)?;
-            describe_device(&device, &run.plan.device, spec, emit)?;
+        for spec in &run.requirements.devices {
+            let device = image_dirs.make_device(spec, emit)?;
+            emit_device_note(&device, &run.plan.device, spec, emit)?;
             devices.insert(*spec, device);
         }
         let target = MadeDir::make(&run.journal, &target)?;
-        let shared = devices.values().find_map(|device| other.shared_disk_note(device));
-        if let Some(note) = shared.filter(|_| run.check.copies) {
+        let shared = devices.values().find_map(|device| source_disk.shared_disk_note(device));
+        if let Some(note) = shared.filter(|_| run.requirements.uses_source_disk) {
             emit(Event::Note(note))?;
         }
-        Ok(BackingDevices { target, other, devices, directories })
+        Ok(BackingDevices { target, source_disk, devices, directories })
     }
 
     /// The devices of a variant.
     ///
     /// # Errors
     /// The run did not make one of them.
-    pub fn devices(&self, layout: &Layout) -> Result<Devices<'_>> {
+    pub fn devices(&self, layout: &DeviceLayout) -> Result<Devices<'_>> {
         let members = layout.members.iter().map(|spec| self.device(spec)).collect::<Result<_>>()?;
         let journal = layout.journal.as_ref().map(|spec| self.device(spec)).transpose()?;
         Ok(Devices { members, journal })
     }
 
     fn device(&self, spec: &DeviceSpec) -> Result<&ScratchDevice> {
-        self.devices
-            .get(spec)
-            .ok_or_else(|| RunError::Plan(format!("the run was begun without a device for {}", spec.image())))
+        self.devices.get(spec).ok_or_else(|| {
+            RunError::Plan(format!("the run was begun without a device for {}", spec.image_name()))
+        })
     }
 
     /// The device that the user named for erasing, if any.
-    pub fn erased(&self) -> Option<&ScratchDevice> {
-        self.devices.values().find(|device| !device.is_made())
+    pub fn erased_device(&self) -> Option<&ScratchDevice> {
+        self.devices.values().find(|device| !device.is_made_by_fsarena())
     }
 
     /// Unmounts, detaches and removes everything.
@@ -94,12 +95,12 @@ impl BackingDevices {
         // If something fails, Rust drops the rest in the same order as the steps below, which is the reverse of the order
         // of these variables.
         let (directories, devices) = (self.directories, self.devices);
-        remove(self.target, emit)?;
-        self.other.finish(emit)?;
+        remove_run_dir(self.target, emit)?;
+        self.source_disk.finish(emit)?;
         for device in devices.into_values() {
-            logged(emit, |log| device.release(log))??;
+            with_log(emit, |log| device.release(log))??;
         }
-        directories.into_iter().try_for_each(|dir| remove(dir, emit))
+        directories.into_iter().try_for_each(|dir| remove_run_dir(dir, emit))
     }
 }
 
@@ -108,21 +109,21 @@ impl BackingDevices {
 pub fn make_stack(
     run: &RunContext,
     variant: &Variant,
-    layout: &Layout,
+    layout: &DeviceLayout,
     devices: &Devices,
 ) -> Result<Option<ScratchDevice>, CellError> {
     if !layout.is_stacked() {
         return Ok(None);
     }
-    let links = links::parse(variant.level(factor::STACK)).map_err(CellError::missing)?;
+    let links = links::parse_level(variant.level(factor::STACK)).map_err(CellError::missing)?;
     let prefix = format!("fsarena-{}-", std::process::id());
     let make = || {
-        let mapper = Mapper::open(Some(&run.journal))?;
-        let bytes = run.check.size_bytes;
-        LinkedDevices::make(mapper, |name| Argv::new(name), &prefix, &links, devices.first(), bytes)
+        let mapper = DeviceMapper::open(Some(&run.journal))?;
+        let bytes = run.requirements.size_bytes;
+        DeviceStack::make(mapper, |name| Argv::new(name), &prefix, &links, devices.first(), bytes)
     };
-    let linked = make().map_err(|error| CellError::missing(error.to_string()))?;
-    Ok(Some(ScratchDevice::from_links(linked)?))
+    let stack = make().map_err(|error| CellError::missing(error.to_string()))?;
+    Ok(Some(ScratchDevice::from_stack(stack)?))
 }
 
 /// The directories of the images of a run.
@@ -130,60 +131,60 @@ struct ImageDirs<'a>(&'a RunContext);
 
 impl ImageDirs<'_> {
     /// The directory of this run below a directory that other runs may use too.
-    fn below(&self, dir: &Path) -> PathBuf {
+    fn run_dir_in(&self, dir: &Path) -> PathBuf {
         dir.join(format!("fsarena-{}", self.0.id()))
     }
 
     /// The directory of the source disk's image: below the directory that the user named, else with the images of the
     /// run. None if the source disk is a device.
-    fn of_source_disk(&self) -> Option<PathBuf> {
+    fn source_disk_dir(&self) -> Option<PathBuf> {
         let device = &self.0.plan.device;
         match (&device.other_device, &device.other_dir, &device.backing) {
             (Some(_), ..) => None,
-            (None, Some(dir), _) => Some(self.below(dir)),
-            (None, None, Backing::Ram | Backing::Zram) => Some(self.of_images(Made::Ram)),
-            (None, None, _) => Some(self.of_images(Made::Loop)),
+            (None, Some(dir), _) => Some(self.run_dir_in(dir)),
+            (None, None, Backing::Ram | Backing::Zram) => Some(self.images_dir(BackingDevice::Ram)),
+            (None, None, _) => Some(self.images_dir(BackingDevice::Loop)),
         }
     }
 
     /// The directory of the images on disk or in memory.
-    fn of_images(&self, made: Made) -> PathBuf {
-        match (made, &self.0.plan.device.backing) {
-            (Made::Loop, Backing::Loop { path: Some(dir) }) => self.below(dir),
-            (Made::Loop, _) => self.0.dir.join("images"),
-            _ => self.below(Path::new(RAM)),
+    fn images_dir(&self, kind: BackingDevice) -> PathBuf {
+        match (kind, &self.0.plan.device.backing) {
+            (BackingDevice::Loop, Backing::Loop { path: Some(dir) }) => self.run_dir_in(dir),
+            (BackingDevice::Loop, _) => self.0.dir.join("images"),
+            _ => self.run_dir_in(Path::new(RAM_DIR)),
         }
     }
 
     /// Every directory that the run puts images into.
-    fn all(&self) -> BTreeSet<PathBuf> {
-        let of_device = |spec: &DeviceSpec| match spec.on {
-            Carrier::Made(Made::Zram) | Carrier::Erased => None,
-            Carrier::Made(made) => Some(self.of_images(made)),
+    fn all_dirs(&self) -> BTreeSet<PathBuf> {
+        let of_device = |spec: &DeviceSpec| match spec.storage {
+            DeviceStorage::Made(BackingDevice::Zram) | DeviceStorage::Erased => None,
+            DeviceStorage::Made(made) => Some(self.images_dir(made)),
         };
-        self.0.check.devices.iter().filter_map(of_device).chain(self.of_source_disk()).collect()
+        self.0.requirements.devices.iter().filter_map(of_device).chain(self.source_disk_dir()).collect()
     }
 
     /// Makes a device: a zram device, or an image with a loop device. Opens the erased device, which exists.
     fn make_device(&self, spec: &DeviceSpec, emit: RunSink) -> Result<ScratchDevice> {
         let RunContext { kernel, plan, journal, .. } = self.0;
-        let made = match (spec.on, &plan.device.backing) {
-            (Carrier::Made(Made::Zram), _) => {
+        let made = match (spec.storage, &plan.device.backing) {
+            (DeviceStorage::Made(BackingDevice::Zram), _) => {
                 return Ok(ScratchDevice::from_zram(zram::make(journal, spec.bytes)?)?);
             }
-            (Carrier::Made(made), _) => made,
-            (Carrier::Erased, Backing::Erase { path, signature }) => {
+            (DeviceStorage::Made(made), _) => made,
+            (DeviceStorage::Erased, Backing::Erase { path, signature }) => {
                 return Ok(open_to_erase(kernel, path, signature.as_deref())?);
             }
-            (Carrier::Erased, _) => {
+            (DeviceStorage::Erased, _) => {
                 let flag = setting("erase", "/dev/disk/by-id/…");
                 return Err(RunError::Plan(format!("name the device to erase: {flag}")));
             }
         };
-        let image = image::create(journal, &self.of_images(made).join(spec.image()), spec.bytes, true)?;
+        let image = image::create(journal, &self.images_dir(made).join(spec.image_name()), spec.bytes, true)?;
         let options = loop_options(&plan.device);
-        let device = logged(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
-        if options.direct_io && !device.direct_io() {
+        let device = with_log(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
+        if options.direct_io && !device.uses_direct_io() {
             let text = "the loop device does not bypass the page cache below it: the filesystem that holds the image \
                         has no direct I/O, so reads and writes of the device can be answered from memory";
             let note = Note::new(NoteKind::Fairness, text)
@@ -195,7 +196,7 @@ impl ImageDirs<'_> {
 }
 
 /// Emits a note with the properties of a device that somebody needs to repeat the run.
-fn describe_device(
+fn emit_device_note(
     device: &ScratchDevice,
     plan: &DevicePlan,
     spec: &DeviceSpec,
@@ -203,10 +204,10 @@ fn describe_device(
 ) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
     let DevicePlan { direct_io, discard, .. } = plan;
-    let made = match spec.on {
-        Carrier::Erased => None,
-        Carrier::Made(Made::Zram) => Some("zram, compressed memory".into()),
-        Carrier::Made(made) => {
+    let made = match spec.storage {
+        DeviceStorage::Erased => None,
+        DeviceStorage::Made(BackingDevice::Zram) => Some("zram, compressed memory".into()),
+        DeviceStorage::Made(made) => {
             Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name()))
         }
     };
@@ -216,7 +217,7 @@ fn describe_device(
         fact("size", block.size_bytes().map(|size| bytesize::ByteSize(size).to_string())),
         fact("scheduler", block.scheduler()),
         fact("logical block size", block.logical_block_size().map(|size| size.to_string())),
-        fact("rotational", block.rotational().map(|yes| yes.to_string())),
+        fact("rotational", block.is_rotational().map(|yes| yes.to_string())),
         fact("write cache", block.write_cache()),
         fact("model", block.model()),
         made,
@@ -228,9 +229,9 @@ fn describe_device(
 /// A mounted second device with the inputs that all cells share.
 pub struct SourceDisk {
     // The fields are dropped in this order: unmount, remove the mount point, detach and remove the device.
-    mounted: Mounted,
+    mounted: MountedFilesystem,
     /// Its mount point. Removing it also ends copies of the mount in containers that started meanwhile.
-    dir: MadeDir,
+    mount_point: MadeDir,
     device: ScratchDevice,
 }
 
@@ -254,31 +255,32 @@ impl SourceDisk {
     /// # Errors
     /// There is not enough space, or a command fails.
     pub fn make(run: &RunContext, images: &Path, target: &Path, emit: RunSink) -> Result<SourceDisk> {
-        let RunContext { kernel, plan, check, journal, .. } = run;
+        let RunContext { kernel, plan, requirements, journal, .. } = run;
         let device = match &plan.device.other_device {
             Some(other) => open_source_disk(kernel, other)?,
             None => {
-                let image = image::create(journal, &images.join("other.img"), check.other_bytes, true)?;
+                let image =
+                    image::create(journal, &images.join("other.img"), requirements.source_disk_bytes, true)?;
                 let options = loop_options(&plan.device);
-                let device = logged(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
+                let device = with_log(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
                 ScratchDevice::from_loop(device, image)?
             }
         };
         let (def, options) = source_filesystem(&plan.device)?;
-        logged(emit, |log| lifecycle::format(&device, def, &options, log))??;
-        let dir = MadeDir::make(journal, target)?;
+        with_log(emit, |log| lifecycle::format(&device, def, &options, log))??;
+        let mount_point = MadeDir::make(journal, target)?;
         let mounted =
-            logged(emit, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
-        let other = SourceDisk { mounted, dir, device };
-        work::make_inputs(plan, other.root())?;
-        Ok(other)
+            with_log(emit, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
+        let source_disk = SourceDisk { mounted, mount_point, device };
+        work::make_inputs(plan, source_disk.root())?;
+        Ok(source_disk)
     }
 
     /// A note that the source disk lies on the same physical disk as a device under test; None if it does not, or if the
     /// kernel does not show the disks below both.
     pub fn shared_disk_note(&self, device: &ScratchDevice) -> Option<Note> {
-        let own = self.device.device()?.disks();
-        let shared: Vec<String> = device.device()?.disks().intersection(&own).cloned().collect();
+        let own_disks = self.device.device()?.disks();
+        let shared: Vec<String> = device.device()?.disks().intersection(&own_disks).cloned().collect();
         if shared.is_empty() {
             return None;
         }
@@ -300,8 +302,8 @@ impl SourceDisk {
     /// # Errors
     /// The source disk is still in use; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
-        logged(emit, |log| self.mounted.unmount(log))??;
-        remove(self.dir, emit)?;
-        Ok(logged(emit, |log| self.device.release(log))??)
+        with_log(emit, |log| self.mounted.unmount(log))??;
+        remove_run_dir(self.mount_point, emit)?;
+        Ok(with_log(emit, |log| self.device.release(log))??)
     }
 }

@@ -12,7 +12,7 @@ use fsarena_core::cell::Variant;
 use fsarena_core::names::unknown;
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::file::PlanFile;
-use fsarena_core::plan::{Backing, Plan, Written};
+use fsarena_core::plan::{Backing, ParsedPlan, Plan};
 use fsarena_core::plan::{RecalledBaseline, StoredFigures};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, record::RunRecord};
@@ -25,13 +25,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The directory of baselines in a directory of runs.
-const DIR: &str = "baselines";
+const BASELINES_DIR: &str = "baselines";
 /// The file of a baseline.
-const FILE: &str = "baseline.json";
+const FILE_NAME: &str = "baseline.json";
 /// The directory of its kernel, laid out as `make install` and `make modules_install` do.
-const KERNEL: &str = "kernel";
+const KERNEL_DIR: &str = "kernel";
 /// The largest file of a baseline, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// A baseline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,7 +43,8 @@ pub struct Baseline {
     /// The run that measured it.
     pub run: String,
     /// When that run began.
-    pub measured: String,
+    #[serde(rename = "measured")]
+    pub measured_at: String,
     /// The variant.
     pub variant: Variant,
     /// The plan of the run, as TOML.
@@ -52,7 +53,8 @@ pub struct Baseline {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_release: Option<String>,
     /// What the figures depend on.
-    state: State,
+    #[serde(rename = "state")]
+    dependencies: Dependencies,
     /// The figures of the variant.
     figures: Vec<StoredFigures>,
 }
@@ -61,11 +63,11 @@ pub struct Baseline {
 /// are equal.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-struct State(BTreeMap<String, String>);
+struct Dependencies(BTreeMap<String, String>);
 
-impl State {
+impl Dependencies {
     /// The names of the parts that differ, or that only one of them has.
-    fn differences(&self, other: &State) -> Vec<String> {
+    fn differences(&self, other: &Dependencies) -> Vec<String> {
         let names = self.0.keys().chain(other.0.keys().filter(|name| !self.0.contains_key(*name)));
         names.filter(|name| self.0.get(*name) != other.0.get(*name)).cloned().collect()
     }
@@ -88,7 +90,7 @@ pub fn check_name(name: &str) -> std::result::Result<(), String> {
 pub struct BaselineToSave {
     name: String,
     variant: Variant,
-    state: State,
+    dependencies: Dependencies,
 }
 
 impl BaselineToSave {
@@ -96,18 +98,18 @@ impl BaselineToSave {
     ///
     /// # Errors
     /// A kernel or a program that cannot be read.
-    pub fn of(name: &str, plan: &Plan, variant: &Variant) -> Result<BaselineToSave> {
-        let state = state(plan, variant)?;
-        Ok(BaselineToSave { name: name.into(), variant: variant.clone(), state })
+    pub fn record(name: &str, plan: &Plan, variant: &Variant) -> Result<BaselineToSave> {
+        let dependencies = dependencies(plan, variant)?;
+        Ok(BaselineToSave { name: name.into(), variant: variant.clone(), dependencies })
     }
 
-    /// Saves the baseline after the run, in place of one of that name. Returns its directory.
+    /// Saves the baseline after the run, and replaces one of the same name. Returns its directory.
     ///
     /// # Errors
     /// What the variant depends on changed during the run, the run has no figures of the variant, or the directory cannot be
     /// written.
     pub fn save(self, runs: &Path, record: &RunRecord) -> Result<PathBuf> {
-        let changed = self.state.differences(&state(&record.plan, &self.variant)?);
+        let changed = self.dependencies.differences(&dependencies(&record.plan, &self.variant)?);
         if !changed.is_empty() {
             return Err(RunError::Plan(format!(
                 "--save-baseline {}: {} changed during the run, so nobody can measure that again",
@@ -115,7 +117,7 @@ impl BaselineToSave {
                 changed.join(", ")
             )));
         }
-        let figures = figures(record, &self.variant);
+        let figures = collect_figures(record, &self.variant);
         if figures.is_empty() {
             let (name, variant) = (&self.name, &self.variant.name);
             return Err(RunError::Plan(format!(
@@ -128,40 +130,40 @@ impl BaselineToSave {
             format: 1,
             name: self.name.clone(),
             run: record.id.clone(),
-            measured: record.started.clone(),
+            measured_at: record.started.clone(),
             variant: self.variant,
             plan,
             kernel_release: kernel.map(|kernel| kernel.release),
-            state: self.state,
+            dependencies: self.dependencies,
             figures,
         };
-        baseline.write(&runs.join(DIR), &record.plan)
+        baseline.write(&runs.join(BASELINES_DIR), &record.plan)
     }
 }
 
 impl Baseline {
     /// Writes the baseline below a directory: first under another name, so that one of that name stays until the new one is
     /// complete.
-    fn write(&self, below: &Path, plan: &Plan) -> Result<PathBuf> {
-        let new = below.join(format!(".new-{}", self.name));
-        if new.exists() {
-            std::fs::remove_dir_all(&new).map_err(Error::io("removing", &new))?;
+    fn write(&self, baselines_dir: &Path, plan: &Plan) -> Result<PathBuf> {
+        let new_dir = baselines_dir.join(format!(".new-{}", self.name));
+        if new_dir.exists() {
+            std::fs::remove_dir_all(&new_dir).map_err(Error::io("removing", &new_dir))?;
         }
-        std::fs::create_dir_all(&new).map_err(Error::io("making", &new))?;
+        std::fs::create_dir_all(&new_dir).map_err(Error::io("making", &new_dir))?;
         if let Some(kernel) = guest_kernel(plan, &self.variant)?
             && !is_packaged(self.variant.level(factor::KERNEL))
         {
-            keep_kernel(&kernel, &new.join(KERNEL))?;
+            copy_kernel(&kernel, &new_dir.join(KERNEL_DIR))?;
         }
-        let file = new.join(FILE);
+        let file = new_dir.join(FILE_NAME);
         let text = serde_json::to_vec_pretty(self).map_err(|error| RunError::Plan(error.to_string()))?;
         std::fs::write(&file, text).map_err(Error::io("writing", &file))?;
-        let place = below.join(&self.name);
-        if place.exists() {
-            std::fs::remove_dir_all(&place).map_err(Error::io("replacing", &place))?;
+        let dir = baselines_dir.join(&self.name);
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir).map_err(Error::io("replacing", &dir))?;
         }
-        std::fs::rename(&new, &place).map_err(Error::io("writing", &place))?;
-        Ok(place)
+        std::fs::rename(&new_dir, &dir).map_err(Error::io("writing", &dir))?;
+        Ok(dir)
     }
 
     /// Reads a baseline.
@@ -170,8 +172,8 @@ impl Baseline {
     /// There is none of this name, or its file is damaged.
     pub fn open(runs: &Path, name: &str) -> Result<Baseline> {
         check_name(name).map_err(RunError::Plan)?;
-        let file = runs.join(DIR).join(name).join(FILE);
-        let bytes = match input::read(&file, LARGEST) {
+        let file = runs.join(BASELINES_DIR).join(name).join(FILE_NAME);
+        let bytes = match input::read(&file, MAX_FILE_BYTES) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let known = names(runs);
@@ -192,14 +194,15 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// The levels of its variant, to measure it again. A kernel that the user built is the copy in the baseline; of a packaged one
-    /// the level names the exact release.
+    /// The levels of its variant, to measure it again. A kernel that the user built is the copy in the baseline; of a
+    /// packaged one the level names the exact release.
     pub fn levels(&self, runs: &Path) -> Result<BTreeMap<String, String>> {
         let mut levels = self.variant.levels.clone();
-        let kept = runs.join(DIR).join(&self.name).join(KERNEL);
-        if kept.is_dir() {
-            let kept = std::path::absolute(&kept).map_err(Error::io("finding", &kept))?;
-            levels.insert(factor::KERNEL.into(), kept.display().to_string());
+        let kernel_copy = runs.join(BASELINES_DIR).join(&self.name).join(KERNEL_DIR);
+        if kernel_copy.is_dir() {
+            let kernel_copy =
+                std::path::absolute(&kernel_copy).map_err(Error::io("finding", &kernel_copy))?;
+            levels.insert(factor::KERNEL.into(), kernel_copy.display().to_string());
         } else if let Some(release) = &self.kernel_release {
             levels.insert(factor::KERNEL.into(), format!("{DEBIAN}:{release}"));
         }
@@ -210,20 +213,20 @@ impl Baseline {
     ///
     /// # Errors
     /// The stored plan is damaged.
-    pub fn written(&self) -> Result<Written> {
+    pub fn written_plan(&self) -> Result<ParsedPlan> {
         Ok(PlanFile::parse(&format!("baseline {}", self.name), self.plan.as_bytes())?)
     }
 
-    /// What a run that measures it again stores of it. `variant` is its variant in the plan of that run.
+    /// The part of the baseline that a run stores which measures it again. `variant` is its variant in the plan of that run.
     ///
     /// # Errors
     /// A kernel or a program that cannot be read.
-    pub fn recalled(&self, plan: &Plan, variant: &Variant) -> Result<RecalledBaseline> {
+    pub fn recall(&self, plan: &Plan, variant: &Variant) -> Result<RecalledBaseline> {
         Ok(RecalledBaseline {
             name: self.name.clone(),
             variant: variant.name.clone(),
-            measured: self.measured.clone(),
-            changed: self.state.differences(&state(plan, variant)?),
+            measured_at: self.measured_at.clone(),
+            changed: self.dependencies.differences(&dependencies(plan, variant)?),
             figures: self.figures.clone(),
         })
     }
@@ -231,8 +234,8 @@ impl Baseline {
 
 /// The names of the baselines in a directory of runs, sorted.
 pub fn names(runs: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(runs.join(DIR)).into_iter().flatten().flatten();
-    let saved = entries.filter(|entry| entry.path().join(FILE).is_file());
+    let entries = std::fs::read_dir(runs.join(BASELINES_DIR)).into_iter().flatten().flatten();
+    let saved = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
     let mut names: Vec<String> = saved.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.retain(|name| check_name(name).is_ok());
     names.sort();
@@ -254,7 +257,7 @@ fn guest_kernel(plan: &Plan, variant: &Variant) -> Result<Option<GuestKernel>> {
 }
 
 /// Everything that the figures of a variant depend on.
-fn state(plan: &Plan, variant: &Variant) -> Result<State> {
+fn dependencies(plan: &Plan, variant: &Variant) -> Result<Dependencies> {
     let mut parts = BTreeMap::new();
     let digest = |path: &Path| -> Result<String> {
         let file = std::fs::File::open(path).map_err(Error::io("reading", path))?;
@@ -287,7 +290,7 @@ fn state(plan: &Plan, variant: &Variant) -> Result<State> {
             parts.insert("the kernel".into(), host.kernel);
         }
     }
-    Ok(State(parts))
+    Ok(Dependencies(parts))
 }
 
 /// The mkfs program that a variant names.
@@ -296,7 +299,7 @@ fn mkfs_program(variant: &Variant) -> Option<PathBuf> {
 }
 
 /// Copies a kernel and the modules that guests need of it, so that the copy boots as the kernel does.
-pub(crate) fn keep_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
+pub(crate) fn copy_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
     let release = if kernel.release.is_empty() { "unknown" } else { &kernel.release };
     let (boot, dir) = (to.join("boot"), to.join("lib/modules").join(release));
     let modules = dir.join("kernel");
@@ -317,7 +320,7 @@ pub(crate) fn keep_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
 }
 
 /// The values of a variant in each round, by task and main metric.
-fn figures(record: &RunRecord, variant: &Variant) -> Vec<StoredFigures> {
+fn collect_figures(record: &RunRecord, variant: &Variant) -> Vec<StoredFigures> {
     let Some(at) = record.variant(&variant.name) else { return vec![] };
     let mut figures = vec![];
     for metric in work::default_metrics(record) {
@@ -354,11 +357,13 @@ mod tests {
 
     #[test]
     fn states_differ_in_named_parts() {
-        let state = |parts: &[(&str, &str)]| {
-            State(parts.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect())
+        let dependencies = |parts: &[(&str, &str)]| {
+            Dependencies(parts.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect())
         };
-        let (one, other) =
-            (state(&[("mkfs.xfs", "1"), ("QEMU", "2")]), state(&[("mkfs.xfs", "3"), ("fsarena", "4")]));
+        let (one, other) = (
+            dependencies(&[("mkfs.xfs", "1"), ("QEMU", "2")]),
+            dependencies(&[("mkfs.xfs", "3"), ("fsarena", "4")]),
+        );
         assert_eq!(one.differences(&other), ["QEMU", "mkfs.xfs", "fsarena"]);
         assert!(one.differences(&one).is_empty());
     }
@@ -379,7 +384,7 @@ mod tests {
             ..GuestKernel::default()
         };
         let kept = dir.path().join("kept");
-        keep_kernel(&kernel, &kept).unwrap();
+        copy_kernel(&kernel, &kept).unwrap();
         assert_eq!(std::fs::read_to_string(kept.join("boot/vmlinuz-6.18.0-mine")).unwrap(), "kernel");
         assert_eq!(std::fs::read_to_string(kept.join("boot/config-6.18.0-mine")).unwrap(), kernel.config);
         assert!(Modules::open(&kept.join("lib/modules/6.18.0-mine")).unwrap().has("ext4"));

@@ -4,9 +4,11 @@
 use crate::executor::Log;
 use crate::idle::{self, wait_until_idle};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE, Note, NoteKind, Phase, SpentOn};
-use fsarena_core::metric::layout::LAYOUT;
-use fsarena_core::metric::{INSTRUCTIONS, LIFECYCLE, SERVICE, TIMER, TOGETHER, reading};
+use fsarena_core::event::{CellEvent, CommandRecord, MEANWHILE_SEPARATOR, Note, NoteKind, Phase, SpentOn};
+use fsarena_core::metric::layout::LAYOUT_READINGS;
+use fsarena_core::metric::{
+    INSTRUCTION_READINGS, JOINT_READINGS, LIFECYCLE_READINGS, SERVICE_READINGS, TIMER_READINGS, reading,
+};
 use fsarena_core::plan::IdlePlan;
 use fsarena_core::sample::{ReadingDef, Sample, TaskOutput};
 use fsarena_guest::counter::Mark;
@@ -19,37 +21,42 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Every reading that a sample can have: of the timer, of probes, of the lifecycle, and of loads.
 pub fn readings() -> impl Iterator<Item = ReadingDef> {
-    let fixed = LIFECYCLE
+    let fixed = LIFECYCLE_READINGS
         .iter()
-        .chain(LAYOUT)
-        .chain(INSTRUCTIONS)
-        .chain(workloads::readings())
-        .chain(SERVICE)
-        .chain(TOGETHER);
-    TIMER.iter().copied().chain(probes::readings()).chain(fixed.copied())
+        .chain(LAYOUT_READINGS)
+        .chain(INSTRUCTION_READINGS)
+        .chain(workloads::reading_defs())
+        .chain(SERVICE_READINGS)
+        .chain(JOINT_READINGS);
+    TIMER_READINGS.iter().copied().chain(probes::reading_defs()).chain(fixed.copied())
 }
 
 /// A task that every filesystem has, whatever the workload: mkfs, mount or unmount.
-pub fn lifecycle(id: &str, title: &str) -> TaskInfo {
+pub fn lifecycle_task(id: &str, title: &str) -> TaskInfo {
     TaskInfo { id: TaskId::new(id), title: title.into(), number: None, in_totals: false }
 }
 
 /// The major and minor number of a device.
-pub fn numbers(device: &BlockDevice) -> (u32, u32) {
+pub fn device_numbers(device: &BlockDevice) -> (u32, u32) {
     (device.major, device.minor)
 }
 
 /// A note that the device readings cover only the first device, for a filesystem on several.
 pub fn first_device_note(devices: &[&Path]) -> Option<Note> {
-    let (first, others) = devices.split_first().filter(|(_, others)| !others.is_empty())?;
-    let others: Vec<String> = others.iter().map(|device| device.display().to_string()).collect();
-    let text =
-        format!("readings of the device are of {} alone, not of {}", first.display(), others.join(" and "));
+    let (first, other_devices) =
+        devices.split_first().filter(|(_, other_devices)| !other_devices.is_empty())?;
+    let other_devices: Vec<String> =
+        other_devices.iter().map(|device| device.display().to_string()).collect();
+    let text = format!(
+        "readings of the device are of {} alone, not of {}",
+        first.display(),
+        other_devices.join(" and ")
+    );
     Some(Note::new(NoteKind::Remark, text).task("device"))
 }
 
 /// A note that the device readings cover the disk below the links of a stack.
-pub fn below_the_stack() -> Note {
+pub fn below_stack_note() -> Note {
     let text = "readings of the device are of the disk below the stack, with what the stack writes itself";
     Note::new(NoteKind::Remark, text).task("device")
 }
@@ -65,7 +72,7 @@ pub struct Bench<'a> {
     kernel: SysRoot,
     session: Session,
     device: Option<(u32, u32)>,
-    plan: &'a IdlePlan,
+    idle_plan: &'a IdlePlan,
     /// How many waits in a row have timed out.
     timeouts_in_a_row: u32,
     /// A directory of the filesystem under test, whose used space is read before and after each task of the workload.
@@ -85,7 +92,7 @@ impl<'a> Bench<'a> {
     pub fn open(
         kernel: &SysRoot,
         device: Option<(u32, u32)>,
-        plan: &'a IdlePlan,
+        idle_plan: &'a IdlePlan,
         mark: fn(Mark),
         emit: &'a mut dyn FnMut(CellEvent),
     ) -> Bench<'a> {
@@ -95,7 +102,7 @@ impl<'a> Bench<'a> {
             kernel: kernel.clone(),
             session,
             device,
-            plan,
+            idle_plan,
             timeouts_in_a_row: 0,
             filesystem: None,
             other_devices: vec![],
@@ -121,8 +128,8 @@ impl<'a> Bench<'a> {
     pub fn count_other_devices<'d>(&mut self, dirs: impl Iterator<Item = (&'static str, &'d Path)>) {
         for (id, dir) in dirs {
             let Ok(Some(device)) = device::device_of_path(&self.kernel, dir) else { continue };
-            let device = numbers(&device);
-            if self.device != Some(device) && self.other_devices.iter().all(|(_, other)| *other != device) {
+            let device = device_numbers(&device);
+            if self.device != Some(device) && self.other_devices.iter().all(|(_, known)| *known != device) {
                 self.other_devices.push((id, device));
             }
         }
@@ -167,33 +174,33 @@ impl<'a> Bench<'a> {
             device: self.device,
             timeouts_in_a_row: self.timeouts_in_a_row,
         };
-        let wait = wait_until_idle(target, self.plan);
-        self.spent(SpentOn::Idle, wait.waited);
+        let wait = wait_until_idle(target, self.idle_plan);
+        self.record_time(SpentOn::Idle, wait.waited);
         self.timeouts_in_a_row = if wait.busy.is_empty() { 0 } else { self.timeouts_in_a_row + 1 };
         if !wait.busy.is_empty() {
             let mut text =
                 format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
             if !wait.disturbers.is_empty() {
-                text.push_str(&format!("{MEANWHILE}{}", wait.disturbers.join(", ")));
+                text.push_str(&format!("{MEANWHILE_SEPARATOR}{}", wait.disturbers.join(", ")));
             }
             self.note(Note::new(NoteKind::IdleTimeout, text).task(task));
         }
     }
 
     /// Lets the machine idle for a while after the idle wait; a signal that interrupts fsarena ends it.
-    pub fn rest(&mut self, time: Duration) {
+    pub fn idle_for(&mut self, time: Duration) {
         let begun = Instant::now();
         while begun.elapsed() < time && fsarena_sys::cancel::requested().is_none() {
             std::thread::sleep((time - begun.elapsed().min(time)).min(Duration::from_millis(100)));
         }
         if !time.is_zero() {
-            self.spent(SpentOn::Idle, begun.elapsed());
+            self.record_time(SpentOn::Idle, begun.elapsed());
         }
     }
 
     /// Measures one piece of work and the sync after it, and emits the sample.
     ///
-    /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs. `spent` is the
+    /// `work` gets a log for its commands. The log stays in memory: nothing is emitted while the clock runs. `category` is the
     /// category of the time.
     ///
     /// # Errors
@@ -201,7 +208,7 @@ impl<'a> Bench<'a> {
     pub fn measure<E>(
         &mut self,
         info: &TaskInfo,
-        spent: SpentOn,
+        category: SpentOn,
         work: impl FnOnce(Log) -> Result<TaskOutput, E>,
         sync: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<(), E> {
@@ -210,33 +217,34 @@ impl<'a> Bench<'a> {
         let mut commands = Vec::new();
         let written_before = self.other_bytes_written();
         let used_before = self.used_bytes(info);
-        let before = self.session.before();
-        let started_at =
-            SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        let before = self.session.read_before();
+        let started_at = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0.0, |since_epoch| since_epoch.as_secs_f64());
         let begun = Instant::now();
         (self.mark)(Mark::Begin);
-        let done = work(&mut |record| commands.push(record));
+        let result = work(&mut |record| commands.push(record));
         (self.mark)(Mark::Return);
         let elapsed = begun.elapsed();
-        let at_return = self.session.at_return();
+        let at_return = self.session.read_at_return();
         // The readings between return and sync take time, which counts for neither.
         let resumed = Instant::now();
         let synced = sync();
-        if done.is_ok() {
+        if result.is_ok() {
             (self.mark)(Mark::Synced);
         }
         let until_synced = elapsed + resumed.elapsed();
-        let at_synced = self.session.at_synced();
+        let at_synced = self.session.read_at_synced();
 
-        self.spent(spent, until_synced);
+        self.record_time(category, until_synced);
         commands.into_iter().for_each(|record| self.emit(CellEvent::Command(record)));
-        let own = done?;
-        let mut readings = self.session.finish(&before, &at_return, &at_synced);
+        let output = result?;
+        let mut readings = self.session.compute_readings(&before, &at_return, &at_synced);
         readings.set(reading::ELAPSED, elapsed.as_nanos() as f64);
         if let (Some(before), Some(after)) = (used_before, self.used_bytes(info))
             && after > before
         {
-            readings.set(reading::STORED, (after - before) as f64);
+            readings.set(reading::SPACE_GROWTH, (after - before) as f64);
         }
         let written_after = self.other_bytes_written();
         for (((id, _), before), after) in self.other_devices.iter().zip(written_before).zip(written_after) {
@@ -252,22 +260,27 @@ impl<'a> Bench<'a> {
             }
         }
         self.session.take_notes().into_iter().for_each(|note| self.note(note));
-        own.printed.into_iter().for_each(|info| self.emit(CellEvent::Reading(info)));
-        readings.extend(own.readings);
+        output.printed_metrics.into_iter().for_each(|info| self.emit(CellEvent::Reading(info)));
+        readings.extend(output.readings);
         // The peak memory of a task is the peak of its largest process: this one or a command.
-        let command_peak = own.peak_bytes as f64;
+        let command_peak = output.peak_bytes as f64;
         if command_peak > readings.get(reading::PEAK_MEMORY).unwrap_or(0.0) {
             readings.set(reading::PEAK_MEMORY, command_peak);
         }
-        let sample =
-            Sample { task: info.clone(), started_at, readings, series: own.series, latencies: own.latencies };
+        let sample = Sample {
+            task: info.clone(),
+            started_at,
+            readings,
+            series: output.series,
+            latencies: output.latencies,
+        };
         self.emit(CellEvent::Sample(sample));
-        own.parts.into_iter().for_each(|part| self.emit(CellEvent::Sample(part.sample(started_at))));
+        output.parts.into_iter().for_each(|part| self.emit(CellEvent::Sample(part.into_sample(started_at))));
         Ok(())
     }
 
     /// Emits how much time was spent on a category.
-    pub fn spent(&mut self, what: SpentOn, time: Duration) {
-        self.emit(CellEvent::Spent { what, ns: time.as_nanos() as u64 });
+    pub fn record_time(&mut self, category: SpentOn, time: Duration) {
+        self.emit(CellEvent::Spent { what: category, ns: time.as_nanos() as u64 });
     }
 }

@@ -1,24 +1,24 @@
 //! Bisections: find the candidate at which a cost changed, by runs that compare it with both ends.
 //!
-//! A bisection is [`crate::execute`] in a loop. Its state is written after every step, and its runs are stored like any others, so
-//! an interrupted bisection continues with the run that was interrupted, and no measurement is lost.
+//! A bisection is [`crate::execute`] in a loop. Its state is written after every step, and its runs are stored like any
+//! others, so an interrupted bisection continues with the run that was interrupted, and no measurement is lost.
 
 mod candidates;
 
-pub use candidates::{Candidates, FILE, LEVEL, TREE};
+pub use candidates::{Candidates, FILE_PLACEHOLDER, LEVEL_PLACEHOLDER, TREE_PLACEHOLDER};
 
 use crate::error::{CellError, Result, RunError, require};
-use crate::execute::{Keep, Request, check, execute};
+use crate::execute::{Destination, RunRequest, check, execute};
 use crate::recorder::{Beginning, Consumer};
 use crate::work;
 use fsarena_core::bisect::{Bisection, Comparison, ComparisonResult, Effect, Ending, FORMAT, Purpose, steps};
 use fsarena_core::cell::Variant;
-use fsarena_core::claim::{Claim, Pair, Relation, Right};
-use fsarena_core::event::{Cause, Event, VariantExit};
+use fsarena_core::claim::{Claim, Pair, Relation, RightSide};
+use fsarena_core::event::{Cause, Event, VariantDeparture};
 use fsarena_core::observations::{ComparedSeries, claim_series};
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::setting_text::setting;
-use fsarena_core::{names::unknown, number::plural, safe::shortened, schedule::mix, state::RunState};
+use fsarena_core::{names::unknown, number::plural, safe::shorten, schedule::mix, state::RunState};
 use fsarena_stats::bisect::{
     COUNTED_ROUNDS, judge_confirmation, judge_counted_step, judge_ends, judge_step, next_look,
 };
@@ -29,21 +29,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 /// The directory of bisections in a directory of runs.
-const DIR: &str = "bisects";
+const BISECTIONS_DIR: &str = "bisects";
 /// The file with the state of one.
 const FILE_NAME: &str = "bisect.json";
 /// The largest such file, in bytes.
-const LARGEST: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// The most characters of the reason to skip a candidate that a message shows.
-const LONGEST_REASON: usize = 300;
+const MAX_REASON_CHARS: usize = 300;
 
-/// Shows a bisection that goes on.
+/// Shows the progress of a bisection.
 pub trait BisectDisplay {
     /// Shows a message about the bisection.
     fn show(&mut self, line: &str);
     /// A display for the next run.
-    fn of_run(&mut self) -> Box<dyn Consumer>;
+    fn run_display(&mut self) -> Box<dyn Consumer>;
 }
 
 /// A bisection with its directories.
@@ -54,11 +54,11 @@ pub struct Bisector {
     runs: PathBuf,
     candidates: Candidates,
     /// When the part of the time that the state does not count yet began.
-    since: Instant,
+    counted_until: Instant,
 }
 
 /// What comes next.
-enum Action {
+enum NextAction {
     /// Make the variant of a candidate.
     Make(String),
     /// Do more rounds of the comparison with this index.
@@ -69,7 +69,7 @@ enum Action {
 
 /// The ids of the bisections in a directory of runs, the oldest first.
 pub fn ids(runs: &Path) -> Vec<String> {
-    let entries = std::fs::read_dir(runs.join(DIR)).into_iter().flatten().flatten();
+    let entries = std::fs::read_dir(runs.join(BISECTIONS_DIR)).into_iter().flatten().flatten();
     let begun = entries.filter(|entry| entry.path().join(FILE_NAME).is_file());
     let mut ids: Vec<String> = begun.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     ids.sort();
@@ -84,34 +84,34 @@ pub fn bisected_pair(claim: &Claim) -> Result<&Pair> {
     let form = "write it `TASK.METRIC: candidate <= baseline within 1%`, with <=, >= or ==";
     let wrong = || RunError::Plan(format!("`{claim}` cannot be bisected; {form}"));
     let Relation::Pair(pair) = &claim.relation else { return Err(wrong()) };
-    let sides = pair.left == "candidate" && pair.right == Right::Variant("baseline".into());
-    let plain = pair.op.tolerates() && pair.factor == 1.0 && claim.average.is_typical();
-    if sides && plain { Ok(pair) } else { Err(wrong()) }
+    let has_both_sides = pair.left == "candidate" && pair.right == RightSide::Variant("baseline".into());
+    let is_plain = pair.op.tolerates() && pair.factor == 1.0 && claim.average.is_typical();
+    if has_both_sides && is_plain { Ok(pair) } else { Err(wrong()) }
 }
 
 impl Bisector {
     /// Begins a bisection: gives it an id and a directory, and resolves its ends.
     ///
     /// # Errors
-    /// Ends that do not exist or are in the wrong order, a claim or a number of rounds that cannot decide anything, or a directory
-    /// that cannot be made.
+    /// Ends that do not exist or are in the wrong order, a claim or a number of rounds that cannot decide anything, or a
+    /// directory that cannot be made.
     pub fn begin(mut state: Bisection, runs: &Path) -> Result<Bisector> {
         bisected_pair(&state.claim)?;
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let now: String = now.chars().filter(char::is_ascii_digit).collect();
         let base = format!("{}-{}", &now[..8], &now[8..]);
         let numbered = (2..).map(|number| format!("{base}-{number}"));
-        let below = runs.join(DIR);
-        std::fs::create_dir_all(&below).map_err(Error::io("making", &below))?;
+        let bisections_dir = runs.join(BISECTIONS_DIR);
+        std::fs::create_dir_all(&bisections_dir).map_err(Error::io("making", &bisections_dir))?;
         for id in std::iter::once(base.clone()).chain(numbered) {
-            match std::fs::create_dir(below.join(&id)) {
+            match std::fs::create_dir(bisections_dir.join(&id)) {
                 Ok(()) => state.id = id,
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
-                Err(error) => return Err(Error::io("making", &below.join(&id))(error).into()),
+                Err(error) => return Err(Error::io("making", &bisections_dir.join(&id))(error).into()),
             }
             break;
         }
-        let dir = below.join(&state.id);
+        let dir = bisections_dir.join(&state.id);
         let prepared = Bisector::prepare(state, runs, &dir);
         if prepared.is_err() {
             // At most the empty directory of the clone is in it yet.
@@ -129,15 +129,15 @@ impl Bisector {
         state.good = candidates.find(&state.good)?;
         state.bad = candidates.find(&state.bad)?;
         candidates.check_order(&state.good, &state.bad)?;
-        state.candidates = candidates.remaining(&[&state.good], &state.bad)?.len() + 1;
-        let share = state.next_share(Purpose::Ends, steps(state.candidates));
+        state.candidate_count = candidates.remaining(&[&state.good], &state.bad)?.len() + 1;
+        let share = state.next_error_split(Purpose::Ends, steps(state.candidate_count));
         let first = next_look(0, share as usize).unwrap_or(usize::MAX);
         require(first <= state.max_rounds, || {
             let most = setting("max_rounds", &state.max_rounds.to_string());
-            let candidates = plural(state.candidates, "candidate");
+            let candidates = plural(state.candidate_count, "candidate");
             RunError::Plan(format!("{most}: the ends of {candidates} require at least {first} rounds"))
         })?;
-        Ok(Bisector { state, dir: dir.into(), runs: runs.into(), candidates, since: Instant::now() })
+        Ok(Bisector { state, dir: dir.into(), runs: runs.into(), candidates, counted_until: Instant::now() })
     }
 
     /// Opens a bisection to continue it, by its id or as `latest`.
@@ -153,27 +153,27 @@ impl Bisector {
         let Some(id) = found else {
             return Err(RunError::Plan(unknown("bisection", name, ids.iter().map(String::as_str)).into()));
         };
-        let dir = runs.join(DIR).join(id);
+        let dir = runs.join(BISECTIONS_DIR).join(id);
         let file = dir.join(FILE_NAME);
-        let bytes = input::read(&file, LARGEST).map_err(Error::io("reading", &file))?;
+        let bytes = input::read(&file, MAX_FILE_BYTES).map_err(Error::io("reading", &file))?;
         let damaged = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
         let state: Bisection = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
         require(state.format == FORMAT, || {
             damaged(format!("written by a newer fsarena (format {})", state.format))
         })?;
         let candidates = Candidates::of(&state, &dir)?;
-        Ok(Bisector { state, dir, runs: runs.into(), candidates, since: Instant::now() })
+        Ok(Bisector { state, dir, runs: runs.into(), candidates, counted_until: Instant::now() })
     }
 
-    /// Opens the last bisection of these candidates by this claim and work, if it was inconclusive and `asked` allows more time or
-    /// rounds. With `any_seed`, its seed can be another one. None if there is no such bisection.
+    /// Opens the last bisection of these candidates by this claim and work, if it was inconclusive and `asked` allows more
+    /// time or rounds. With `any_seed`, its seed can be another one. None if there is no such bisection.
     ///
     /// # Errors
     /// Its candidates cannot be read, or it took longer than the budget of `asked`.
-    pub fn take_up(asked: &Bisection, any_seed: bool, runs: &Path) -> Result<Option<Bisector>> {
+    pub fn resume_inconclusive(asked: &Bisection, any_seed: bool, runs: &Path) -> Result<Option<Bisector>> {
         for id in ids(runs).iter().rev() {
             let Ok(mut earlier) = Bisector::open(runs, id) else { continue };
-            if earlier.answers(asked, any_seed) {
+            if earlier.has_same_question(asked, any_seed) {
                 let taken_up = earlier.extend(asked.budget_s, asked.max_rounds)?;
                 earlier.state.command.clone_from(&asked.command);
                 return Ok(Some(earlier).filter(|_| taken_up));
@@ -183,7 +183,7 @@ impl Bisector {
     }
 
     /// Whether this bisection is about the same candidates, claim and work as another one.
-    fn answers(&self, asked: &Bisection, any_seed: bool) -> bool {
+    fn has_same_question(&self, asked: &Bisection, any_seed: bool) -> bool {
         let own = &self.state;
         let is_end = |name: &str, end: &str| self.candidates.find(name).is_ok_and(|id| id == end);
         let plan = |text: &str| {
@@ -199,8 +199,8 @@ impl Bisector {
             && is_end(&asked.bad, &own.bad)
     }
 
-    /// Allows more time or rounds. A bisection that was inconclusive for the lack of them goes on: its comparisons keep their rounds.
-    /// Returns whether it goes on.
+    /// Allows more time or rounds. A bisection that was inconclusive for the lack of them goes on: its comparisons keep
+    /// their rounds. Returns whether it goes on.
     ///
     /// # Errors
     /// It took longer than this budget.
@@ -218,11 +218,14 @@ impl Bisector {
         if !matches!(self.state.ending, Some(Ending::Inconclusive { .. })) {
             return Ok(self.state.ending.is_none());
         }
-        let left = self.left_s();
-        for one in &mut self.state.comparisons {
+        let seconds_left = self.left_s();
+        for comparison in &mut self.state.comparisons {
             // Steps that are still needed are reopened one after the other.
-            if one.purpose != Purpose::Step && one.result == Some(ComparisonResult::Inconclusive) {
-                (one.result, one.allowed_s) = (None, left.map(|left| one.seconds + left / 2.0));
+            if comparison.purpose != Purpose::Step
+                && comparison.result == Some(ComparisonResult::Inconclusive)
+            {
+                (comparison.result, comparison.allowed_s) =
+                    (None, seconds_left.map(|seconds_left| comparison.seconds + seconds_left / 2.0));
             }
         }
         self.state.ending = None;
@@ -242,9 +245,9 @@ impl Bisector {
     pub fn run(&mut self, display: &mut dyn BisectDisplay) -> Result<bool> {
         while self.state.ending.is_none() {
             match self.next()? {
-                Action::Make(id) => self.make(&id, display)?,
-                Action::Measure(at) => self.measure(at, display)?,
-                Action::End(ending) => self.state.ending = Some(ending),
+                NextAction::Make(id) => self.make(&id, display)?,
+                NextAction::Measure(at) => self.measure(at, display)?,
+                NextAction::End(ending) => self.state.ending = Some(ending),
             }
             self.save()?;
             if cancel::requested().is_some() {
@@ -254,13 +257,13 @@ impl Bisector {
         let ended = self.state.ending.is_some();
         if ended {
             // Some hundred megabytes that can be made again.
-            let _ = std::fs::remove_dir_all(self.machines());
+            let _ = std::fs::remove_dir_all(self.machines_dir());
         }
         Ok(ended)
     }
 
     /// The directory of the machines that the guests of all steps begin with.
-    fn machines(&self) -> PathBuf {
+    fn machines_dir(&self) -> PathBuf {
         let dir = self.dir.join("machines");
         std::path::absolute(&dir).unwrap_or(dir)
     }
@@ -271,28 +274,28 @@ impl Bisector {
     }
 
     /// Decides what comes next, from the state alone and the history.
-    fn next(&mut self) -> Result<Action> {
+    fn next(&mut self) -> Result<NextAction> {
         for end in [&self.state.good, &self.state.bad] {
             if !self.state.tried.contains_key(end) {
-                return Ok(Action::Make(end.clone()));
+                return Ok(NextAction::Make(end.clone()));
             }
         }
         let (good, bad) = (self.state.good.clone(), self.state.bad.clone());
         let Some(ends) = self.state.ends() else {
-            let steps = steps(self.state.candidates);
+            let steps = steps(self.state.candidate_count);
             return Ok(self.begin_comparison(Purpose::Ends, &[&good, &bad], steps));
         };
         match ends.result {
-            None => return Ok(Action::Measure(0)),
-            Some(ComparisonResult::NoChange) => return Ok(Action::End(Ending::NoChange)),
+            None => return Ok(NextAction::Measure(0)),
+            Some(ComparisonResult::NoChange) => return Ok(NextAction::End(Ending::NoChange)),
             Some(ComparisonResult::Inconclusive) => {
                 let why = "it is inconclusive whether BAD differs from GOOD".into();
-                return Ok(Action::End(Ending::Inconclusive { why, possible: vec![] }));
+                return Ok(NextAction::End(Ending::Inconclusive { why, possible: vec![] }));
             }
             Some(_) => {}
         }
         if let Some(at) = self.state.comparisons.iter().position(|one| one.result.is_none()) {
-            return Ok(Action::Measure(at));
+            return Ok(NextAction::Measure(at));
         }
         let (goods, first_bad) = self.state.bracket();
         let remaining = self.candidates.remaining(&goods, first_bad)?;
@@ -301,15 +304,15 @@ impl Bisector {
         let first_bad = first_bad.to_string();
         let failed = remaining.iter().filter(|id| self.is_set_aside(id)).count();
         let open: Vec<&String> = remaining.iter().filter(|id| !self.is_set_aside(id)).collect();
-        if let Some(id) = choose(&open, failed) {
+        if let Some(id) = choose_candidate(&open, failed) {
             if !self.state.tried.contains_key(id) {
-                return Ok(Action::Make(id.clone()));
+                return Ok(NextAction::Make(id.clone()));
             }
             let (id, steps) = (id.clone(), steps(open.len() + 1));
             return Ok(self.begin_comparison(Purpose::Step, &[&good, &id, &bad], steps));
         }
         if let Some(at) = self.reopen(&remaining) {
-            return Ok(Action::Measure(at));
+            return Ok(NextAction::Measure(at));
         }
         let undecided = remaining.iter().filter(|id| self.is_undecided(id)).count();
         if undecided > 0 {
@@ -318,13 +321,13 @@ impl Bisector {
                 "the rounds or the time did not suffice for {candidates} between the last good one and the first bad one"
             );
             let possible = remaining.into_iter().chain([first_bad]).collect();
-            return Ok(Action::End(Ending::Inconclusive { why, possible }));
+            return Ok(NextAction::End(Ending::Inconclusive { why, possible }));
         }
         let parent = match self.candidates.first_parent(&first_bad)? {
             Some(parent) if goods.contains(&parent) => parent,
             // A merge, or a commit whose parent changes none of the paths: only the parent differs from it in nothing else.
             Some(parent) if remaining.is_empty() => match self.state.tried.get(&parent) {
-                None => return Ok(Action::Make(parent)),
+                None => return Ok(NextAction::Make(parent)),
                 Some(made) if made.skipped.is_none() => parent,
                 Some(_) => last_good,
             },
@@ -345,16 +348,17 @@ impl Bisector {
     }
 
     /// Adds a comparison. `steps` are the steps that are left, this one included.
-    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], steps: usize) -> Action {
-        let mut comparison = Comparison::new(purpose, candidates, self.state.next_share(purpose, steps));
+    fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], steps: usize) -> NextAction {
+        let mut comparison =
+            Comparison::new(purpose, candidates, self.state.next_error_split(purpose, steps));
         let parts = match purpose {
             Purpose::Ends => steps + 2,
             Purpose::Step => steps + 1,
             Purpose::Confirmation => 1,
         };
-        comparison.allowed_s = self.left_s().map(|left| left / parts as f64);
+        comparison.allowed_s = self.left_s().map(|seconds_left| seconds_left / parts as f64);
         self.state.comparisons.push(comparison);
-        Action::Measure(self.state.comparisons.len() - 1)
+        NextAction::Measure(self.state.comparisons.len() - 1)
     }
 
     /// The seconds that are left of the budget.
@@ -375,7 +379,7 @@ impl Bisector {
                 continue;
             }
             // The confirmation needs the other half.
-            let allowed = self.left_s().map(|left| one.seconds + left / 2.0);
+            let allowed = self.left_s().map(|seconds_left| one.seconds + seconds_left / 2.0);
             let has_time = |rounds| allowed.is_none_or(|allowed| expected_s(one, rounds) <= allowed);
             if self.next_rounds(one).is_some_and(has_time) {
                 let one = &mut self.state.comparisons[at];
@@ -388,7 +392,7 @@ impl Bisector {
 
     /// Confirms that the first bad candidate differs from the last good one, or ends. The ends of a bisection without candidates
     /// between them are confirmed already.
-    fn confirm(&mut self, parent: String, child: String, possible: Vec<String>) -> Action {
+    fn confirm(&mut self, parent: String, child: String, possible: Vec<String>) -> NextAction {
         let pair = [parent.as_str(), child.as_str()];
         let confirmation = self.state.comparisons.iter().position(|one| {
             matches!(one.purpose, Purpose::Ends | Purpose::Confirmation) && one.candidates == pair
@@ -398,7 +402,7 @@ impl Bisector {
         };
         let title = |id: &str| self.state.candidate(id).title();
         let why = match self.state.comparisons[at].result {
-            None => return Action::Measure(at),
+            None => return NextAction::Measure(at),
             Some(ComparisonResult::NoChange) => {
                 format!(
                     "{} and {} do not differ, so the steps contradict each other",
@@ -409,10 +413,10 @@ impl Bisector {
             Some(ComparisonResult::Inconclusive) => {
                 format!("it is inconclusive whether {} differs from {}", title(&child), title(&parent))
             }
-            Some(_) => return Action::End(Ending::Found { parent, child, possible }),
+            Some(_) => return NextAction::End(Ending::Found { parent, child, possible }),
         };
         let possible = std::iter::once(child).chain(possible).collect();
-        Action::End(Ending::Inconclusive { why, possible })
+        NextAction::End(Ending::Inconclusive { why, possible })
     }
 
     /// Makes the variant of a candidate.
@@ -430,7 +434,7 @@ impl Bisector {
                     source: CellError::new(Cause::Work, why.clone()),
                 });
             }
-            display.show(&format!("skipped {}: {}", made.title(), shortened(why, LONGEST_REASON)));
+            display.show(&format!("skipped {}: {}", made.title(), shorten(why, MAX_REASON_CHARS)));
         }
         self.state.tried.insert(id.into(), made);
         Ok(())
@@ -438,20 +442,23 @@ impl Bisector {
 
     /// Adds the time since the last call to that of the bisection.
     fn count_time(&mut self) -> f64 {
-        let seconds = self.since.elapsed().as_secs_f64();
+        let seconds = self.counted_until.elapsed().as_secs_f64();
         self.state.elapsed_s += seconds;
-        self.since = Instant::now();
+        self.counted_until = Instant::now();
         seconds
     }
 
     /// The rounds after which a comparison is judged next; None if it has as many as it may have.
-    fn next_rounds(&self, one: &Comparison) -> Option<usize> {
-        let done = one.effect.map_or(0, |effect| effect.rounds);
-        if self.state.counts && one.purpose == Purpose::Step && done < COUNTED_ROUNDS {
+    fn next_rounds(&self, comparison: &Comparison) -> Option<usize> {
+        let rounds_done = comparison.effect.map_or(0, |effect| effect.rounds);
+        if self.state.figures_are_counts
+            && comparison.purpose == Purpose::Step
+            && rounds_done < COUNTED_ROUNDS
+        {
             return Some(COUNTED_ROUNDS);
         }
-        let next = next_look(done, one.share as usize)?.min(self.state.max_rounds);
-        (next > done).then_some(next)
+        let next = next_look(rounds_done, comparison.error_split as usize)?.min(self.state.max_rounds);
+        (next > rounds_done).then_some(next)
     }
 
     /// Measures the next rounds of a comparison, or completes its interrupted run, and judges it.
@@ -461,34 +468,35 @@ impl Bisector {
         let unfinished = match last {
             Some(run) if !fsarena_store::read(&run)?.status.complete => Some(run),
             // A signal or a kill came between the end of the run and the verdict.
-            Some(_) if comparison.judged < comparison.runs.len() => return self.judge(at, display),
+            Some(_) if comparison.judged_runs < comparison.runs.len() => return self.judge(at, display),
             _ => None,
         };
         let mut request = match unfinished {
-            Some(run) => Request::resume(run, None, None)?,
+            Some(run) => RunRequest::resume(run, None, None)?,
             None => {
-                let done = comparison.effect.map_or(0, |effect| effect.rounds);
+                let rounds_done = comparison.effect.map_or(0, |effect| effect.rounds);
                 let Some(rounds) =
                     self.next_rounds(comparison).filter(|_| self.has_time_for_more(comparison))
                 else {
                     self.state.comparisons[at].result = Some(ComparisonResult::Inconclusive);
                     return Ok(());
                 };
-                let plan = self.plan(at, rounds - done)?;
+                let plan = self.plan(at, rounds - rounds_done)?;
                 if let Err(why) = work::check(&plan) {
                     require(comparison.purpose == Purpose::Step, || RunError::Plan(why.clone()))?;
                     self.skip(at, &why, display);
                     return Ok(());
                 }
-                Request::new(plan, Keep::New(self.runs.clone()))
+                RunRequest::new(plan, Destination::NewRun(self.runs.clone()))
             }
         };
         request.user.clone_from(&self.state.user);
-        request.machines = Some(self.machines());
-        let mut consumer = display.of_run();
-        let mut note = RunNote { file: self.dir.join(FILE_NAME), state: &mut self.state, at, saved: Ok(()) };
-        let result = execute(request, &mut [&mut *consumer, &mut note]);
-        let saved = note.saved;
+        request.machines_dir = Some(self.machines_dir());
+        let mut consumer = display.run_display();
+        let mut registrar =
+            RunRegistrar { file: self.dir.join(FILE_NAME), state: &mut self.state, at, saved: Ok(()) };
+        let result = execute(request, &mut [&mut *consumer, &mut registrar]);
+        let saved = registrar.saved;
         drop(consumer);
         let seconds = self.count_time();
         self.state.comparisons[at].seconds += seconds;
@@ -496,7 +504,7 @@ impl Bisector {
         match result {
             _ if cancel::requested().is_some() => Ok(()),
             Ok(_) => self.judge(at, display),
-            Err(error) if self.is_of_candidate(at, &error) => {
+            Err(error) if self.is_candidate_at_fault(at, &error) => {
                 self.skip(at, &error.to_string(), display);
                 Ok(())
             }
@@ -505,23 +513,25 @@ impl Bisector {
     }
 
     /// Whether a comparison may take the time of its next rounds. Its first ones always run if any time is left.
-    fn has_time_for_more(&self, one: &Comparison) -> bool {
-        let Some(allowed) = one.allowed_s else { return true };
-        if one.runs.is_empty() {
+    fn has_time_for_more(&self, comparison: &Comparison) -> bool {
+        let Some(allowed) = comparison.allowed_s else { return true };
+        if comparison.runs.is_empty() {
             return allowed > 0.0;
         }
-        self.next_rounds(one).is_some_and(|rounds| expected_s(one, rounds) <= allowed)
+        self.next_rounds(comparison).is_some_and(|rounds| expected_s(comparison, rounds) <= allowed)
     }
 
     /// Whether only the candidate of a step is to blame for an error that ended its run: the ends pass every check.
-    fn is_of_candidate(&self, at: usize, error: &RunError) -> bool {
+    fn is_candidate_at_fault(&self, at: usize, error: &RunError) -> bool {
         let one = &self.state.comparisons[at];
-        if one.purpose != Purpose::Step || matches!(error, RunError::EveryVariant(_) | RunError::Agent(_)) {
+        if one.purpose != Purpose::Step
+            || matches!(error, RunError::EveryVariantFailed(_) | RunError::Agent(_))
+        {
             return false;
         }
         let Ok(mut plan) = self.plan(at, 1) else { return false };
         plan.variants.remove(1);
-        let mut request = Request::new(plan, Keep::New(self.runs.clone()));
+        let mut request = RunRequest::new(plan, Destination::NewRun(self.runs.clone()));
         request.user.clone_from(&self.state.user);
         check(&request).is_ok()
     }
@@ -533,7 +543,7 @@ impl Bisector {
         let id = one.subject().to_string();
         if let Some(candidate) = self.state.tried.get_mut(&id) {
             candidate.skipped = Some(why.into());
-            display.show(&format!("skipped {}: {}", candidate.title(), shortened(why, LONGEST_REASON)));
+            display.show(&format!("skipped {}: {}", candidate.title(), shorten(why, MAX_REASON_CHARS)));
         }
     }
 
@@ -552,7 +562,7 @@ impl Bisector {
         let mut claims = vec![];
         if one.purpose != Purpose::Step {
             let mut claim = self.state.claim.clone();
-            claim.name_sides(&[&variants[0].name, &variants[1].name]);
+            claim.replace_roles(&[&variants[0].name, &variants[1].name]);
             claims.push(claim);
         }
         // Further rounds need other data than the first ones.
@@ -579,10 +589,10 @@ impl Bisector {
 
     /// Judges a comparison by the rounds of all its runs.
     fn judge(&mut self, at: usize, display: &mut dyn BisectDisplay) -> Result<()> {
-        let PooledRounds { rounds, left } = self.rounds(at)?;
+        let PooledRounds { rounds, departure } = self.rounds(at)?;
         let comparison = &self.state.comparisons[at];
-        let (purpose, share) = (comparison.purpose, comparison.share as usize);
-        if let Some((candidate, exit)) = left {
+        let (purpose, share) = (comparison.purpose, comparison.error_split as usize);
+        if let Some((candidate, exit)) = departure {
             if purpose == Purpose::Step && candidate == 1 {
                 self.skip(at, &exit.why, display);
                 return Ok(());
@@ -590,35 +600,36 @@ impl Bisector {
             let variant = self.state.candidate(&comparison.candidates[candidate]).title();
             return Err(RunError::Cell { variant, source: CellError::new(exit.cause, exit.why) });
         }
-        let d: Vec<f64> = rounds.iter().map(|round| round[1] - round[0]).collect();
+        let differences: Vec<f64> = rounds.iter().map(|round| round[1] - round[0]).collect();
         let before = comparison.effect.map_or(0, |effect| effect.rounds);
-        let effect = Centre::of(&d).map(|centre| Effect {
+        let effect = Centre::of(&differences).map(|centre| Effect {
             estimate: centre.estimate.exp_m1(),
-            low: centre.wide.0.exp_m1(),
-            high: centre.wide.1.exp_m1(),
-            rounds: d.len(),
+            low: centre.interval_95.0.exp_m1(),
+            high: centre.interval_95.1.exp_m1(),
+            rounds: differences.len(),
         });
         let triples: Vec<[f64; 3]> = rounds.iter().filter_map(|round| (&round[..]).try_into().ok()).collect();
         let direction = self.state.direction().unwrap_or(1.0);
         let result = match purpose {
             Purpose::Ends => {
                 let margin = Plan::of_stored(&self.state.plan).map_or(0.01, |plan| plan.stop.margin());
-                judge_ends(bisected_pair(&self.state.claim)?, &d, margin, share)
+                judge_ends(bisected_pair(&self.state.claim)?, &differences, margin, share)
             }
             Purpose::Step => {
-                let counted = self.state.counts.then(|| judge_counted_step(&triples, direction)).flatten();
+                let counted =
+                    self.state.figures_are_counts.then(|| judge_counted_step(&triples, direction)).flatten();
                 counted.or_else(|| judge_step(&triples, direction, share))
             }
             Purpose::Confirmation => {
-                let whole =
+                let whole_effect =
                     self.state.ends().and_then(|ends| ends.effect).map_or(0.0, |ends| ends.estimate.ln_1p());
-                judge_confirmation(&d, direction, whole, share)
+                judge_confirmation(&differences, direction, whole_effect, share)
             }
         };
         // Every round had a value of zero, or was dropped: further ones would too.
-        let stuck = d.len() <= before;
+        let stuck = differences.len() <= before;
         let comparison = &mut self.state.comparisons[at];
-        comparison.judged = comparison.runs.len();
+        comparison.judged_runs = comparison.runs.len();
         comparison.effect = effect;
         comparison.stuck = stuck;
         comparison.result = result.or(stuck.then_some(ComparisonResult::Inconclusive));
@@ -634,16 +645,16 @@ impl Bisector {
         let names: Vec<String> = one.candidates.iter().map(|id| self.variant(id).name).collect();
         let subject = &self.state.claim.subject;
         let claims: Vec<Claim> =
-            names[1..].iter().map(|name| Claim::same(subject.clone(), name, &names[0], None)).collect();
+            names[1..].iter().map(|name| Claim::equality(subject.clone(), name, &names[0], None)).collect();
         let mut rounds = vec![];
         for id in &one.runs {
             let record = fsarena_store::read(&RunDir::find(&self.runs, id)?)?;
             let state = RunState::new(record);
             let departures = state.departures();
-            let left =
+            let departure =
                 names.iter().enumerate().find_map(|(at, name)| Some((at, departures.get(name)?.clone())));
-            if left.is_some() {
-                return Ok(PooledRounds { rounds, left });
+            if departure.is_some() {
+                return Ok(PooledRounds { rounds, departure });
             }
             let mut columns: Vec<Vec<f64>> = vec![];
             for series in claim_series(&state.record, &claims) {
@@ -661,7 +672,7 @@ impl Bisector {
                 }
             }
         }
-        Ok(PooledRounds { rounds, left: None })
+        Ok(PooledRounds { rounds, departure: None })
     }
 
     /// A line about a comparison that was judged.
@@ -689,20 +700,20 @@ struct PooledRounds {
     /// The logarithms of the figures of all candidates in each round that has all.
     rounds: Vec<Vec<f64>>,
     /// The first candidate that left a run, with the reason.
-    left: Option<(usize, VariantExit)>,
+    departure: Option<(usize, VariantDeparture)>,
 }
 
 /// The seconds that a comparison will have taken after that number of rounds, if they take as long as those so far.
-fn expected_s(one: &Comparison, rounds: usize) -> f64 {
-    match one.effect {
-        Some(effect) if effect.rounds > 0 => one.seconds * rounds as f64 / effect.rounds as f64,
-        _ => one.seconds,
+fn expected_s(comparison: &Comparison, rounds: usize) -> f64 {
+    match comparison.effect {
+        Some(effect) if effect.rounds > 0 => comparison.seconds * rounds as f64 / effect.rounds as f64,
+        _ => comparison.seconds,
     }
 }
 
 /// Chooses the candidate to test of those that are open, the best first, if `failed` of the same range could not be tested: each
 /// failure moves the choice on, because neighbours of a commit that does not build often do not build either.
-fn choose<'a>(open: &[&'a String], failed: usize) -> Option<&'a String> {
+fn choose_candidate<'a>(open: &[&'a String], failed: usize) -> Option<&'a String> {
     // Multiples of the golden ratio spread evenly; the power prefers the middle of the range.
     let place = (failed as f64 * 0.618_034).fract().powf(1.5);
     open.get((place * open.len() as f64) as usize).copied()
@@ -711,20 +722,20 @@ fn choose<'a>(open: &[&'a String], failed: usize) -> Option<&'a String> {
 /// Writes the state of a bisection.
 fn save(state: &Bisection, file: &Path) -> Result<()> {
     let text = serde_json::to_vec_pretty(state).map_err(|error| RunError::Plan(error.to_string()))?;
-    let new = file.with_extension("new");
-    std::fs::write(&new, text).map_err(Error::io("writing", &new))?;
-    Ok(std::fs::rename(&new, file).map_err(Error::io("writing", file))?)
+    let new_file = file.with_extension("new");
+    std::fs::write(&new_file, text).map_err(Error::io("writing", &new_file))?;
+    Ok(std::fs::rename(&new_file, file).map_err(Error::io("writing", file))?)
 }
 
 /// Adds a run to its comparison when it begins, so that a bisection that is killed finds it again.
-struct RunNote<'a> {
+struct RunRegistrar<'a> {
     file: PathBuf,
     state: &'a mut Bisection,
     at: usize,
     saved: Result<()>,
 }
 
-impl Consumer for RunNote<'_> {
+impl Consumer for RunRegistrar<'_> {
     fn begin(&mut self, beginning: &Beginning) {
         let Some(id) = beginning.run.map(RunDir::id) else { return };
         let runs = &mut self.state.comparisons[self.at].runs;
@@ -734,7 +745,7 @@ impl Consumer for RunNote<'_> {
         }
     }
 
-    fn take(&mut self, _: &Event, _: &RunState) -> Result<()> {
+    fn receive(&mut self, _: &Event, _: &RunState) -> Result<()> {
         Ok(())
     }
 }
@@ -763,10 +774,10 @@ mod tests {
     fn failures_move_the_choice_away_from_the_middle() {
         let all: Vec<String> = (0..10).map(|id| id.to_string()).collect();
         let open: Vec<&String> = all.iter().collect();
-        assert_eq!(choose(&open, 0).unwrap(), "0");
+        assert_eq!(choose_candidate(&open, 0).unwrap(), "0");
         let chosen: std::collections::BTreeSet<_> =
-            (1..5).filter_map(|failed| choose(&open, failed)).collect();
+            (1..5).filter_map(|failed| choose_candidate(&open, failed)).collect();
         assert!(chosen.len() >= 3, "{chosen:?}");
-        assert_eq!(choose(&[], 3), None);
+        assert_eq!(choose_candidate(&[], 3), None);
     }
 }

@@ -3,15 +3,15 @@
 //! An agent measures one cell. It is a single process, or two: the supervisor does what only root may do, and starts the worker,
 //! which runs the workload with the rights of an ordinary user.
 
-use crate::axes::Confine;
+use crate::axes::Confinement;
 use crate::error::{CellError, Result, RunError};
-use crate::protocol::{Line, PrivilegedRequest, Request, write};
+use crate::protocol::{AgentMessage, AgentRequest, PrivilegedRequest, write_message};
 use crate::work;
 use fsarena_core::event::{Cause, CellEvent, Outcome};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
-use fsarena_sys::cgroup::{self, Group};
-use fsarena_sys::process_output::{lines, memory_file, or_printed_nothing, tail};
+use fsarena_sys::cgroup::{self, ControlGroup};
+use fsarena_sys::process_output::{make_memory_file, or_printed_nothing, read_tail, receive_lines};
 use fsarena_sys::{argv, cancel, kernel::SysRoot, limits, process, undo};
 use rustix::process::Signal;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -24,11 +24,11 @@ use std::time::{Duration, Instant};
 pub const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The interval at which fsarena checks whether a silent agent is stopped.
 const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// The message about an agent that sends [`Line::Ask`] to a parent which cannot answer it.
+/// The message about an agent that sends [`AgentMessage::Request`] to a parent which cannot answer it.
 pub const UNEXPECTED_REQUEST: &str =
     "it sent a privileged request, which only an agent that is one of several clients may send";
 /// The number of bytes at the end of an agent's standard error that an error message quotes.
-const LAST_BYTES: u64 = 2048;
+const QUOTED_STDERR_BYTES: u64 = 2048;
 
 /// Whether this program can become an agent.
 static IS_AGENT_PROGRAM: AtomicBool = AtomicBool::new(false);
@@ -73,15 +73,15 @@ impl<F: FnMut(CellEvent)> Parent for F {
 ///
 /// # Errors
 /// The agent cannot be started or breaks the protocol.
-pub fn run(
+pub fn run_agent(
     journal: &undo::Journal,
-    request: &Request,
-    confine: &Confine,
+    request: &AgentRequest,
+    confinement: &Confinement,
     parent: &mut dyn Parent,
 ) -> Result<Outcome> {
-    let mut errors = memory_file("stderr").map_err(agent_error)?;
+    let mut errors = make_memory_file("stderr").map_err(agent_error)?;
     // The agent gets a separate process group, so that Ctrl-C reaches only this process, which then kills the group.
-    let mut command = command(errors.try_clone().map_err(agent_error)?);
+    let mut command = agent_command(errors.try_clone().map_err(agent_error)?);
     command.env("FSARENA_VARIANT", &request.cell.variant.name);
     command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
@@ -90,8 +90,9 @@ pub fn run(
     let group = journal.note(kill_group_step(child.id() as i32))?;
     // The agent does nothing until it gets its request, so all its work is under these limits. A failure is returned only
     // after the group is undone below, which kills the agent.
-    let confined = confine.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
-    let tracking_group = track(journal, request, confine, child.id() as i32)?;
+    let confined =
+        confinement.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
+    let tracking_group = make_tracking_group(journal, request, confinement, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
     let stopped_limit = StoppedLimit { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
     let outcome =
@@ -101,9 +102,9 @@ pub fn run(
     // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID
     // namespace they died with the agent. Others are found by their control group or by the mark in their environment.
     if !matches!(outcome, Ok(Some(Outcome::Done))) {
-        confine.end_processes()?;
-        if let Some((_, journal)) = argv::mark() {
-            process::kill_marked(&SysRoot::host(), &journal)?;
+        confinement.end_processes()?;
+        if let Some((_, journal)) = argv::journal_variable() {
+            process::kill_processes_of_journal(&SysRoot::host(), &journal)?;
         }
     }
     if let Some(group) = tracking_group {
@@ -114,12 +115,12 @@ pub fn run(
         Some(outcome) => outcome,
         None => exit_error("the measuring process", status, &mut errors).map_err(agent_error)?.into(),
     };
-    Ok(out_of_memory(outcome, &request.cell.variant, confine))
+    Ok(explain_out_of_memory(outcome, &request.cell.variant, confinement))
 }
 
 /// The failure to start an agent or to talk to it.
 fn agent_error(error: std::io::Error) -> RunError {
-    match limits::remedy(&error) {
+    match limits::limit_remedy(&error) {
         Some(remedy) => RunError::Missing(format!("the measuring process: {error}; {remedy}")),
         None => RunError::Agent(error.to_string()),
     }
@@ -131,16 +132,16 @@ fn agent_error(error: std::io::Error) -> RunError {
 ///
 /// # Errors
 /// The journal cannot be written.
-fn track(
+fn make_tracking_group(
     journal: &undo::Journal,
-    request: &Request,
-    confine: &Confine,
+    request: &AgentRequest,
+    confinement: &Confinement,
     agent: i32,
-) -> Result<Option<Group>, fsarena_sys::Error> {
-    if request.role.ends_all() || confine.has_group() {
+) -> Result<Option<ControlGroup>, fsarena_sys::Error> {
+    if request.role.ends_all_processes() || confinement.has_group() {
         return Ok(None);
     }
-    let group = cgroup::tracking_group(&SysRoot::host(), journal)?;
+    let group = cgroup::make_tracking_group(&SysRoot::host(), journal)?;
     Ok(group.filter(|group| cgroup::add_process(group.path(), agent).is_ok()))
 }
 
@@ -159,7 +160,7 @@ impl StoppedLimit {
     fn exceeded(&self, silent: Duration) -> Option<Outcome> {
         let limit = self.limit.filter(|limit| silent > *limit)?;
         // If `/proc` cannot be read, the agent counts as running.
-        process::stopped(&SysRoot::host(), self.pgid).ok()??;
+        process::find_stopped(&SysRoot::host(), self.pgid).ok()??;
         let seconds = limit.as_secs_f64();
         let why = format!(
             "the measuring process was stopped (SIGSTOP) and did not continue within {seconds} s ({}): a command of the work \
@@ -174,7 +175,7 @@ impl StoppedLimit {
 /// cause is the work, else a shortage or a bug of fsarena.
 pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<CellError> {
     if let Some(signal) = status.signal()
-        && (signal == Signal::KILL.as_raw() || cancel::signals().any(|ending| ending == signal))
+        && (signal == Signal::KILL.as_raw() || cancel::ending_signals().any(|ending| ending == signal))
     {
         let by = if signal == Signal::XCPU.as_raw() {
             "it used up its CPU time (`ulimit -t`)"
@@ -183,17 +184,17 @@ pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) ->
         };
         return Ok(CellError::new(Cause::Work, format!("{what} ended ({status}): {by}")));
     }
-    let text = tail(errors, LAST_BYTES)?;
-    if text.contains(limits::THREAD_PANIC) {
-        return Ok(CellError::missing(format!("{what} ended: {}", limits::NO_THREADS)));
+    let text = read_tail(errors, QUOTED_STDERR_BYTES)?;
+    if text.contains(limits::SPAWN_PANIC_TEXT) {
+        return Ok(CellError::missing(format!("{what} ended: {}", limits::NO_THREADS_MESSAGE)));
     }
     Ok(CellError::internal(format!("{what} ended ({status}): {}", or_printed_nothing(&text))))
 }
 
 /// Adds to a failure that the memory limit of the cell was exceeded, if the OOM killer killed a process of its group.
-fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outcome {
+fn explain_out_of_memory(outcome: Outcome, variant: &Variant, confinement: &Confinement) -> Outcome {
     match outcome {
-        Outcome::Failed { why, .. } if confine.ran_out_of_memory() => {
+        Outcome::Failed { why, .. } if confinement.ran_out_of_memory() => {
             let level = variant.level(factor::MEMORY);
             CellError::missing(format!("{why}; memory={level} is too little for this work")).into()
         }
@@ -202,15 +203,15 @@ fn out_of_memory(outcome: Outcome, variant: &Variant, confine: &Confine) -> Outc
 }
 
 /// The undo step that kills a process group. If its leader is gone, the step has the start time 0 and matches no group.
-pub fn kill_group_step(pgid: i32) -> undo::Undo {
-    undo::Undo::KillGroup { pgid, start_time: process::start_time(&SysRoot::host(), pgid).unwrap_or(0) }
+pub fn kill_group_step(pgid: i32) -> undo::UndoStep {
+    undo::UndoStep::KillGroup { pgid, start_time: process::start_time(&SysRoot::host(), pgid).unwrap_or(0) }
 }
 
 /// The command that starts an agent; its standard error goes to `errors`.
-pub fn command(errors: std::fs::File) -> Command {
+pub fn agent_command(errors: std::fs::File) -> Command {
     // This program, even if its file has been replaced since it was started.
     let mut command = Command::new("/proc/self/exe");
-    command.arg0("fsarena").arg("agent").envs(argv::mark());
+    command.arg0("fsarena").arg("agent").envs(argv::journal_variable());
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
     command
 }
@@ -219,10 +220,10 @@ pub fn command(errors: std::fs::File) -> Command {
 ///
 /// # Errors
 /// Those of the pipes.
-pub fn send_request(child: &mut Child, request: &Request) -> std::io::Result<(ChildStdin, ChildStdout)> {
+pub fn send_request(child: &mut Child, request: &AgentRequest) -> std::io::Result<(ChildStdin, ChildStdout)> {
     let pipes = child.stdin.take().zip(child.stdout.take());
     let (mut stdin, stdout) = pipes.ok_or_else(|| std::io::Error::other("no pipes"))?;
-    write(&mut stdin, request)?;
+    write_message(&mut stdin, request)?;
     Ok((stdin, stdout))
 }
 
@@ -234,7 +235,7 @@ fn listen(
     parent: &mut dyn Parent,
     stopped_limit: &StoppedLimit,
 ) -> Result<Option<Outcome>> {
-    let lines = lines(stdout);
+    let lines = receive_lines(stdout);
     let (mut last_line_at, mut checked_at) = (Instant::now(), Instant::now());
     loop {
         if cancel::requested().is_some() {
@@ -246,15 +247,15 @@ fn listen(
         match lines.recv_timeout(POLL_INTERVAL) {
             Ok(line) => {
                 last_line_at = Instant::now();
-                match Line::read(&line).map_err(RunError::Agent)? {
-                    Line::Event(event) => parent.receive(event),
-                    Line::End(outcome) => return Ok(Some(outcome)),
-                    Line::Opened(_) | Line::Exited(_) => {
+                match AgentMessage::parse(&line).map_err(RunError::Agent)? {
+                    AgentMessage::Event(event) => parent.receive(event),
+                    AgentMessage::End(outcome) => return Ok(Some(outcome)),
+                    AgentMessage::OpenedFiles(_) | AgentMessage::ShellExited(_) => {
                         return Err(RunError::Agent(UNEXPECTED_REQUEST.into()));
                     }
-                    Line::Ask(ask) => match parent.answer(ask)? {
+                    AgentMessage::Request(privileged_request) => match parent.answer(privileged_request)? {
                         // If the agent has ended meanwhile, the next read finds that.
-                        Outcome::Done => drop(write(&mut stdin, &Outcome::Done)),
+                        Outcome::Done => drop(write_message(&mut stdin, &Outcome::Done)),
                         outcome => return Ok(Some(outcome)),
                     },
                 }

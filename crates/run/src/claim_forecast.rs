@@ -5,8 +5,8 @@ use fsarena_core::event::{ClaimStatus, SpentOn};
 use fsarena_core::observations::claim_series;
 use fsarena_core::record::RunRecord;
 use fsarena_stats::comparison::median;
-use fsarena_stats::judge::{Judged, judge_all};
-use fsarena_stats::{power, table::FIRST_LOOK, verdict::Outcome, verdict::Region};
+use fsarena_stats::judge::{JudgedClaim, judge_all};
+use fsarena_stats::{critical_values::FIRST_LOOK_ROUNDS, power, verdict::Outcome, verdict::Region};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Limits the time of a variant's only round to this many times the median of all variants, because the round may have
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_TIMES_MEDIAN: f64 = 3.0;
 
 /// Names of variants.
-pub type Names = BTreeSet<String>;
+pub type VariantNames = BTreeSet<String>;
 
 /// The forecast of the next round: whether the round helps to answer the question of the run, and which variants it runs.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -24,19 +24,19 @@ pub struct RoundForecast {
     /// A clause for the reason to stop that counts the open claims: `; one claim is left open`.
     pub still_open: String,
     /// The variants that the next round runs.
-    pub variants: Names,
+    pub variants: VariantNames,
     /// Seconds that the next round will probably take.
     pub seconds: f64,
     /// The rounds that a first answer requires, warm-up rounds not counted.
     pub needed: u32,
     /// The variants that leave the run because the budget is too short for them.
-    pub dropped_for_time: Names,
+    pub dropped_for_time: VariantNames,
 }
 
 /// A claim that further rounds can decide.
 struct OpenClaim {
     /// The live variants that it compares.
-    variants: Names,
+    variants: VariantNames,
     /// Rounds that will probably decide it.
     rounds: f64,
 }
@@ -46,50 +46,57 @@ struct OpenClaim {
 ///
 /// Before the first look of the sequential test every variant runs. From then on a round runs only the variants of open
 /// claims. If the budget is too short to decide all claims, the round runs those that cost the fewest seconds to decide.
-pub fn forecast_claims(record: &RunRecord, live: &Names, rounds: u32, left_s: Option<f64>) -> RoundForecast {
-    let is_before_first_look = (rounds as usize) < FIRST_LOOK;
-    let (mut open, mut stuck, mut failed) = (Vec::new(), 0, None);
+pub fn forecast_claims(
+    record: &RunRecord,
+    live: &VariantNames,
+    rounds: u32,
+    left_s: Option<f64>,
+) -> RoundForecast {
+    let is_before_first_look = (rounds as usize) < FIRST_LOOK_ROUNDS;
+    let (mut open, mut undecidable, mut failed) = (Vec::new(), 0, None);
     for judged in judge_all(claim_series(record, &record.plan.claims)) {
-        if judged.is_of_gate() && judged.outcome() == Outcome::Refuted {
+        if judged.belongs_to_gate() && judged.outcome() == Outcome::Refuted {
             // One refuted claim fails the gate, whatever the others are.
             failed.get_or_insert(format!("the gate fails: {} is refuted", judged.claim.text));
         }
-        if !judged.open() {
+        if !judged.is_inconclusive() {
             continue;
         }
         let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
         if lost || (judged.missing.is_some() && !is_before_first_look) {
             // A variant of the claim has left the run, or the claim has no samples, so no round can decide it.
-            stuck += 1;
+            undecidable += 1;
             continue;
         }
         let names = judged.needs.iter().map(|variant| record.variants[*variant].name.clone());
         let variants = names.filter(|variant| live.contains(variant)).collect();
         open.push(OpenClaim { variants, rounds: rounds_to_decide(&judged, record.plan.stop.margin()) });
     }
-    let cost = |variants: &Names| round_seconds(record, variants);
+    let cost = |variants: &VariantNames| round_seconds(record, variants);
     let variants =
         if is_before_first_look { live.clone() } else { choose_variants(&mut open, &cost, left_s) };
     RoundForecast {
-        answered: failed.or(match (open.len(), stuck) {
+        answered: failed.or(match (open.len(), undecidable) {
             (0, 0) => Some("every claim is decided".into()),
             (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
-            (0, stuck) => Some(format!("every claim is decided but {stuck}, which no round can decide")),
+            (0, undecidable) => {
+                Some(format!("every claim is decided but {undecidable}, which no round can decide"))
+            }
             _ => None,
         }),
-        still_open: match open.len() + stuck {
+        still_open: match open.len() + undecidable {
             1 => "; one claim is left open".into(),
             open => format!("; {open} claims are left open"),
         },
         seconds: cost(&variants),
-        needed: FIRST_LOOK as u32,
-        dropped_for_time: Names::new(),
+        needed: FIRST_LOOK_ROUNDS as u32,
+        dropped_for_time: VariantNames::new(),
         variants,
     }
 }
 
 /// The seconds that a round of these variants probably takes.
-pub fn round_seconds(record: &RunRecord, variants: &Names) -> f64 {
+pub fn round_seconds(record: &RunRecord, variants: &VariantNames) -> f64 {
     variants.iter().map(|variant| mean_round_s(record, variant)).sum()
 }
 
@@ -124,17 +131,21 @@ pub fn fastest_round_s(record: &RunRecord, variant: &str) -> Option<f64> {
 
 /// The variants of the claims that the next round works on: the claims that cost the fewest seconds to decide, as many as
 /// can all be decided in `left_s` seconds, but at least one. `cost` returns the seconds of a round of variants.
-fn choose_variants(open: &mut [OpenClaim], cost: &dyn Fn(&Names) -> f64, left_s: Option<f64>) -> Names {
+fn choose_variants(
+    open: &mut [OpenClaim],
+    cost: &dyn Fn(&VariantNames) -> f64,
+    left_s: Option<f64>,
+) -> VariantNames {
     let price = |claim: &OpenClaim| claim.rounds * cost(&claim.variants);
     open.sort_by(|a, b| price(a).total_cmp(&price(b)));
     let (mut variants, mut rounds) = (BTreeSet::new(), 0.0f64);
     for claim in open.iter() {
-        let together: Names = variants.union(&claim.variants).cloned().collect();
-        let most = rounds.max(claim.rounds);
+        let all_variants: VariantNames = variants.union(&claim.variants).cloned().collect();
+        let most_rounds = rounds.max(claim.rounds);
         // A claim that runs no further variant costs nothing now.
-        let in_time = || left_s.is_none_or(|left| most * cost(&together) <= left);
-        if variants.is_empty() || together == variants || in_time() {
-            (variants, rounds) = (together, most);
+        let in_time = || left_s.is_none_or(|left| most_rounds * cost(&all_variants) <= left);
+        if variants.is_empty() || all_variants == variants || in_time() {
+            (variants, rounds) = (all_variants, most_rounds);
         }
     }
     variants
@@ -142,12 +153,12 @@ fn choose_variants(open: &mut [OpenClaim], cost: &dyn Fn(&Names) -> f64, left_s:
 
 /// The number of further rounds that will probably decide a claim, at least 1; infinite if the sequential test cannot
 /// decide it within its last look.
-fn rounds_to_decide(judged: &Judged, margin: f64) -> f64 {
+fn rounds_to_decide(judged: &JudgedClaim, margin: f64) -> f64 {
     let Some((verdict, spread)) = judged.verdict.zip(power::spread(&judged.d)) else { return 1.0 };
-    let needed = |distance: f64| power::rounds_for(spread, distance.exp_m1());
+    let needed = |distance: f64| power::rounds_to_detect(spread, distance.exp_m1());
     let distances = distances(&judged.claim, verdict.effect.ln_1p(), margin);
-    let least = distances.into_iter().filter_map(needed).min().map_or(f64::INFINITY, |rounds| rounds as f64);
-    (least - verdict.rounds as f64).max(1.0)
+    let fewest = distances.into_iter().filter_map(needed).min().map_or(f64::INFINITY, |rounds| rounds as f64);
+    (fewest - verdict.rounds as f64).max(1.0)
 }
 
 /// The distances from the estimate `theta` (the logarithm of a ratio) to the thresholds that could decide the claim.
@@ -173,7 +184,7 @@ pub fn claim_statuses(record: &RunRecord) -> Vec<ClaimStatus> {
         .map(|judged| ClaimStatus {
             claim: judged.claim.text.clone(),
             outcome: judged.outcome(),
-            open: judged.open(),
+            open: judged.is_inconclusive(),
             rounds: judged.verdict.map_or(0, |verdict| verdict.rounds as u32),
             provisional: judged.verdict.is_none_or(|verdict| verdict.provisional),
             effect: judged.verdict.map(|verdict| (verdict.effect, verdict.interval.0, verdict.interval.1)),
@@ -186,7 +197,7 @@ mod tests {
     use super::*;
     use crate::testing::record;
 
-    fn names(variants: &Names) -> Vec<&str> {
+    fn names(variants: &VariantNames) -> Vec<&str> {
         variants.iter().map(String::as_str).collect()
     }
 
@@ -222,7 +233,7 @@ mod tests {
         let claims = ["touch.elapsed: xfs <= ext2 within 5%", "touch.elapsed: ext4 <= ext2 within 0.0001%"];
         let (mut record, live) = record(&THREE, &claims, 8);
         assert_eq!(forecast_claims(&record, &live, 8, None).answered, None);
-        record.plan.stop.gate = true;
+        record.plan.stop.has_gate = true;
         let answered = forecast_claims(&record, &live, 8, None).answered;
         assert_eq!(
             answered.as_deref(),
@@ -253,7 +264,7 @@ mod tests {
     #[test]
     fn a_short_budget_goes_to_the_cheapest_claims() {
         // One second a variant: 2·30 s and 2·10 s; together they need 30 rounds of 4 s.
-        let cost = |variants: &Names| variants.len() as f64;
+        let cost = |variants: &VariantNames| variants.len() as f64;
         let mut open = [open_claim(&["a", "b"], 30.0), open_claim(&["c", "d"], 10.0)];
         assert_eq!(names(&choose_variants(&mut open, &cost, Some(119.0))), ["c", "d"]);
         assert_eq!(names(&choose_variants(&mut open, &cost, Some(120.0))), ["a", "b", "c", "d"]);

@@ -104,7 +104,7 @@ impl Config {
     }
 
     /// Adds the values of the file to a command line as defaults of its flags.
-    pub fn defaults(&self, command: Command) -> Command {
+    pub fn set_defaults(&self, command: Command) -> Command {
         let mut command = command;
         for setting in &self.settings {
             command = command.mut_subcommands(|subcommand| match setting.commands {
@@ -118,14 +118,14 @@ impl Config {
 }
 
 /// The long flag of a key, without dashes: `budget` of `run.budget`.
-pub fn flag(key: &str) -> &str {
+pub fn flag_name(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
 /// Makes a setting the default of its flag, if the command has the flag. The default does not apply if a conflicting flag
 /// is given.
 fn with_default(command: Command, setting: &Setting) -> Command {
-    let Some(arg) = command.get_arguments().find(|arg| arg.get_long() == Some(flag(setting.key))) else {
+    let Some(arg) = command.get_arguments().find(|arg| arg.get_long() == Some(flag_name(setting.key))) else {
         return command;
     };
     let conflicts = |one: &Arg, other: &Arg| command.get_arg_conflicts_with(one).contains(&other);
@@ -173,7 +173,7 @@ fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, P
                 "a NUL character can be in no path, name or number: take it out",
             ));
         }
-        let at = fault(value.span(), "").at.unwrap_or_default();
+        let at = fault(value.span(), "").position.unwrap_or_default();
         settings.push(Setting { key, commands, value: value_text.leak(), at });
     }
     Ok(settings)
@@ -183,12 +183,12 @@ fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, P
 fn check(origin: &str, settings: &[Setting], cli: &Command) -> Result<(), PlanError> {
     for Setting { key, commands, value, at } in settings {
         let command = commands.first().filter(|command| **command != "*").unwrap_or(&"run");
-        let line = ["fsarena", command, &format!("--{}={value}", flag(key))];
+        let line = ["fsarena", command, &format!("--{}={value}", flag_name(key))];
         if let Err(error) = cli.clone().try_get_matches_from(line)
             && [ErrorKind::InvalidValue, ErrorKind::ValueValidation].contains(&error.kind())
         {
             let message = first_line(&error.to_string());
-            return Err(PlanError { origin: origin.into(), at: Some(*at), message });
+            return Err(PlanError { origin: origin.into(), position: Some(*at), message });
         }
     }
     Ok(())
@@ -241,7 +241,7 @@ mod tests {
         );
         let other = runs("~you/runs", Some("/home/me")).unwrap_err();
         assert!(other.starts_with("config.toml, line 1, column 8: `~you/runs`: write the home"), "{other}");
-        let homeless = runs("~/runs", None).unwrap_err();
-        assert!(homeless.contains("HOME is not set; write an absolute path"), "{homeless}");
+        let without_home = runs("~/runs", None).unwrap_err();
+        assert!(without_home.contains("HOME is not set; write an absolute path"), "{without_home}");
     }
 }

@@ -5,21 +5,21 @@
 //! change, each side must be made again from the same files; otherwise the fresh rounds would compare something else.
 
 use crate::baseline::{self, Baseline, is_packaged};
-use crate::digests::{DIGEST, RELEASE, digests};
+use crate::digests::{DIGEST_PREFIX, RELEASE_PREFIX, digest_facts};
 use crate::error::{Result, RunError};
-use crate::execute::{Keep, Request, check};
+use crate::execute::{Destination, RunRequest, check};
 use fsarena_core::cell::Variant;
 use fsarena_core::claim::{Claim, Quantity};
-use fsarena_core::plan::{Backing, MOST_ROUNDS, Plan, Stage, StopPlan};
+use fsarena_core::plan::{Backing, OPEN_ENDED_ROUNDS, Plan, Stage, StopPlan};
 use fsarena_core::{factor, host::Host, record::RunRecord, schedule::mix};
 use fsarena_sys::{host, kernel::SysRoot};
 use std::{collections::BTreeMap, path::Path};
 
 /// The end of the name of a plan that confirms a change.
-pub const SUFFIX: &str = "-change";
-/// The names of the variants of such a run.
+pub const PLAN_SUFFIX: &str = "-change";
+/// The name of the variant as it was before the change, in such a run.
 pub const BEFORE: &str = "before";
-/// The other of them.
+/// The name of the variant as it is since the change.
 pub const AFTER: &str = "after";
 
 /// What the figures of a variant depend on: the programs and the kernel by digest or release, and fsarena by version.
@@ -27,10 +27,10 @@ type Parts = BTreeMap<String, String>;
 
 /// The parts in the facts of a machine that ran a variant.
 fn parts(host: &Host, version: &str, variant: &Variant, in_guest: bool) -> Parts {
-    let kernel = format!("{DIGEST}kernel {}", variant.level(factor::KERNEL));
+    let kernel = format!("{DIGEST_PREFIX}kernel {}", variant.level(factor::KERNEL));
     let mut parts = Parts::from([("fsarena".into(), version.into())]);
     for (fact, value) in &host.facts {
-        if let Some(name) = fact.strip_prefix(DIGEST).filter(|name| !name.starts_with("kernel ")) {
+        if let Some(name) = fact.strip_prefix(DIGEST_PREFIX).filter(|name| !name.starts_with("kernel ")) {
             parts.insert(name.into(), value.clone());
         }
     }
@@ -47,9 +47,9 @@ struct Side {
     /// The levels of its run.
     levels: BTreeMap<String, String>,
     /// Its parts when it was measured.
-    stored: Parts,
+    stored_parts: Parts,
     /// Its parts as they are now.
-    now: Parts,
+    current_parts: Parts,
 }
 
 impl Side {
@@ -58,45 +58,49 @@ impl Side {
     ///
     /// # Errors
     /// What the machine lacks to make it again.
-    fn of(record: &RunRecord, plan: &Plan, names: (&str, &str), runs: &Path) -> Result<Side> {
+    fn of_run(record: &RunRecord, plan: &Plan, names: (&str, &str), runs: &Path) -> Result<Side> {
         let (name, as_name) = names;
         let measured = record.variants.iter().find(|variant| variant.name == name);
         let measured = measured.ok_or_else(|| RunError::Plan(format!("run {} has no {name}", record.id)))?;
         let host = record.hosts.first().cloned().unwrap_or_default();
         let mut variant = Variant { name: as_name.into(), levels: measured.levels.clone() };
-        if let Some(kept) = recalled(record, measured, runs) {
-            variant.levels = kept.levels(runs)?;
-        } else if let Some(release) = host.facts.get(&format!("{RELEASE}{}", measured.level(factor::KERNEL)))
+        if let Some(baseline) = find_baseline(record, measured, runs) {
+            variant.levels = baseline.levels(runs)?;
+        } else if let Some(release) =
+            host.facts.get(&format!("{RELEASE_PREFIX}{}", measured.level(factor::KERNEL)))
             && is_packaged(measured.level(factor::KERNEL))
         {
             variant.levels.insert(factor::KERNEL.into(), format!("debian:{release}"));
         }
         let in_guest = matches!(plan.device.backing, Backing::Guest(_));
         let plan = with_variants(plan.clone(), vec![variant.clone()]);
-        let (_, check) = check(&Request::new(plan, Keep::Nothing(runs.into())))?;
-        let mut here = host::collect(&SysRoot::host());
-        here.facts = digests(&check)?;
+        let (_, requirements) = check(&RunRequest::new(plan, Destination::ConsumersOnly(runs.into())))?;
+        let mut current_host = host::collect(&SysRoot::host());
+        current_host.facts = digest_facts(&requirements)?;
         Ok(Side {
             levels: measured.levels.clone(),
-            stored: parts(&host, &record.version, measured, in_guest),
-            now: parts(&here, env!("CARGO_PKG_VERSION"), &variant, in_guest),
+            stored_parts: parts(&host, &record.version, measured, in_guest),
+            current_parts: parts(&current_host, env!("CARGO_PKG_VERSION"), &variant, in_guest),
             variant,
         })
     }
 
-    /// The parts whose stored values differ between the two sides. A part that only one run stored counts as different. Only parts
-    /// that a side has now are compared, because runs also store the programs of their other variants.
+    /// The parts whose stored values differ between the two sides. A part that only one run stored counts as different.
+    /// Only parts that a side has now are compared, because runs also store the programs of their other variants.
     fn differences<'a>(&'a self, other: &'a Side) -> impl Iterator<Item = &'a String> {
-        let keys = self.now.keys().chain(other.now.keys().filter(|key| !self.now.contains_key(*key)));
-        keys.filter(|key| self.stored.get(*key) != other.stored.get(*key))
+        let keys = self
+            .current_parts
+            .keys()
+            .chain(other.current_parts.keys().filter(|key| !self.current_parts.contains_key(*key)));
+        keys.filter(|key| self.stored_parts.get(*key) != other.stored_parts.get(*key))
     }
 }
 
 /// The baseline that keeps what a run measured of a variant, if there is one.
-fn recalled(record: &RunRecord, variant: &Variant, runs: &Path) -> Option<Baseline> {
+fn find_baseline(record: &RunRecord, variant: &Variant, runs: &Path) -> Option<Baseline> {
     let names = baseline::names(runs);
     let mut all = names.iter().filter_map(|name| Baseline::open(runs, name).ok());
-    all.find(|kept| kept.run == record.id && kept.variant.name == variant.name)
+    all.find(|baseline| baseline.run == record.id && baseline.variant.name == variant.name)
 }
 
 fn with_variants(mut plan: Plan, variants: Vec<Variant>) -> Plan {
@@ -136,7 +140,7 @@ pub struct ChangeToConfirm<'a> {
 /// The budget if neither the user nor the newest run has one, in seconds.
 const USUAL_BUDGET_S: f64 = 600.0;
 /// The largest margin of the claim, as a fraction.
-const MOST_MARGIN: f64 = 0.25;
+const MAX_MARGIN: f64 = 0.25;
 
 impl ChangeToConfirm<'_> {
     /// Plans the comparison of a run before the change with a run after it. Its gate fails if fresh rounds show more than half
@@ -149,7 +153,7 @@ impl ChangeToConfirm<'_> {
             ));
         }
         let side = |record: &RunRecord, name| {
-            Side::of(record, &after.plan, (self.variant, name), runs)
+            Side::of_run(record, &after.plan, (self.variant, name), runs)
                 .map_err(|error| format!("the variant {name} the change (run {}): {error}", record.id))
         };
         let (old, new) = match (side(before, BEFORE), side(after, AFTER)) {
@@ -161,7 +165,7 @@ impl ChangeToConfirm<'_> {
             return Confirmation::SameSides;
         }
         for (side, record) in [(&old, before), (&new, after)] {
-            let is_gone = |key: &&&String| side.stored.get(**key) != side.now.get(**key);
+            let is_gone = |key: &&&String| side.stored_parts.get(**key) != side.current_parts.get(**key);
             let gone: Vec<&str> = differences.iter().filter(is_gone).map(|key| key.as_str()).collect();
             if !gone.is_empty() {
                 return Confirmation::NotPossible(format!(
@@ -179,14 +183,14 @@ impl ChangeToConfirm<'_> {
 
     fn comparison(&self, after: &RunRecord, sides: [Variant; 2], before: &RunRecord) -> Result<Plan> {
         let mut plan = with_variants(after.plan.clone(), sides.into());
-        let margin = (self.ln_change.abs() / 2.0).exp_m1().min(MOST_MARGIN);
+        let margin = (self.ln_change.abs() / 2.0).exp_m1().min(MAX_MARGIN);
         // The claim: the change is at most half as large as in the history. If the change is confirmed, the claim fails.
         let (low, high) = if self.ln_change > 0.0 { (BEFORE, AFTER) } else { (AFTER, BEFORE) };
         let quantity = Quantity::of_all(self.metric);
         let percent = (1e8 * margin).round() / 1e6;
         let claim = format!("{quantity}: {high} <= {low} within {percent}%");
         plan.claims = vec![claim.parse::<Claim>().map_err(|error| RunError::Plan(error.to_string()))?];
-        plan.name += SUFFIX;
+        plan.name += PLAN_SUFFIX;
         plan.title = format!("{} of {}, before and after a change", self.metric, self.variant);
         plan.question = format!("Do fresh rounds confirm that {} changed?", self.variant);
         plan.baseline = None;
@@ -195,11 +199,11 @@ impl ChangeToConfirm<'_> {
         plan.seed = mix(after.plan.seed, self.error_split.into()) & (u64::MAX >> 1);
         let budget_s = self.budget_s.or(after.plan.stop.budget_s).unwrap_or(USUAL_BUDGET_S);
         plan.stop = StopPlan {
-            rounds: MOST_ROUNDS,
+            rounds: OPEN_ENDED_ROUNDS,
             budget_s: Some(budget_s),
-            default_budget: self.budget_s.is_none(),
+            has_default_budget: self.budget_s.is_none(),
             when_decided: true,
-            gate: true,
+            has_gate: true,
             ..StopPlan::default()
         };
         plan.stage = Some(Stage {

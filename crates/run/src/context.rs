@@ -1,11 +1,11 @@
 //! The context of a run: the parts that every executor needs.
 
-use crate::privsep::Agents;
-use crate::protocol::{Power, Request};
+use crate::privsep::AgentConfig;
+use crate::protocol::{AgentRequest, Power};
 use crate::shell::ShellSession;
-use crate::{file_layout, layout::Layout, preflight::Check, work::workload};
+use crate::{device_layout::DeviceLayout, file_layout, preflight::Requirements, work::find_workload};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::{event::Note, metric::Declared, plan::Plan};
+use fsarena_core::{event::Note, metric::DeclaredMetrics, plan::Plan};
 use fsarena_fs::fairness::{self, VariantFacts};
 use fsarena_sys::{kernel::SysRoot, undo::Journal};
 use std::path::{Path, PathBuf};
@@ -19,19 +19,19 @@ pub struct RunContext {
     /// The plan, with the settings that a trial on this machine determined.
     pub plan: Plan,
     /// The requirements of the plan.
-    pub check: Check,
+    pub requirements: Requirements,
     /// The undo journal: each change of the machine is written there before it is made.
     pub journal: Journal,
     /// The directory of the run.
     pub dir: PathBuf,
     /// The roles and users of its agents.
-    pub agents: Agents,
+    pub agent_config: AgentConfig,
     /// The metrics that commands of the run have printed so far.
-    pub declared: Rc<RefCell<Declared>>,
+    pub declared: Rc<RefCell<DeclaredMetrics>>,
     /// The shell that its only cell runs instead of tasks, if it runs one.
     pub shell: Option<ShellSession>,
     /// The directory for machines that several runs share, if they do.
-    pub machines: Option<PathBuf>,
+    pub machines_dir: Option<PathBuf>,
 }
 
 impl RunContext {
@@ -44,38 +44,39 @@ impl RunContext {
     ///
     /// # Errors
     /// An unknown filesystem or option set.
-    pub fn layout(&self, variant: &Variant) -> Result<Layout, fsarena_fs::Error> {
-        Layout::of(&self.plan, variant, self.check.size_bytes)
+    pub fn layout(&self, variant: &Variant) -> Result<DeviceLayout, fsarena_fs::Error> {
+        DeviceLayout::of(&self.plan, variant, self.requirements.size_bytes)
     }
 
-    /// The request to an agent that works in the directory `root`, without a mount and without a known device. `other` is
+    /// The request to an agent that works in the directory `root`, without a mount and without a known device. `source_dir` is
     /// the directory on the source disk.
-    pub fn request(&self, cell: &Cell, root: &Path, other: &Path) -> Request {
-        Request {
+    pub fn request(&self, cell: &Cell, root: &Path, source_dir: &Path) -> AgentRequest {
+        AgentRequest {
             cell: cell.clone(),
             idle: self.plan.idle.clone(),
             mount: None,
             root: root.into(),
-            other: other.into(),
+            source_dir: source_dir.into(),
             device: None,
-            profiling: self.agents.profiling,
-            role: self.agents.role.clone(),
+            profiling: self.agent_config.profiling,
+            role: self.agent_config.role.clone(),
             power: Power::On,
-            server_user: self.agents.server_user(&cell.workload.name),
+            server_user: self.agent_config.server_user(&cell.workload.name),
             client: None,
             declared: self.declared.borrow().clone(),
-            staged: None,
-            only_fill: false,
-            age: None,
-            layout: file_layout::is_measured(&self.plan),
-            host_names: vec![],
+            paths_to_copy: None,
+            only_makes_files: false,
+            age_step: None,
+            measures_layout: file_layout::is_measured(&self.plan),
+            paths_to_look_up: vec![],
             shell: None,
         }
     }
 
     /// Notes on differences between the variants that make their comparison unfair.
     pub fn fairness_notes(&self, facts: &BTreeMap<String, VariantFacts>) -> Vec<Note> {
-        let clones = |planned| workload(&self.plan, planned).is_ok_and(|(work, job)| work.may_clone(&job));
+        let clones =
+            |planned| find_workload(&self.plan, planned).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
         // A level that is varied alone differs from its plain variant in nothing else.
         let alone: Vec<&str> = self.plan.vary.keys().map(String::as_str).collect();

@@ -1,9 +1,9 @@
-//! The digests of the programs and kernels that a run uses. A run stores them as facts of its machine, so that a later command can
-//! tell whether the same files are still there.
+//! The digests of the programs and kernels that a run uses. A run stores them as facts of its machine, so that a later
+//! command can tell whether the same files are still there.
 
 use crate::error::Result;
 use crate::guest::guest_modules;
-use crate::preflight::Check;
+use crate::preflight::Requirements;
 use fsarena_guest::cache;
 use fsarena_sys::{Error, program};
 use std::collections::BTreeMap;
@@ -12,47 +12,47 @@ use std::{fs::File, io, path::Path};
 use walkdir::WalkDir;
 
 /// The prefix of facts with the digest of a program or a kernel.
-pub const DIGEST: &str = "digest of ";
+pub const DIGEST_PREFIX: &str = "digest of ";
 /// The prefix of facts with the release of a guest kernel.
-pub const RELEASE: &str = "release of kernel ";
+pub const RELEASE_PREFIX: &str = "release of kernel ";
 
 /// The digests of the programs and kernels that a run uses, and the releases of the kernels, as facts of its machine.
 ///
 /// # Errors
 /// A program or kernel that cannot be read.
-pub fn digests(check: &Check) -> Result<BTreeMap<String, String>> {
+pub fn digest_facts(requirements: &Requirements) -> Result<BTreeMap<String, String>> {
     let mut facts = BTreeMap::new();
     let digest = |path: &Path| -> Result<String> {
         let file = File::open(path).map_err(Error::io("reading", path))?;
         Ok(cache::digest(file).map_err(Error::io("reading", path))?)
     };
-    for name in check.programs.iter().chain(&check.own_programs) {
+    for name in requirements.programs.iter().chain(&requirements.user_programs) {
         let path = if name.contains('/') { Some(name.into()) } else { program::find(name) };
         if let Some(path) = path {
-            facts.insert(format!("{DIGEST}{name}"), digest(&path)?);
+            facts.insert(format!("{DIGEST_PREFIX}{name}"), digest(&path)?);
         }
     }
-    for (level, kernel) in &check.kernels.by_level {
+    for (level, kernel) in &requirements.kernels.by_level {
         let modules = guest_modules(&kernel.modules);
         let modules = modules.iter().flat_map(|module| [module.name.as_bytes(), &module.elf[..]]);
         let parts = [digest(&kernel.code)?, cache::digest_parts(modules)];
-        facts.insert(format!("{DIGEST}kernel {level}"), cache::digest_parts(parts));
-        facts.insert(format!("{RELEASE}{level}"), kernel.release.clone());
+        facts.insert(format!("{DIGEST_PREFIX}kernel {level}"), cache::digest_parts(parts));
+        facts.insert(format!("{RELEASE_PREFIX}{level}"), kernel.release.clone());
     }
     Ok(facts)
 }
 
 /// The largest file whose content a digest of an input covers, in bytes: it is read each time.
-const MOST_CONTENT: u64 = 1 << 30;
+const MAX_CONTENT_BYTES: u64 = 1 << 30;
 
-/// A digest that shows whether an input of commands has changed: of the content of a file; of the names, types, sizes and times of
-/// a large file, or of everything in a directory.
+/// A digest that shows whether an input of commands has changed: of the content of a file; of the names, types, sizes and
+/// times of a large file, or of everything in a directory.
 ///
 /// # Errors
 /// If it cannot be read.
 pub fn digest_of_input(path: &Path) -> io::Result<String> {
     let meta = path.metadata()?;
-    if meta.is_file() && meta.len() <= MOST_CONTENT {
+    if meta.is_file() && meta.len() <= MAX_CONTENT_BYTES {
         return cache::digest(File::open(path)?);
     }
     let mut parts = vec![];

@@ -1,13 +1,13 @@
 //! The search for the best variant: which variants can still be the best, and whether the choice among them is good
 //! enough.
 
-use crate::claim_forecast::{Names, RoundForecast, fastest_round_s, round_seconds};
-use crate::{stopping::rounds_among, work};
+use crate::claim_forecast::{RoundForecast, VariantNames, fastest_round_s, round_seconds};
+use crate::{stopping::rounds_for_candidates, work};
 use fsarena_core::average::Average;
-use fsarena_core::observations::{Grid, references};
+use fsarena_core::observations::{Grid, bare_devices};
 use fsarena_core::{cell::Variant, plan::Plan, record::RunRecord, sample::Direction};
 use fsarena_fs::advice;
-use fsarena_stats::{regret::Regrets, table};
+use fsarena_stats::{critical_values, regret::Regrets};
 
 /// Rounds after which no variant leaves for lack of time: by then each has been repeated.
 const CHOOSING_ROUNDS: u32 = 3;
@@ -30,7 +30,7 @@ pub fn check_search(plan: &Plan, variants: &[Variant]) -> Option<&'static str> {
 /// Only the rounds up to the last look count. A resumed run has these rounds too, so it continues with the same variants.
 pub fn eliminate(
     record: &RunRecord,
-    live: &Names,
+    live: &VariantNames,
     round: u32,
     max_regret: f64,
     left_s: Option<f64>,
@@ -42,7 +42,7 @@ pub fn eliminate(
             remaining.push(at);
         }
     }
-    let mut dropped_for_time = Names::new();
+    let mut dropped_for_time = VariantNames::new();
     if let Some(left_s) = left_s
         && round < CHOOSING_ROUNDS
         && !record.cells.is_empty()
@@ -52,7 +52,7 @@ pub fn eliminate(
         dropped_for_time.extend(dropped.map(|at| record.name(*at).to_string()));
         remaining = fitting;
     }
-    let mut variants = Names::new();
+    let mut variants = VariantNames::new();
     for (at, variant) in record.variants.iter().enumerate() {
         let stays = remaining.contains(&at) || variant.is_bare_device();
         if stays && live.contains(&variant.name) {
@@ -76,11 +76,11 @@ pub fn eliminate(
 /// The bounds of regret at the last look of the sequential test. Variants are indices into the record.
 struct Search<'a> {
     record: &'a RunRecord,
-    /// Among all variants.
+    /// The regrets among all variants.
     regrets: Regrets,
     /// The variants that give up no safety guarantee; all variants if each gives up one.
     safe: Vec<usize>,
-    /// Among the safe variants.
+    /// The regrets among the safe variants.
     among_safe: Regrets,
     /// The variants that have figures, including those that left the run.
     measured: Vec<usize>,
@@ -89,7 +89,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn at_last_look(record: &'a RunRecord, round: u32) -> Search<'a> {
         // Before the first sample the run has no main metric: without costs, every variant can still be the best.
-        let grid = Grid::find(record, &work::main_of_run(record)).ok();
+        let grid = Grid::find(record, &work::main_metric_of_run(record)).ok();
         let grid = grid.map(|grid| grid.of_average(record.plan.stop.best_by));
         let direction = grid.as_ref().map_or(Direction::Neutral, |grid| grid.metric.direction);
         let mut costs = grid.as_ref().map_or(vec![], Grid::combined);
@@ -97,15 +97,15 @@ impl<'a> Search<'a> {
         // rounds after the last look.
         let has_figures = |at: &usize| costs[*at].iter().any(|cost| *cost > 0.0);
         let measured = (0..costs.len()).filter(has_figures).collect();
-        let look = table::at(round as usize).map_or(0, |look| look.rounds as u32);
+        let look = critical_values::last_look_by(round as usize).map_or(0, |look| look.rounds as u32);
         let end = record.plan.stop.warmup + look;
         // `costs` has one column for each kept round or aged image. Only those before the last look count for the bounds.
         let columns = grid.map_or(0, |grid| grid.rounds.partition_point(|round| *round < end));
         for rounds in &mut costs {
             rounds.truncate(columns);
         }
-        let compute = if by_mean(record) { Regrets::compute_by_mean } else { Regrets::compute };
-        let regrets = compute(&costs, &references(record), direction, record.plan.error_split());
+        let compute = if compares_means(record) { Regrets::compute_by_mean } else { Regrets::compute };
+        let regrets = compute(&costs, &bare_devices(record), direction, record.plan.error_split());
         // The bare device shows the highest possible speed. It is never a candidate.
         let candidates: Vec<usize> =
             (0..record.variants.len()).filter(|at| !record.variants[*at].is_bare_device()).collect();
@@ -135,7 +135,7 @@ impl<'a> Search<'a> {
         if self.regrets.provisional || regret > max_regret {
             return None;
         }
-        let average = if by_mean(self.record) { " by mean cost" } else { "" };
+        let average = if compares_means(self.record) { " by mean cost" } else { "" };
         let (name, percent) = (self.record.name(choice), 100.0 * regret);
         Some(format!("{name} costs at most {percent:.2}% more than the best{average}"))
     }
@@ -149,32 +149,32 @@ impl<'a> Search<'a> {
                 contestants += 1;
             }
         }
-        rounds_among(contestants, self.record.plan.error_split())
+        rounds_for_candidates(contestants, self.record.plan.error_split())
     }
 
     /// The variants, at least two, whose remaining rounds to a first answer fit into `left_s` seconds.
     fn fit_into_budget(&self, variants: &[usize], round: u32, left_s: f64) -> Vec<usize> {
         let record = self.record;
-        let mut kept = by_priority(&record.plan, &record.variants);
-        kept.retain(|at| variants.contains(at));
+        let mut fitting = by_priority(&record.plan, &record.variants);
+        fitting.retain(|at| variants.contains(at));
         let bare_devices = record.variants.iter().filter(|variant| variant.is_bare_device());
         let fixed: f64 = bare_devices.filter_map(|variant| fastest_round_s(record, &variant.name)).sum();
         let cost = |at: &usize| fastest_round_s(record, record.name(*at)).unwrap_or(0.0);
-        while kept.len() > 2 {
-            let round_seconds: f64 = fixed + kept.iter().map(cost).sum::<f64>();
-            let rounds = self.rounds_needed(&kept).saturating_sub(round);
+        while fitting.len() > 2 {
+            let round_seconds: f64 = fixed + fitting.iter().map(cost).sum::<f64>();
+            let rounds = self.rounds_needed(&fitting).saturating_sub(round);
             if f64::from(rounds) * round_seconds <= left_s {
                 break;
             }
-            kept.pop();
+            fitting.pop();
         }
-        kept.sort_unstable();
-        kept
+        fitting.sort_unstable();
+        fitting
     }
 }
 
 /// Whether a run compares variants by their mean cost instead of their typical one.
-fn by_mean(record: &RunRecord) -> bool {
+fn compares_means(record: &RunRecord) -> bool {
     record.plan.stop.best_by == Average::Mean
 }
 
@@ -183,7 +183,7 @@ fn by_mean(record: &RunRecord) -> bool {
 pub fn by_priority(plan: &Plan, variants: &[Variant]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..variants.len()).collect();
     if plan.variants.is_empty() {
-        order.sort_by_key(|at| advice::rank(&variants[*at]));
+        order.sort_by_key(|at| advice::short_budget_rank(&variants[*at]));
     }
     order
 }
@@ -194,7 +194,12 @@ mod tests {
     use crate::testing::record;
     use fsarena_core::event::{Note, NoteKind, SpentOn};
 
-    fn left(seconds: &[(&str, f64)], rounds: u32, round: u32, within: f64) -> (Vec<String>, Option<String>) {
+    fn remaining_and_answer(
+        seconds: &[(&str, f64)],
+        rounds: u32,
+        round: u32,
+        within: f64,
+    ) -> (Vec<String>, Option<String>) {
         let (record, live) = record(seconds, &[], rounds);
         let forecast = eliminate(&record, &live, round, within, None);
         (forecast.variants.into_iter().collect(), forecast.answered)
@@ -204,10 +209,13 @@ mod tests {
 
     #[test]
     fn a_variant_leaves_at_the_look_at_which_it_cannot_be_the_best() {
-        assert_eq!(left(&THREE, 7, 7, 0.001), (["ext2", "ext4", "xfs"].map(String::from).to_vec(), None));
+        assert_eq!(
+            remaining_and_answer(&THREE, 7, 7, 0.001),
+            (["ext2", "ext4", "xfs"].map(String::from).to_vec(), None)
+        );
         for round in [8, 9] {
             assert_eq!(
-                left(&THREE, round, round, 0.001),
+                remaining_and_answer(&THREE, round, round, 0.001),
                 (["ext2", "ext4"].map(String::from).to_vec(), None)
             );
         }
@@ -226,9 +234,12 @@ mod tests {
 
     #[test]
     fn a_choice_that_is_good_enough_ends_the_run_at_a_look() {
-        assert!(left(&THREE, 8, 8, 0.05).1.unwrap().contains(" costs at most "));
+        assert!(remaining_and_answer(&THREE, 8, 8, 0.05).1.unwrap().contains(" costs at most "));
         let two = [("ext2", 1.0), ("xfs", 1.5)];
-        assert_eq!(left(&two, 8, 8, 0.001).1.unwrap(), "ext2 costs at most 0.00% more than the best");
+        assert_eq!(
+            remaining_and_answer(&two, 8, 8, 0.001).1.unwrap(),
+            "ext2 costs at most 0.00% more than the best"
+        );
     }
 
     #[test]
@@ -278,6 +289,6 @@ mod tests {
     #[test]
     fn a_part_of_a_round_changes_nothing() {
         // What a resumed run finds of round 9 and later does not count before the look at ten rounds.
-        assert_eq!(left(&THREE, 10, 9, 0.001), left(&THREE, 8, 8, 0.001));
+        assert_eq!(remaining_and_answer(&THREE, 10, 9, 0.001), remaining_and_answer(&THREE, 8, 8, 0.001));
     }
 }

@@ -2,39 +2,44 @@
 
 use crate::context::RunContext;
 use crate::error::{CellResult, Result};
-use crate::executor::{Log, RunSink, logged};
+use crate::executor::{Log, RunSink, with_log};
 use bytesize::ByteSize;
 use fsarena_core::event::{Event, Note, NoteKind};
 use fsarena_core::setting_text::setting;
-use fsarena_engine::{Bound, Files, LoadJob, LoadOutcome, Open, Pattern, Warmup, steady::pts_steady};
+use fsarena_engine::{Bound, Files, LoadJob, LoadOutcome, OpenMode, Pattern, Warmup, steady::is_pts_steady};
 use fsarena_fs::{lifecycle::Devices, safety::ScratchDevice};
 use fsarena_sys::{argv::Argv, device::BlockDevice};
 use serde_json::Value;
 
 /// The erased device of a run.
-pub struct Erased {
+pub struct ErasedDevice {
     device: BlockDevice,
     /// Whether fsarena discards it before each mkfs.
     discards: bool,
     health: Health,
 }
 
-impl Erased {
+impl ErasedDevice {
     /// Brings the device into the state that the plan requires: discarded or preconditioned. None if the run erases no
     /// device.
     ///
     /// # Errors
     /// The device cannot be written.
-    pub fn begin(run: &RunContext, device: Option<&ScratchDevice>, emit: RunSink) -> Result<Option<Erased>> {
+    pub fn prepare(
+        run: &RunContext,
+        device: Option<&ScratchDevice>,
+        emit: RunSink,
+    ) -> Result<Option<ErasedDevice>> {
         let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
             return Ok(None);
         };
         let path = device.path.display();
         let plan = &run.plan;
         // A discard would end the steady state into which the first part of a resumed run has brought the device.
-        let is_preconditioned = plan.device.precondition && run.check.resumed;
-        let discards =
-            !is_preconditioned && device.discards() && logged(emit, |log| scratch.discard(log))?.is_ok();
+        let is_preconditioned = plan.device.precondition && run.requirements.is_resumed;
+        let discards = !is_preconditioned
+            && device.supports_discard()
+            && with_log(emit, |log| scratch.discard(log))?.is_ok();
         if plan.device.precondition && !is_preconditioned {
             emit(Event::Note(precondition(scratch, discards)?))?;
         } else if !is_preconditioned && !discards {
@@ -49,15 +54,15 @@ impl Erased {
             emit(Event::Note(Note::new(NoteKind::Options, facts.join(", ")).task("device")))?;
         }
         let discards = discards && !plan.device.precondition;
-        Ok(Some(Erased { device: device.clone(), discards, health }))
+        Ok(Some(ErasedDevice { device: device.clone(), discards, health }))
     }
 
     /// Discards the erased device before mkfs, so that the writes of the variant before have no effect.
     ///
     /// # Errors
     /// Blkdiscard(8) fails.
-    pub fn before_mkfs(&self, devices: &Devices, log: Log) -> CellResult {
-        let mut erased = devices.all().filter(|device| self.discards && !device.is_made());
+    pub fn discard_before_mkfs(&self, devices: &Devices, log: Log) -> CellResult {
+        let mut erased = devices.all().filter(|device| self.discards && !device.is_made_by_fsarena());
         Ok(erased.try_for_each(|device| device.discard(log))?)
     }
 
@@ -76,13 +81,13 @@ impl Erased {
 struct Health {
     firmware: Option<String>,
     /// Temperature in degrees Celsius.
-    temperature: Option<i64>,
+    celsius: Option<i64>,
     /// Used share of its rated life, in percent.
-    worn: Option<u64>,
+    worn_percent: Option<u64>,
     /// Minutes above its warning and critical temperatures, in its whole life. Above these it can slow down.
     hot_minutes: Option<u64>,
     /// Whether it reports that it is too hot now.
-    too_hot: bool,
+    is_too_hot: bool,
 }
 
 /// The bit of NVMe's critical warning for a temperature above a threshold (NVM Express Base Specification 2.0, 5.16.1.3).
@@ -103,10 +108,10 @@ impl Health {
         let minutes = nvme("warning_temp_time").zip(nvme("critical_comp_time"));
         Health {
             firmware: smart["firmware_version"].as_str().map(String::from).or(firmware),
-            temperature: smart["temperature"]["current"].as_i64(),
-            worn: smart["endurance_used"]["current_percent"].as_u64().or(nvme("percentage_used")),
+            celsius: smart["temperature"]["current"].as_i64(),
+            worn_percent: smart["endurance_used"]["current_percent"].as_u64().or(nvme("percentage_used")),
             hot_minutes: minutes.map(|(warning, critical)| warning + critical),
-            too_hot: nvme("critical_warning").unwrap_or_default() & TEMPERATURE_BIT != 0,
+            is_too_hot: nvme("critical_warning").unwrap_or_default() & TEMPERATURE_BIT != 0,
         }
     }
 
@@ -114,8 +119,8 @@ impl Health {
     fn facts(&self) -> Vec<String> {
         let facts = [
             self.firmware.as_ref().map(|version| format!("firmware {version}")),
-            self.worn.map(|percent| format!("{percent}% of its rated life used")),
-            self.temperature.map(|degrees| format!("{degrees} °C at the start")),
+            self.worn_percent.map(|percent| format!("{percent}% of its rated life used")),
+            self.celsius.map(|degrees| format!("{degrees} °C at the start")),
         ];
         facts.into_iter().flatten().collect()
     }
@@ -123,8 +128,8 @@ impl Health {
     /// Why the device was too hot for its full speed since the reading `before`; None if it does not report that.
     fn throttled_since(&self, before: &Health) -> Option<String> {
         let minutes = self.hot_minutes?.saturating_sub(before.hot_minutes?);
-        let degrees = self.temperature.map_or(String::new(), |degrees| format!("{degrees} °C, "));
-        match (minutes, self.too_hot) {
+        let degrees = self.celsius.map_or(String::new(), |degrees| format!("{degrees} °C, "));
+        match (minutes, self.is_too_hot) {
             (0, false) => None,
             (0, true) => Some(format!("{degrees}above its threshold")),
             (minutes, _) => Some(format!("{degrees}{minutes} more minutes above its warning temperature")),
@@ -133,33 +138,33 @@ impl Health {
 }
 
 /// Number of sequential passes over the whole device: the workload-independent preconditioning.
-const PASSES: u32 = 2;
+const FILL_PASSES: u32 = 2;
 /// Bytes of one write of such a pass.
-const PASS_BLOCK: u32 = 128 << 10;
+const FILL_BLOCK_BYTES: u32 = 128 << 10;
 /// Bytes of one random write: the workload-dependent preconditioning, which follows.
-const BLOCK: u32 = 4 << 10;
+const RANDOM_BLOCK_BYTES: u32 = 4 << 10;
 /// Seconds of one round of random writes. If a pass over the device takes less, a round takes as long as the pass.
 const ROUND_S: f64 = 60.0;
 /// The largest number of rounds of random writes.
 const MAX_ROUNDS: usize = 25;
 /// Number of consecutive rounds that must have a steady speed.
-const WINDOW: usize = 5;
+const STEADY_ROUNDS: usize = 5;
 /// Number of threads that write.
 const THREADS: u32 = 4;
 
 /// Brings an SSD into its steady state by the Solid State Storage Performance Test Specification (SNIA, version 2.0.2): fills
-/// the device, then writes to it at random until the speed is steady. `purged` is whether fsarena has discarded the device
+/// the device, then writes to it at random until the speed is steady. `was_purged` is whether fsarena has discarded the device
 /// before. Returns the note for the report.
 ///
 /// # Errors
 /// The device cannot be written.
-fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
-    device.begin()?;
+fn precondition(device: &ScratchDevice, was_purged: bool) -> Result<Note> {
+    device.begin_overwriting()?;
     let files = Files::device(device.path()).map_err(fsarena_load::task::TaskError::from)?;
-    let size = files.bytes() / u64::from(PASS_BLOCK) * u64::from(PASS_BLOCK);
+    let size = files.bytes() / u64::from(FILL_BLOCK_BYTES) * u64::from(FILL_BLOCK_BYTES);
     let write = |block_bytes, pattern, bound| -> Result<LoadOutcome> {
         let job = LoadJob {
-            open: Open { direct: true, ..Open::default() },
+            open: OpenMode { direct: true, ..OpenMode::default() },
             block_bytes,
             threads: THREADS,
             pattern,
@@ -171,20 +176,20 @@ fn precondition(device: &ScratchDevice, purged: bool) -> Result<Note> {
         Ok(fsarena_engine::run(&job, &files, &mut |_| {}).map_err(fsarena_load::task::TaskError::from)?)
     };
     let mut pass_s = 0.0;
-    for _ in 0..PASSES {
+    for _ in 0..FILL_PASSES {
         let sequential = Pattern::Sequential { shared_cursor: true };
-        pass_s = seconds(&write(PASS_BLOCK, sequential, Bound::Bytes(size))?);
+        pass_s = seconds(&write(FILL_BLOCK_BYTES, sequential, Bound::Bytes(size))?);
     }
     let round_s = f64::clamp(pass_s, 0.1, ROUND_S);
     let mut iops: Vec<f64> = vec![];
     while iops.len() < MAX_ROUNDS && !is_steady(&iops) {
-        let outcome = write(BLOCK, Pattern::Uniform, Bound::Seconds(round_s))?;
+        let outcome = write(RANDOM_BLOCK_BYTES, Pattern::Uniform, Bound::Seconds(round_s))?;
         let count: u64 = outcome.kinds.iter().map(|kind| kind.count).sum();
         iops.push(count as f64 / seconds(&outcome));
     }
     Ok(describe_preconditioning(
         &format!("{} ({})", device.path().display(), ByteSize(files.bytes())),
-        purged,
+        was_purged,
         round_s,
         &iops,
     ))
@@ -194,18 +199,18 @@ fn seconds(outcome: &LoadOutcome) -> f64 {
     outcome.elapsed_ns as f64 / 1e9
 }
 
-/// Whether the last [`WINDOW`] rounds have a steady speed.
+/// Whether the last [`STEADY_ROUNDS`] rounds have a steady speed.
 fn is_steady(iops: &[f64]) -> bool {
-    iops.last_chunk::<WINDOW>().is_some_and(pts_steady)
+    iops.last_chunk::<STEADY_ROUNDS>().is_some_and(is_pts_steady)
 }
 
 /// The note on the preconditioning: what was written to the device, and whether its speed became steady.
-fn describe_preconditioning(device: &str, purged: bool, round_s: f64, iops: &[f64]) -> Note {
-    let purge = if purged { "purged by a discard" } else { "not purged, because it takes no discard" };
-    let last = &iops[iops.len().saturating_sub(WINDOW)..];
+fn describe_preconditioning(device: &str, was_purged: bool, round_s: f64, iops: &[f64]) -> Note {
+    let purge = if was_purged { "purged by a discard" } else { "not purged, because it takes no discard" };
+    let last = &iops[iops.len().saturating_sub(STEADY_ROUNDS)..];
     let mean = last.iter().sum::<f64>() / last.len() as f64;
     let text = format!(
-        "preconditioned: {device} was {purge}, written {PASSES} times in blocks of 128 KiB, then at random in blocks of 4 \
+        "preconditioned: {device} was {purge}, written {FILL_PASSES} times in blocks of 128 KiB, then at random in blocks of 4 \
          KiB for {} rounds of {round_s:.1} s, in the last {} of them {mean:.0} writes/s; from then on nothing discards it",
         iops.len(),
         last.len()

@@ -1,9 +1,9 @@
 //! How a run fails: one cell of it ([`CellError`]), or the whole run ([`RunError`]).
 
 use fsarena_core::cell::Variant;
-use fsarena_core::event::{Cause, Outcome, VariantExit};
+use fsarena_core::event::{Cause, Outcome, VariantDeparture};
 use fsarena_core::exit::{ExitCode, Exits};
-use fsarena_core::{names::Unknown, plan::error::PlanError};
+use fsarena_core::{names::UnknownName, plan::error::PlanError};
 use std::error::Error;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -50,11 +50,11 @@ impl CellError {
         let error = error.into();
         let crashed = matches!(&error, RunError::Filesystem(error) if error.is_crash());
         let failed = CellError::from(error);
-        if crashed { CellError { cause: Cause::Died, ..failed } } else { failed.with_options(options) }
+        if crashed { CellError { cause: Cause::Died, ..failed } } else { failed.blame_options(options) }
     }
 
     /// The failure of a command that was given these options. If the user chose them, they are the cause.
-    pub fn with_options(self, options: &str) -> CellError {
+    pub fn blame_options(self, options: &str) -> CellError {
         if self.cause == Cause::Work && !options.is_empty() {
             return CellError { cause: Cause::Usage, ..self };
         }
@@ -65,7 +65,7 @@ impl CellError {
     ///
     /// # Errors
     /// The failure.
-    pub fn check(outcome: Outcome) -> CellResult {
+    pub fn result_of(outcome: Outcome) -> CellResult {
         match outcome {
             Outcome::Failed { why, cause } => Err(CellError::new(cause, why)),
             Outcome::Done | Outcome::Interrupted => Ok(()),
@@ -131,10 +131,10 @@ pub enum RunError {
     Store(#[from] fsarena_store::Error),
     /// The plan file has a fault.
     #[error(transparent)]
-    File(#[from] PlanError),
+    PlanFile(#[from] PlanError),
     /// An unknown name, for example of a stage or metric.
     #[error(transparent)]
-    Name(#[from] Unknown),
+    UnknownName(#[from] UnknownName),
     /// The plan requires something impossible.
     #[error("{0}")]
     Plan(String),
@@ -146,7 +146,7 @@ pub enum RunError {
     Agent(String),
     /// This many things that killed runs left could not be removed.
     #[error("{0} things that a killed run left could not be undone; see which: fsarena recover")]
-    Recover(usize),
+    NotRecovered(usize),
     /// A cell of a run that stores nothing failed. Such a run cannot be resumed, so the rest is useless.
     #[error("{variant} failed: {source}")]
     Cell {
@@ -157,12 +157,12 @@ pub enum RunError {
     },
     /// All variants failed: in which round and why each left the run.
     #[error("every variant has failed:{}", exit_lines(.0))]
-    EveryVariant(BTreeMap<String, VariantExit>),
+    EveryVariantFailed(BTreeMap<String, VariantDeparture>),
 }
 
 impl RunError {
     /// The error that a plan gives a variant a level that it cannot have.
-    pub fn variant(variant: &Variant, why: impl fmt::Display) -> RunError {
+    pub fn of_variant(variant: &Variant, why: impl fmt::Display) -> RunError {
         RunError::Plan(format!("variant {}: {why}", variant.name))
     }
 
@@ -173,18 +173,18 @@ impl RunError {
             RunError::User(error) => cause_of(error),
             RunError::Filesystem(error) => cause_of(error),
             RunError::Guest(error) => cause_of(error),
-            RunError::Workload(fsarena_load::task::TaskError::Command(error)) => cause_of(error),
-            RunError::Workload(fsarena_load::task::TaskError::Plan(_)) | RunError::Plan(_) => Cause::Usage,
-            RunError::Workload(_) | RunError::Missing(_) | RunError::Recover(_) => Cause::Missing,
+            RunError::Workload(error) => cause_of(error),
+            RunError::Plan(_) => Cause::Usage,
+            RunError::Missing(_) | RunError::NotRecovered(_) => Cause::Missing,
             RunError::Store(error) => cause_of(error),
-            RunError::File(error) => cause_of(error),
-            RunError::Name(error) => cause_of(error),
+            RunError::PlanFile(error) => cause_of(error),
+            RunError::UnknownName(error) => cause_of(error),
             RunError::Agent(_) => Cause::Internal,
             RunError::Cell { source, .. } => source.cause,
-            RunError::EveryVariant(left) => {
+            RunError::EveryVariantFailed(exits) => {
                 // The most urgent cause that occurs: bugs of fsarena, then causes that the user can fix, then the work.
                 let order = [Cause::Internal, Cause::Refused, Cause::Violation, Cause::Usage, Cause::Missing];
-                let occurs = |cause: &Cause| left.values().any(|exit| exit.cause == *cause);
+                let occurs = |cause: &Cause| exits.values().any(|exit| exit.cause == *cause);
                 order.into_iter().find(occurs).unwrap_or_default()
             }
         }
@@ -200,9 +200,9 @@ fn cause_of(error: &impl Exits) -> Cause {
 }
 
 /// A line for each variant that left.
-fn exit_lines(left: &BTreeMap<String, VariantExit>) -> String {
+fn exit_lines(exits: &BTreeMap<String, VariantDeparture>) -> String {
     let mut lines = String::new();
-    for (variant, VariantExit { round, why, .. }) in left {
+    for (variant, VariantDeparture { round, why, .. }) in exits {
         lines += &format!("\n  {variant} failed in round {}: {why}", round + 1);
     }
     lines
@@ -219,6 +219,7 @@ pub(crate) fn require(holds: bool, fault: impl FnOnce() -> RunError) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fsarena_load::task::TaskError;
     use std::io;
 
     #[test]
@@ -230,5 +231,26 @@ mod tests {
         assert_eq!((source(&cell), cell.to_string()), (Some(true), format!("mkfs: {}", failed())));
         let of_run = CellError::from(RunError::from(failed()));
         assert_eq!(source(&of_run), Some(true));
+    }
+
+    #[test]
+    fn the_error_of_a_workload_keeps_its_exit_code() {
+        let why = || "why".to_string();
+        let failed_call = |kind: io::ErrorKind| TaskError::io("read /x")(io::Error::from(kind));
+        // Each error with its cause in a run and in a cell.
+        let errors = [
+            (TaskError::Unfit(why()), Cause::Usage, Cause::Usage),
+            (TaskError::Plan(why()), Cause::Usage, Cause::Usage),
+            (TaskError::Missing(why()), Cause::Missing, Cause::Missing),
+            (TaskError::Violation(why()), Cause::Violation, Cause::Violation),
+            (failed_call(io::ErrorKind::StorageFull), Cause::Missing, Cause::Missing),
+            (failed_call(io::ErrorKind::NotFound), Cause::Missing, Cause::Missing),
+            (TaskError::Failed(why()), Cause::Internal, Cause::Work),
+        ];
+        for (error, of_run, of_cell) in errors {
+            let error = RunError::from(error);
+            assert_eq!(error.cause(), of_run, "{error:?}");
+            assert_eq!(CellError::from(error).cause, of_cell);
+        }
     }
 }

@@ -3,19 +3,19 @@
 
 use crate::bench::readings;
 use crate::context::RunContext;
-use crate::digests::digests;
-use crate::dir::{Clients, Directories, SingleClient};
+use crate::digests::digest_facts;
+use crate::directories::{Clients, DirectoryExecutor, SingleClient};
 use crate::error::{Result, RunError, require};
 use crate::executor::{Executor, RunSink, ScratchDir};
-use crate::preflight::{self, Check, trial::Trying};
-use crate::privsep::{self, Agents};
+use crate::preflight::{self, Requirements, trial::TrialProgress};
+use crate::privsep::{self, AgentConfig};
 use crate::protocol::Profiling;
 use crate::recorder::{Beginning, Consumer, Recorder};
 use crate::runner::{self, RunEnd};
 use crate::work::{self, main_metric, outline};
-use crate::{child, guest::Guests, local::Local, shell::ShellSession};
+use crate::{child, guest::GuestExecutor, local::LocalExecutor, shell::ShellSession};
 use fsarena_core::event::{CommandRecord, Event, Note};
-use fsarena_core::host::{BUILD, Host};
+use fsarena_core::host::{BUILD_FACT, Host};
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, matrix, record::RunRecord};
@@ -27,11 +27,11 @@ use std::sync::{Mutex, TryLockError};
 
 /// A plan to run, and where to store its samples.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct RunRequest {
     /// What to run.
     pub plan: Plan,
     /// Where its samples go.
-    pub keep: Keep,
+    pub destination: Destination,
     /// Further profiling of each task.
     pub profiling: Option<Profiling>,
     /// The user that workloads run as in this kernel; None for the user who started fsarena.
@@ -41,25 +41,25 @@ pub struct Request {
     /// The shell that its only cell runs in a guest instead of tasks, if it runs one.
     pub shell: Option<ShellSession>,
     /// The directory where runs with the same kernel share machines that guests begin with which count instructions.
-    pub machines: Option<PathBuf>,
+    pub machines_dir: Option<PathBuf>,
 }
 
 /// Where the samples of a run go.
 #[derive(Debug, Clone)]
-pub enum Keep {
+pub enum Destination {
     /// Into a new run in this directory of runs.
-    New(PathBuf),
+    NewRun(PathBuf),
     /// Into an interrupted run; finished cells are not measured again.
-    Resumed(RunDir),
+    ResumedRun(RunDir),
     /// Only to the consumers. The images lie in a temporary directory below this one. The first cell that fails ends the
     /// run, because a run that is not stored cannot be resumed.
-    Nothing(PathBuf),
+    ConsumersOnly(PathBuf),
 }
 
 /// A run that ended.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// Where the run is stored; None for [`Keep::Nothing`].
+    /// Where the run is stored; None for [`Destination::ConsumersOnly`].
     pub run: Option<RunDir>,
     /// The measurements.
     pub record: RunRecord,
@@ -69,10 +69,18 @@ pub struct RunOutcome {
     pub why: String,
 }
 
-impl Request {
+impl RunRequest {
     /// A plan to run as it is.
-    pub fn new(plan: Plan, keep: Keep) -> Request {
-        Request { plan, keep, profiling: None, user: None, remarks: vec![], shell: None, machines: None }
+    pub fn new(plan: Plan, destination: Destination) -> RunRequest {
+        RunRequest {
+            plan,
+            destination,
+            profiling: None,
+            user: None,
+            remarks: vec![],
+            shell: None,
+            machines_dir: None,
+        }
     }
 
     /// The request to finish an interrupted run. The permission to overwrite a filesystem signature is not stored with the
@@ -85,24 +93,24 @@ impl Request {
         run: RunDir,
         erase_signature: Option<String>,
         other_signature: Option<String>,
-    ) -> Result<Request, RunError> {
+    ) -> Result<RunRequest, RunError> {
         let mut plan = run.plan()?;
         let tested = match &mut plan.device.backing {
             Backing::Erase { signature, .. } => Some(signature),
             _ => None,
         };
         replace_signature("erase_signature", tested, erase_signature)?;
-        let other = plan.device.other_device.as_mut().map(|other| &mut other.signature);
-        replace_signature("other_signature", other, other_signature)?;
-        Ok(Request::new(plan, Keep::Resumed(run)))
+        let source_signature = plan.device.other_device.as_mut().map(|device| &mut device.signature);
+        replace_signature("other_signature", source_signature, other_signature)?;
+        Ok(RunRequest::new(plan, Destination::ResumedRun(run)))
     }
 
     /// The directory that holds the run.
-    fn runs(&self) -> PathBuf {
-        match &self.keep {
-            Keep::New(runs) => runs.clone(),
-            Keep::Resumed(run) => run.path().parent().unwrap_or(Path::new(".")).to_path_buf(),
-            Keep::Nothing(below) => below.clone(),
+    fn runs_dir(&self) -> PathBuf {
+        match &self.destination {
+            Destination::NewRun(runs) => runs.clone(),
+            Destination::ResumedRun(run) => run.path().parent().unwrap_or(Path::new(".")).to_path_buf(),
+            Destination::ConsumersOnly(parent) => parent.clone(),
         }
     }
 }
@@ -128,36 +136,36 @@ fn replace_signature(
 ///
 /// # Errors
 /// Something that the machine lacks or that the plan combines wrongly, with what to do.
-pub fn check(request: &Request) -> Result<(Vec<Variant>, Check), RunError> {
-    check_for(request, &SingleClient, &privsep::workload_user(request.user.as_deref())?.0)
+pub fn check(request: &RunRequest) -> Result<(Vec<Variant>, Requirements), RunError> {
+    check_with_clients(request, &SingleClient, &privsep::workload_user(request.user.as_deref())?.0)
 }
 
-fn check_for(
-    request: &Request,
+fn check_with_clients(
+    request: &RunRequest,
     clients: &dyn Clients,
     user: &User,
-) -> Result<(Vec<Variant>, Check), RunError> {
-    let (plan, runs) = (&request.plan, request.runs());
+) -> Result<(Vec<Variant>, Requirements), RunError> {
+    let (plan, runs) = (&request.plan, request.runs_dir());
     let variants = matrix::expand(plan);
-    let check = preflight::check(&SysRoot::host(), plan, &variants, &runs, clients.count(), user)?;
-    Ok((variants, check))
+    let requirements = preflight::check(&SysRoot::host(), plan, &variants, &runs, clients.count(), user)?;
+    Ok((variants, requirements))
 }
 
 /// Tries the user's options of mkfs and mount on temporary images: all combinations if they are few, else each option at
-/// least once. Returns the commands that ran. `trying` receives the progress.
+/// least once. Returns the commands that ran. `progress` gets the numbers of finished and of all trials.
 ///
 /// # Errors
 /// An option that mkfs or this kernel refuses (exit code 2), or something that the machine lacks to try them.
 pub fn try_options(
-    request: &Request,
+    request: &RunRequest,
     variants: &[Variant],
-    check: &Check,
-    trying: Trying,
+    requirements: &Requirements,
+    progress: TrialProgress,
 ) -> Result<Vec<CommandRecord>, RunError> {
     let mut commands = vec![];
     let mut log = |command| commands.push(command);
-    let (plan, runs) = (&request.plan, request.runs());
-    preflight::trial::try_options(plan, variants, check.size_bytes, &runs, trying, &mut log)?;
+    let (plan, runs) = (&request.plan, request.runs_dir());
+    preflight::trial::try_options(plan, variants, requirements.size_bytes, &runs, progress, &mut log)?;
     Ok(commands)
 }
 
@@ -181,7 +189,7 @@ pub fn try_options(
 /// use fsarena_core::plan::resolve::Overrides;
 /// use fsarena_report::exporters;
 /// use fsarena_report::report::{self, ReportOptions};
-/// use fsarena_run::{Keep, Request, execute, registry, run_as_agent_if_requested, work};
+/// use fsarena_run::{Destination, RunRequest, execute, registry, run_as_agent_if_requested, work};
 ///
 /// const PLAN: &str = "
 /// name = 'embedded'
@@ -220,7 +228,7 @@ pub fn try_options(
 ///         }
 ///         Ok(())
 ///     };
-///     let request = Request::new(plan, Keep::New(dir.path().join("runs")));
+///     let request = RunRequest::new(plan, Destination::NewRun(dir.path().join("runs")));
 ///     let outcome = execute(request, &mut [&mut count])?;
 ///
 ///     let record = fsarena_store::read(&outcome.run.expect("it is stored"))?;
@@ -232,7 +240,7 @@ pub fn try_options(
 ///     Ok(())
 /// }
 /// ```
-pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
+pub fn execute(request: RunRequest, consumers: &mut [&mut dyn Consumer]) -> Result<RunOutcome, RunError> {
     execute_by(Box::new(SingleClient), request, consumers)
 }
 
@@ -242,7 +250,7 @@ pub fn execute(request: Request, consumers: &mut [&mut dyn Consumer]) -> Result<
 /// Those of [`execute`].
 pub fn execute_by(
     clients: Box<dyn Clients>,
-    request: Request,
+    request: RunRequest,
     consumers: &mut [&mut dyn Consumer],
 ) -> Result<RunOutcome, RunError> {
     let kernel = SysRoot::host();
@@ -260,7 +268,7 @@ pub fn execute_by(
         Err(TryLockError::Poisoned(lock)) => lock.into_inner(),
         Ok(lock) => lock,
     };
-    if let Keep::Resumed(run) = &request.keep {
+    if let Destination::ResumedRun(run) = &request.destination {
         // A complete run needs this too: it may have been killed while it removed its devices.
         recover_stale_runs(&kernel, consumers)?;
         let record = fsarena_store::read(run)?;
@@ -272,25 +280,37 @@ pub fn execute_by(
         }
         work::check(&request.plan).map_err(|why| fsarena_store::Error::Damaged(run.plan_file(), why))?;
     }
-    let agents = Agents::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
-    let (variants, mut check) = check_for(&request, &*clients, &agents.user)?;
-    check.resumed = matches!(request.keep, Keep::Resumed(_));
-    let mut trying = |done, of| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, of));
+    let agent_config = AgentConfig::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
+    let (variants, mut requirements) = check_with_clients(&request, &*clients, &agent_config.user)?;
+    requirements.is_resumed = matches!(request.destination, Destination::ResumedRun(_));
+    let mut progress =
+        |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));
     // The options of a resumed run were tried when it began.
-    let trials = if check.resumed { vec![] } else { try_options(&request, &variants, &check, &mut trying)? };
-    check.remarks.extend(request.remarks);
-    check.remarks.extend(agents.notes.iter().cloned());
-    let plan = preflight::choose_accelerator(request.plan, &mut check)?;
+    let trials = if requirements.is_resumed {
+        vec![]
+    } else {
+        try_options(&request, &variants, &requirements, &mut progress)?
+    };
+    requirements.remarks.extend(request.remarks);
+    requirements.remarks.extend(agent_config.notes.iter().cloned());
+    let plan = preflight::choose_accelerator(request.plan, &mut requirements)?;
     // From here on fsarena makes files and devices, so a signal must not end the process before it has removed them.
     let _deferred = cancel::defer_signals();
     undo::make_state_dir(&undo::state_dir())?;
-    let place = Place::make(request.keep, &plan)?;
-    let run = place.run().cloned();
-    let session =
-        Session { kernel, plan, variants, check, agents, shell: request.shell, machines: request.machines };
-    let (end, why, record) = session.measure(place, trials, clients, consumers)?;
-    if let RunEnd::NothingLeft(left) = end {
-        return Err(RunError::EveryVariant(left));
+    let run_place = RunPlace::make(request.destination, &plan)?;
+    let run = run_place.run().cloned();
+    let session = CheckedRun {
+        kernel,
+        plan,
+        variants,
+        requirements,
+        agent_config,
+        shell: request.shell,
+        machines_dir: request.machines_dir,
+    };
+    let (end, why, record) = session.measure(run_place, trials, clients, consumers)?;
+    if let RunEnd::EveryVariantFailed(exits) = end {
+        return Err(RunError::EveryVariantFailed(exits));
     }
     Ok(RunOutcome { run, record, interrupted: end == RunEnd::Interrupted, why })
 }
@@ -304,86 +324,101 @@ static RUNNING: Mutex<()> = Mutex::new(());
 fn recover_stale_runs(kernel: &SysRoot, consumers: &mut [&mut dyn Consumer]) -> Result<()> {
     let mut show = |line: &str| consumers.iter_mut().for_each(|consumer| consumer.show_message(line));
     let failed = undo::recover(kernel, &undo::state_dir(), &mut show)?.failed;
-    require(failed == 0, || RunError::Recover(failed))
+    require(failed == 0, || RunError::NotRecovered(failed))
 }
 
 /// The directory of a run.
-enum Place {
+enum RunPlace {
     /// A directory of the store, which stays.
     Stored(RunDir),
     /// A temporary directory, which is removed at the end of the run.
     Scratch(ScratchDir),
 }
 
-impl Place {
-    fn make(keep: Keep, plan: &Plan) -> Result<Place> {
-        Ok(match keep {
-            Keep::New(runs) => {
+impl RunPlace {
+    fn make(destination: Destination, plan: &Plan) -> Result<RunPlace> {
+        Ok(match destination {
+            Destination::NewRun(runs) => {
                 dirs::make_dirs(&runs).map_err(Error::io("making", &runs))?;
                 let run = RunDir::create(&runs, plan, env!("CARGO_PKG_VERSION"))?;
                 dirs::allow_passing_through(run.path()).map_err(Error::io("opening", run.path()))?;
-                Place::Stored(run)
+                RunPlace::Stored(run)
             }
-            Keep::Resumed(run) => Place::Stored(run),
-            Keep::Nothing(below) => Place::Scratch(ScratchDir::make(&below, "fsarena-scratch")?),
+            Destination::ResumedRun(run) => RunPlace::Stored(run),
+            Destination::ConsumersOnly(parent) => {
+                RunPlace::Scratch(ScratchDir::make(&parent, "fsarena-scratch")?)
+            }
         })
     }
 
     fn run(&self) -> Option<&RunDir> {
-        if let Place::Stored(run) = self { Some(run) } else { None }
+        if let RunPlace::Stored(run) = self { Some(run) } else { None }
     }
 
     /// The directory, and its undo journal. The path is absolute, because `fsarena recover` can be started in any
     /// directory.
     fn journal(&self) -> Result<(PathBuf, Journal)> {
         match self {
-            Place::Stored(run) => {
+            RunPlace::Stored(run) => {
                 let dir = run.path().canonicalize().map_err(Error::io("reading", run.path()))?;
                 let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
                 Ok((dir, journal))
             }
-            Place::Scratch(scratch) => Ok((scratch.dir().into(), scratch.journal.clone())),
+            RunPlace::Scratch(scratch) => Ok((scratch.dir().into(), scratch.journal.clone())),
         }
     }
 }
 
 /// A checked run that is about to begin.
-struct Session {
+struct CheckedRun {
     kernel: SysRoot,
     plan: Plan,
     variants: Vec<Variant>,
-    check: Check,
-    agents: Agents,
+    requirements: Requirements,
+    agent_config: AgentConfig,
     shell: Option<ShellSession>,
-    machines: Option<PathBuf>,
+    machines_dir: Option<PathBuf>,
 }
 
-impl Session {
+impl CheckedRun {
     /// Measures the run: opens the store, starts the executor, runs the rounds and takes the executor down. `trials` are
     /// the commands of the trials of options, which the run records.
     fn measure(
         self,
-        place: Place,
+        place: RunPlace,
         trials: Vec<CommandRecord>,
         clients: Box<dyn Clients>,
         consumers: &mut [&mut dyn Consumer],
     ) -> Result<(RunEnd, String, RunRecord)> {
-        let beginning =
-            Beginning { plan: &self.plan, variants: &self.variants, check: &self.check, run: place.run() };
+        let beginning = Beginning {
+            plan: &self.plan,
+            variants: &self.variants,
+            requirements: &self.requirements,
+            run: place.run(),
+        };
         consumers.iter_mut().for_each(|consumer| consumer.begin(&beginning));
-        let (host, version_commands) = self.host(&*clients, place.run().is_some())?;
+        let (host, version_commands) = self.collect_host(&*clients, place.run().is_some())?;
         let (record, writer) = self.open_store(&place, &host)?;
-        let Session { kernel, plan, variants, check, agents, shell, machines } = self;
+        let CheckedRun { kernel, plan, variants, requirements, agent_config, shell, machines_dir } = self;
         let mut recorder = Recorder::new(record, writer, consumers);
         for command in trials.into_iter().chain(version_commands) {
             recorder.record(Event::Command(command))?;
         }
         let (dir, journal) = place.journal()?;
-        let remarks = check.remarks.clone();
+        let remarks = requirements.remarks.clone();
         let declared = recorder.declared.clone();
         let plan_of_run = plan.clone();
-        let context =
-            RunContext { kernel, plan: plan_of_run, check, journal, dir, agents, declared, shell, machines };
+        let context = RunContext {
+            kernel,
+            plan: plan_of_run,
+            requirements,
+            journal,
+            dir,
+            agent_config,
+            declared,
+            shell,
+            machines_dir,
+        };
         let mut executor = start_executor(context, clients, &mut |event| recorder.record(event))?;
         for note in remarks {
             recorder.record(Event::Note(note))?;
@@ -391,48 +426,50 @@ impl Session {
         let tasks = outline(&plan).len() as u32;
         let (end, why) = runner::run(&plan, &variants, tasks, &mut *executor, &mut recorder)?;
         executor.finish(&mut |event| recorder.record(event))?;
-        if let Place::Scratch(scratch) = place {
-            scratch.clear()?;
+        if let RunPlace::Scratch(scratch) = place {
+            scratch.remove()?;
         }
         Ok((end, why, recorder.state.record))
     }
 
     /// The record of the run so far, and the writer that stores its events; no writer if nothing is stored.
-    fn open_store(&self, place: &Place, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
+    fn open_store(&self, place: &RunPlace, host: &Host) -> Result<(RunRecord, Option<Writer>)> {
         if let Some(run) = place.run() {
             let writer = Writer::open(run, host, &readings().collect::<Vec<_>>())?;
             return Ok((fsarena_store::read(run)?, Some(writer.with_live_metric(main_metric(&self.plan)))));
         }
         let mut record = RunRecord::new(self.plan.clone(), self.variants.clone());
         for def in readings() {
-            record.define((&def).into());
+            record.define_reading((&def).into());
         }
         Ok((record, None))
     }
 
-    /// The facts of the machine with the versions of all programs that this run uses, of a `stored` run also their digests; and
+    /// The facts of the machine with the versions of all programs that this run uses, of a stored run also their digests; and
     /// the commands that printed the versions.
-    fn host(&self, clients: &dyn Clients, stored: bool) -> Result<(Host, Vec<CommandRecord>)> {
+    fn collect_host(&self, clients: &dyn Clients, is_stored: bool) -> Result<(Host, Vec<CommandRecord>)> {
         let mut host = host::collect(&self.kernel);
-        let confined_by = if fsarena_sys::argv::can_confine() { "Landlock" } else { "nothing" };
+        let confined_by = if fsarena_sys::argv::has_landlock() { "Landlock" } else { "nothing" };
         host.facts.insert("mkfs_confined_by".into(), confined_by.into());
         let mut commands = Vec::new();
-        for program in &self.check.programs {
+        for program in &self.requirements.programs {
             if let Some(version) = host::tool_version(program, &mut |record| commands.push(record)) {
                 host.facts.insert(format!("version of {program}"), version);
             }
         }
         if !matches!(self.plan.device.backing, Backing::Guest(_)) {
-            host.facts.extend(self.agents.facts());
+            host.facts.extend(self.agent_config.facts());
         }
         host.facts.extend(clients.facts());
-        host.facts.extend(self.check.storage.iter().flat_map(|(of, storage)| storage.facts(of)));
-        if stored {
-            host.facts.extend(digests(&self.check)?);
+        host.facts.extend(
+            self.requirements.storage.iter().flat_map(|(place_name, storage)| storage.facts(place_name)),
+        );
+        if is_stored {
+            host.facts.extend(digest_facts(&self.requirements)?);
         }
         if self.plan.stop.shard.is_some() {
             // Reading a debug build takes a tenth of a second, so only a shard, which is merged later, has this fact.
-            host.facts.insert(BUILD.into(), program_build()?);
+            host.facts.insert(BUILD_FACT.into(), program_build()?);
         }
         Ok((host, commands))
     }
@@ -452,13 +489,13 @@ pub fn program_build() -> Result<String> {
 fn start_executor(run: RunContext, clients: Box<dyn Clients>, emit: RunSink) -> Result<Box<dyn Executor>> {
     Ok(match &run.plan.device.backing {
         Backing::Guest(guest) => {
-            require(run.agents.profiling != Some(Profiling::Locks), || {
+            require(run.agent_config.profiling != Some(Profiling::Locks), || {
                 let on_loop = setting("on", "loop");
                 RunError::Plan(format!("a guest cannot be traced; explain a run of this kernel ({on_loop})"))
             })?;
-            Box::new(Guests::start(guest.clone(), run, emit)?)
+            Box::new(GuestExecutor::start(guest.clone(), run, emit)?)
         }
-        Backing::Dir => Box::new(Directories::start(run, clients, emit)?),
-        _ => Box::new(Local::start(run, emit)?),
+        Backing::Dir => Box::new(DirectoryExecutor::start(run, clients, emit)?),
+        _ => Box::new(LocalExecutor::start(run, emit)?),
     })
 }

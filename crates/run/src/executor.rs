@@ -42,7 +42,7 @@ pub trait Executor {
 ///
 /// # Errors
 /// The directory cannot be removed for another reason, or `emit` fails.
-pub fn remove(dir: MadeDir, emit: RunSink) -> Result<()> {
+pub fn remove_run_dir(dir: MadeDir, emit: RunSink) -> Result<()> {
     let Some(text) = dir.remove()? else { return Ok(()) };
     let fix = "move the files elsewhere, then remove the directory";
     emit(Event::Note(Note::new(NoteKind::Remark, text).fix(fix)))
@@ -52,7 +52,7 @@ pub fn remove(dir: MadeDir, emit: RunSink) -> Result<()> {
 ///
 /// # Errors
 /// `emit` fails.
-pub fn logged<T>(emit: RunSink, work: impl FnOnce(Log) -> T) -> Result<T> {
+pub fn with_log<T>(emit: RunSink, work: impl FnOnce(Log) -> T) -> Result<T> {
     let mut commands = Vec::new();
     let result = work(&mut |record| commands.push(record));
     commands.into_iter().try_for_each(|record| emit(Event::Command(record)))?;
@@ -67,14 +67,14 @@ pub struct ScratchDir {
 }
 
 impl ScratchDir {
-    /// Makes a directory below `below`, named `name` and the id of this process.
+    /// Makes a directory below `parent`, named `name` and the id of this process.
     ///
     /// # Errors
     /// The directory cannot be made, or exists already.
-    pub fn make(below: &Path, name: &str) -> Result<ScratchDir> {
-        dirs::make_dirs(below).map_err(Error::io("making", below))?;
-        let below = below.canonicalize().map_err(Error::io("reading", below))?;
-        let dir = below.join(format!("{name}-{}", std::process::id()));
+    pub fn make(parent: &Path, name: &str) -> Result<ScratchDir> {
+        dirs::make_dirs(parent).map_err(Error::io("making", parent))?;
+        let parent = parent.canonicalize().map_err(Error::io("reading", parent))?;
+        let dir = parent.join(format!("{name}-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
         let why =
             || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
@@ -91,7 +91,7 @@ impl ScratchDir {
     ///
     /// # Errors
     /// Something in it is in use.
-    pub fn clear(self) -> Result<()> {
+    pub fn remove(self) -> Result<()> {
         self.dir.remove()?;
         Ok(())
     }

@@ -2,14 +2,15 @@
 //!
 //! Cells of runs that vary the age or the fullness have these figures before and after their tasks.
 
-use crate::bench::{Bench, lifecycle};
+use crate::bench::{Bench, lifecycle_task};
 use crate::error::CellResult;
 use crate::protocol::MountRequest;
 use crate::target::{mount, sync_all, unmount};
 use fsarena_core::cell::{Cell, TaskInfo, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Phase, SpentOn};
 use fsarena_core::metric::layout::{
-    AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS, FILES, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, SCORE,
+    AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS_PER_FILE, FILES, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE,
+    LAYOUT_SCORE,
 };
 use fsarena_core::plan::Plan;
 use fsarena_core::sample::{Readings, Sample};
@@ -23,22 +24,22 @@ use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 /// The most files whose extents are read, and the most names that are listed to find them.
-const MOST_FILES: u64 = 20_000;
-const MOST_NAMES: u64 = 1_000_000;
+const MAX_FILES: u64 = 20_000;
+const MAX_NAMES: u64 = 1_000_000;
 
 /// The files that fill a filesystem are no part of its layout: fsarena writes them at once before the work.
-const LEFT_OUT: [&str; 2] = ["fill", "lost+found"];
+const IGNORED_DIRS: [&str; 2] = ["fill", "lost+found"];
 
 /// Whether the cells of a plan have the layout: those of a plan that names the age or the fullness.
 pub fn is_measured(plan: &Plan) -> bool {
-    let names =
+    let varies_layout =
         |variant: &Variant| [factor::AGE, factor::FILL].iter().any(|id| variant.levels.contains_key(*id));
-    matrix::expand(plan).iter().any(names)
+    matrix::expand(plan).iter().any(varies_layout)
 }
 
 /// The tasks whose samples have the layout before and after the work of a cell.
-pub fn tasks() -> [TaskInfo; 2] {
-    [lifecycle(BEFORE, "Layout before the work"), lifecycle(AFTER, "Layout after the work")]
+pub fn layout_tasks() -> [TaskInfo; 2] {
+    [lifecycle_task(BEFORE, "Layout before the work"), lifecycle_task(AFTER, "Layout after the work")]
 }
 
 /// Measures the layout before the tasks of a cell, and mounts the filesystem again, so that its caches are cold.
@@ -46,7 +47,7 @@ pub fn tasks() -> [TaskInfo; 2] {
 /// # Errors
 /// If the filesystem cannot be synced, unmounted or mounted.
 pub fn measure_before(cell: &Cell, request: &MountRequest, bench: &mut Bench) -> CellResult {
-    measure(cell, &request.target, &tasks()[0], bench)?;
+    measure(cell, &request.target, &layout_tasks()[0], bench)?;
     if !request.is_volatile() {
         unmount(request, &mut bench.log())?;
         mount(request, &mut bench.log())?;
@@ -59,7 +60,7 @@ pub fn measure_before(cell: &Cell, request: &MountRequest, bench: &mut Bench) ->
 /// # Errors
 /// If the filesystem cannot be synced.
 pub fn measure_after(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
-    measure(cell, target, &tasks()[1], bench)
+    measure(cell, target, &layout_tasks()[1], bench)
 }
 
 fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> CellResult {
@@ -80,10 +81,10 @@ fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> Ce
             bench.note(note(format!("the kernel has no FIEMAP for {}", cell.variant.level(factor::FS))))
         }
     }
-    if tree.files > MOST_FILES {
-        let more = if tree.is_cut { "more than " } else { "" };
+    if tree.files > MAX_FILES {
+        let more = if tree.is_incomplete { "more than " } else { "" };
         let text = format!(
-            "the layout is that of whole directories at random with about {MOST_FILES} files, of {more}{} files",
+            "the layout is that of whole directories at random with about {MAX_FILES} files, of {more}{} files",
             tree.files
         );
         bench.note(note(text));
@@ -93,7 +94,7 @@ fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> Ce
         bench.note(note(text.into()));
     }
     match File::open(target).and_then(|dir| Ok(free_extents(&dir)?)) {
-        Ok(free) => set_free(&free, &mut readings),
+        Ok(free) => set_free_space(&free, &mut readings),
         Err(_) => bench.note(note(format!(
             "the pieces of free space are not offered by {} in this arrangement",
             cell.variant.level(factor::FS)
@@ -106,7 +107,7 @@ fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> Ce
         series: vec![],
         latencies: Default::default(),
     }));
-    bench.spent(SpentOn::Lifecycle, begun.elapsed());
+    bench.record_time(SpentOn::Lifecycle, begun.elapsed());
     Ok(())
 }
 
@@ -121,47 +122,48 @@ struct FileTree {
     directories: Vec<(PathBuf, u64)>,
     files: u64,
     /// Whether the list ends early, because there are too many names.
-    is_cut: bool,
+    is_incomplete: bool,
 }
 
 impl FileTree {
     /// Lists the directories of the filesystem that is mounted at `root`. Leaves out what it cannot read.
     fn list(root: &Path) -> FileTree {
-        let mut tree = FileTree { directories: vec![], files: 0, is_cut: false };
+        let mut tree = FileTree { directories: vec![], files: 0, is_incomplete: false };
         let device = |path: &Path| path.symlink_metadata().map_or(0, |meta| meta.dev());
-        let (own, mut names, mut open) = (device(root), 0, vec![root.to_path_buf()]);
-        while let Some(directory) = open.pop() {
-            let (mut files, mut below) = (0, vec![]);
+        let (own_device, mut name_count, mut unlisted) = (device(root), 0, vec![root.to_path_buf()]);
+        while let Some(directory) = unlisted.pop() {
+            let (mut files, mut subdirectories) = (0, vec![]);
             for entry in entries(&directory) {
-                names += 1;
-                let left_out = directory == root && LEFT_OUT.iter().any(|name| entry.file_name() == *name);
+                name_count += 1;
+                let left_out =
+                    directory == root && IGNORED_DIRS.iter().any(|name| entry.file_name() == *name);
                 match entry.file_type() {
                     Ok(kind) if kind.is_file() => files += 1,
-                    Ok(kind) if kind.is_dir() && !left_out && device(&entry.path()) == own => {
-                        below.push(entry.path());
+                    Ok(kind) if kind.is_dir() && !left_out && device(&entry.path()) == own_device => {
+                        subdirectories.push(entry.path());
                     }
                     _ => {}
                 }
             }
             tree.files += files;
             tree.directories.push((directory, files));
-            open.extend(below.into_iter().rev());
-            if names > MOST_NAMES {
-                tree.is_cut = true;
+            unlisted.extend(subdirectories.into_iter().rev());
+            if name_count > MAX_NAMES {
+                tree.is_incomplete = true;
                 break;
             }
         }
         tree
     }
 
-    /// All directories, or some of them at random with about [`MOST_FILES`] files, in their order.
+    /// All directories, or some of them at random with about [`MAX_FILES`] files, in their order.
     fn sample(&self, seed: u64) -> Vec<&Path> {
         let mut numbers: Vec<usize> = (0..self.directories.len()).collect();
-        if self.files > MOST_FILES {
+        if self.files > MAX_FILES {
             numbers.sort_by_key(|number| schedule::mix(seed, *number as u64));
             let mut files = 0;
             numbers.retain(|number| {
-                let wanted = files < MOST_FILES;
+                let wanted = files < MAX_FILES;
                 files += if wanted { self.directories[*number].1 } else { 0 };
                 wanted
             });
@@ -184,11 +186,11 @@ struct LayoutTally {
     encoded: u64,
     pieces: u64,
     /// Blocks that follow another one of the same file, and those of them that follow it on the device too.
-    inner: (u64, u64),
+    inner_blocks: (u64, u64),
     /// The first blocks of all files but the first one, and those of them that follow the last block of the file before.
-    first: (u64, u64),
+    first_blocks: (u64, u64),
     /// Where the last block of the file before ends.
-    end: Option<u64>,
+    previous_end: Option<u64>,
 }
 
 impl LayoutTally {
@@ -196,7 +198,7 @@ impl LayoutTally {
         LayoutTally { block_bytes, ..LayoutTally::default() }
     }
 
-    /// Adds the files of these directories, at most twice [`MOST_FILES`].
+    /// Adds the files of these directories, at most twice [`MAX_FILES`].
     ///
     /// # Errors
     /// The filesystem has no FIEMAP.
@@ -210,7 +212,7 @@ impl LayoutTally {
                     Err(error @ (Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL)) => return Err(error),
                     Err(_) => {}
                 }
-                if self.files > 2 * MOST_FILES {
+                if self.files > 2 * MAX_FILES {
                     return Ok(());
                 }
             }
@@ -230,12 +232,12 @@ impl LayoutTally {
         let blocks: u64 = extents.iter().map(|extent| extent.length.div_ceil(self.block_bytes)).sum();
         self.files += 1;
         self.pieces += breaks as u64 + 1;
-        self.inner.0 += blocks - 1;
-        self.inner.1 += blocks - 1 - breaks as u64;
+        self.inner_blocks.0 += blocks - 1;
+        self.inner_blocks.1 += blocks - 1 - breaks as u64;
         let last = extents[extents.len() - 1];
-        if let Some(end) = self.end.replace(last.physical + last.length) {
-            self.first.0 += 1;
-            self.first.1 += u64::from(end == extents[0].physical);
+        if let Some(end) = self.previous_end.replace(last.physical + last.length) {
+            self.first_blocks.0 += 1;
+            self.first_blocks.1 += u64::from(end == extents[0].physical);
         }
     }
 
@@ -245,24 +247,27 @@ impl LayoutTally {
                 readings.set(id, following as f64 / all as f64);
             }
         };
-        set_share(SCORE, self.inner);
-        set_share(DYNAMIC_SCORE, (self.inner.0 + self.first.0, self.inner.1 + self.first.1));
+        set_share(LAYOUT_SCORE, self.inner_blocks);
+        set_share(
+            DYNAMIC_SCORE,
+            (self.inner_blocks.0 + self.first_blocks.0, self.inner_blocks.1 + self.first_blocks.1),
+        );
         readings.set(FILES, self.files as f64);
         if self.files > 0 {
-            readings.set(EXTENTS, self.pieces as f64 / self.files as f64);
+            readings.set(EXTENTS_PER_FILE, self.pieces as f64 / self.files as f64);
         }
     }
 }
 
 /// Sets the readings of free space from the sizes of all free extents.
-fn set_free(free: &[u64], readings: &mut Readings) {
+fn set_free_space(free: &[u64], readings: &mut Readings) {
     readings.set(FREE_EXTENTS, free.len() as f64);
     readings.set(LARGEST_FREE, free.iter().copied().max().unwrap_or(0) as f64);
-    let mut least = 0;
+    let mut min_bytes = 0;
     for (id, end, _) in FREE_CLASSES {
-        let of_class = free.iter().filter(|bytes| (least..end).contains(*bytes));
+        let of_class = free.iter().filter(|bytes| (min_bytes..end).contains(*bytes));
         readings.set(id, of_class.sum::<u64>() as f64);
-        least = end;
+        min_bytes = end;
     }
 }
 
@@ -288,18 +293,18 @@ mod tests {
         let mut readings = Readings::default();
         tally.set(&mut readings);
         let of = |id: &str| readings.get(id).unwrap();
-        assert_eq!((of(FILES), of(EXTENTS), tally.encoded), (3.0, 4.0 / 3.0, 1));
-        assert_eq!((of(SCORE), of(DYNAMIC_SCORE)), (5.0 / 6.0, 6.0 / 8.0));
+        assert_eq!((of(FILES), of(EXTENTS_PER_FILE), tally.encoded), (3.0, 4.0 / 3.0, 1));
+        assert_eq!((of(LAYOUT_SCORE), of(DYNAMIC_SCORE)), (5.0 / 6.0, 6.0 / 8.0));
     }
 
     #[test]
     fn free_space_is_counted_by_the_size_of_its_pieces() {
         let mut readings = Readings::default();
-        set_free(&[4096, 65535, 65536, 1 << 20, 300 << 20], &mut readings);
+        set_free_space(&[4096, 65535, 65536, 1 << 20, 300 << 20], &mut readings);
         let classes = FREE_CLASSES.map(|(id, ..)| readings.get(id).unwrap());
         assert_eq!(classes, [69631.0, 65536.0, 1048576.0, 0.0, 314572800.0]);
         assert_eq!((readings.get(FREE_EXTENTS), readings.get(LARGEST_FREE)), (Some(5.0), Some(314572800.0)));
-        set_free(&[], &mut readings);
+        set_free_space(&[], &mut readings);
         assert_eq!(readings.get(LARGEST_FREE), Some(0.0));
     }
 
@@ -311,10 +316,10 @@ mod tests {
             std::fs::write(dir.path().join(path).join("file"), "x").unwrap();
         }
         let tree = FileTree::list(dir.path());
-        assert_eq!((tree.files, tree.directories.len(), tree.is_cut), (2, 4, false));
+        assert_eq!((tree.files, tree.directories.len(), tree.is_incomplete), (2, 4, false));
         assert_eq!(tree.sample(1).len(), 4);
-        let large = FileTree { files: 3 * MOST_FILES, ..tree };
-        let directories = ["a", "b", "c"].map(|name| (PathBuf::from(name), MOST_FILES)).to_vec();
+        let large = FileTree { files: 3 * MAX_FILES, ..tree };
+        let directories = ["a", "b", "c"].map(|name| (PathBuf::from(name), MAX_FILES)).to_vec();
         assert_eq!(FileTree { directories, ..large }.sample(1).len(), 1);
     }
 }

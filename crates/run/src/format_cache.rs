@@ -38,7 +38,7 @@ pub struct FormattedImage {
     /// The image.
     pub device: ScratchDevice,
     /// The filesystem.
-    pub made: MadeFilesystem,
+    pub filesystem: MadeFilesystem,
 }
 
 /// What decides the contents of an image: the filesystem, the arguments of mkfs, the directory that mkfs copies, and the program.
@@ -50,18 +50,18 @@ pub struct FormatCache {
     dir: PathBuf,
     size_bytes: u64,
     journal: Journal,
-    made: BTreeMap<ImageKey, FormattedImage>,
+    images: BTreeMap<ImageKey, FormattedImage>,
 }
 
 impl FormatCache {
     /// An empty cache. Its images will have this size and lie in this directory.
     pub fn new(dir: &Path, size_bytes: u64, journal: &Journal) -> FormatCache {
-        FormatCache { dir: dir.into(), size_bytes, journal: journal.clone(), made: BTreeMap::new() }
+        FormatCache { dir: dir.into(), size_bytes, journal: journal.clone(), images: BTreeMap::new() }
     }
 
     /// Whether it has the image of a filesystem with these options.
     pub fn has(&self, def: &'static FsDef, options: &VariantOptions) -> bool {
-        self.made.contains_key(&key(def, options))
+        self.images.contains_key(&key(def, options))
     }
 
     /// Returns the image of a filesystem with these options; formats it if it is missing. Values that mkfs would choose at
@@ -69,26 +69,26 @@ impl FormatCache {
     ///
     /// # Errors
     /// Mkfs fails.
-    pub fn get(
+    pub fn get_or_format(
         &mut self,
         def: &'static FsDef,
         options: &VariantOptions,
         log: Log,
     ) -> Result<&FormattedImage> {
         let key = key(def, options);
-        if !self.made.contains_key(&key) {
-            let path = self.dir.join(format!("{}-{}.img", def.id, self.made.len()));
+        if !self.images.contains_key(&key) {
+            let path = self.dir.join(format!("{}-{}.img", def.id, self.images.len()));
             // A read-only filesystem takes as much room as its files, which the preflight has checked.
             let image = match def.traits.read_only {
-                true => image::sparse(&self.journal, &path, self.size_bytes)?,
+                true => image::create_sparse(&self.journal, &path, self.size_bytes)?,
                 false => image::create(&self.journal, &path, self.size_bytes, false)?,
             };
             let device = ScratchDevice::from_image(image);
             let options = VariantOptions { mkfs: key.1.clone(), ..options.clone() };
-            let made = format(&(&device).into(), def, &options, log)?;
-            self.made.insert(key.clone(), FormattedImage { device, made });
+            let filesystem = format(&(&device).into(), def, &options, log)?;
+            self.images.insert(key.clone(), FormattedImage { device, filesystem });
         }
-        Ok(&self.made[&key])
+        Ok(&self.images[&key])
     }
 
     /// Removes the images.
@@ -96,13 +96,13 @@ impl FormatCache {
     /// # Errors
     /// An image is still in use; it stays in the undo journal.
     pub fn release(self, log: Log) -> Result<()> {
-        Ok(self.made.into_values().try_for_each(|made| made.device.release(log))?)
+        Ok(self.images.into_values().try_for_each(|made| made.device.release(log))?)
     }
 }
 
 /// The key of a filesystem with these options, and with fixed values for those that mkfs would choose at random.
 fn key(def: &'static FsDef, options: &VariantOptions) -> ImageKey {
-    let mut words = options.mkfs.clone();
-    grammar::pin_random_values(def, &mut words);
-    (def.id, words, [options.contents.clone(), options.program.clone()])
+    let mut mkfs_args = options.mkfs.clone();
+    grammar::pin_random_values(def, &mut mkfs_args);
+    (def.id, mkfs_args, [options.contents.clone(), options.program.clone()])
 }

@@ -14,13 +14,13 @@ mod snapshot_pool;
 mod start;
 
 pub use initramfs::guest_modules;
-pub use start::Guests;
+pub use start::GuestExecutor;
 
 use crate::aged::AgedImages;
 use crate::axes;
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError};
-use crate::executor::{CellSink, Executor, Log, RunSink, logged};
+use crate::executor::{CellSink, Executor, Log, RunSink, with_log};
 use crate::format_cache::{self, FormatCache, MadeFilesystem};
 use crate::power_cut::{self, PowerSupply};
 use crate::preflight::Kernels;
@@ -35,62 +35,62 @@ use fsarena_core::{factor, matrix, metric::reading};
 use fsarena_fs::lifecycle::{self, Devices};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_guest::cache;
-use fsarena_guest::counter::{COUNTS, Counter, counts};
+use fsarena_guest::counter::{COUNTS_FILE, CounterPlugin, read_counts};
 use fsarena_guest::emulator::QEMU;
 use fsarena_guest::kernel::GuestKernel;
 use fsarena_sys::{Error, argv::Argv, cancel, kernel::SysRoot};
 use host_programs::HostPrograms;
 use images::Images;
-use initramfs::Packer;
+use initramfs::InitramfsPacker;
 use saved_machines::SavedMachines;
 use session::GuestExit;
 use snapshot_pool::SnapshotPool;
-use start::{Formatted, GuestRun, Purpose, Started, make_dir};
+use start::{CellFilesystem, GuestPurpose, GuestRun, StartedGuest, make_dir};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-impl Guests {
+impl GuestExecutor {
     /// Makes the images and the inputs that all cells share. The directory of the run gets the console output and the
     /// command line of each guest.
     ///
     /// # Errors
     /// There is not enough space, or a command fails.
-    pub fn start(guest: GuestPlan, run: RunContext, emit: RunSink) -> Result<Guests> {
-        let RunContext { plan, check, journal, dir, .. } = &run;
+    pub fn start(guest: GuestPlan, run: RunContext, emit: RunSink) -> Result<GuestExecutor> {
+        let RunContext { plan, requirements, journal, dir, .. } = &run;
         let programs = HostPrograms::of_run(&run, &guest);
-        for command in &check.kernels.commands {
+        for command in &requirements.kernels.commands {
             emit(Event::Command(command.clone()))?;
         }
         make_dir(&dir.join("guests"))?;
         let images = Images::make(&run, &dir.join("images"), emit)?;
-        emit(Event::Note(caveat(&guest, &check.kernels)))?;
-        let other = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
+        emit(Event::Note(caveat(&guest, &requirements.kernels)))?;
+        let source_fs = fsarena_fs::filesystems::find(&plan.device.other_fs)?;
         let counter = match guest.emulator {
-            Emulator::Exact => install_counter(images.guests.path(), emit)?,
+            Emulator::Exact => install_counter(images.guest_files.path(), emit)?,
             Emulator::Qemu => None,
         };
         let variants = matrix::expand(plan);
-        let starts_programs = programs.is_some() || variants.iter().any(axes::age::starts_programs);
-        let mut guests = Guests {
-            packer: Packer::new(
+        let starts_programs = programs.is_some() || variants.iter().any(axes::age::is_aged_by_program);
+        let mut guests = GuestExecutor {
+            packer: InitramfsPacker::new(
                 guest.emulator,
-                other,
-                &check.kernels.mounted,
+                source_fs,
+                &requirements.kernels.mounted_filesystems,
                 starts_programs,
-                images.guests.path(),
+                images.guest_files.path(),
             ),
-            snapshots: snapshot_pool::is_useful(&guest).then(|| SnapshotPool::new(images.guests.path())),
-            format_cache: FormatCache::new(images.dir.path(), check.size_bytes, journal),
+            snapshots: snapshot_pool::is_useful(&guest).then(|| SnapshotPool::new(images.guest_files.path())),
+            format_cache: FormatCache::new(images.dir.path(), requirements.size_bytes, journal),
             facts: BTreeMap::new(),
             boot_times: vec![],
             counter,
-            machines: SavedMachines::new(images.guests.path(), run.machines.clone()),
-            why_booted: saved_machines::why_not(&guest, &check.kernels),
+            saved_machines: SavedMachines::new(images.guest_files.path(), run.machines_dir.clone()),
+            why_booted: saved_machines::why_not_saved(&guest, &requirements.kernels),
             early: EarlyGuests::new(&SysRoot::host(), guest.memory.as_u64()),
             images,
             aged: None,
             programs,
-            guest,
+            guest_plan: guest,
             run,
         };
         if variants.iter().any(|variant| axes::age::age_of(variant).is_some()) {
@@ -100,64 +100,69 @@ impl Guests {
         Ok(guests)
     }
 
-    /// The image of an aged run that a cell begins with, written in full; None in other runs. An exact guest does not write to its
-    /// image and may begin before its turn, so each has its own.
+    /// The image of an aged run that a cell begins with, written in full; None in other runs. An exact guest does not write
+    /// to its image and may begin before its turn, so each has its own.
     fn restore_aged(&mut self, cell: &Cell) -> Result<Option<(PathBuf, MadeFilesystem)>, CellError> {
         let Some(aged) = &self.aged else { return Ok(None) };
         let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
-        let image = if self.guest.emulator == Emulator::Exact {
-            self.images.of_cell(&self.run, cell, saved)?
+        let image = if self.guest_plan.emulator == Emulator::Exact {
+            self.images.cell_image(&self.run, cell, saved)?
         } else {
-            saved.restore(&Devices::from(&*self.images.whole))?;
-            self.images.whole.path().to_path_buf()
+            saved.restore(&Devices::from(&*self.images.mkfs_image))?;
+            self.images.mkfs_image.path().to_path_buf()
         };
-        let features = saved.about.features.clone();
-        let description = format!("{}, once for each image: {features}", saved.about.mkfs);
+        let features = saved.info.features.clone();
+        let description = format!("{}, once for each image: {features}", saved.info.mkfs);
         Ok(Some((image, MadeFilesystem { description, features, packed_bytes: None })))
     }
 
     /// Makes the filesystem of a cell on its image. This is not a timed task, because mkfs runs on the host, not in the
     /// guest. An error is a failure of the variant.
-    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Formatted, CellError> {
+    fn format(
+        &mut self,
+        cell: &Cell,
+        def: &'static FsDef,
+        emit: CellSink,
+    ) -> Result<CellFilesystem, CellError> {
         emit(CellEvent::Phase { name: Phase::Task("mkfs".into()) });
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
         let failed = |error: RunError| CellError::of_mkfs(error, written);
         let layout = self.run.layout(&cell.variant)?;
-        let whole = self.images.whole.path().to_path_buf();
+        let whole_image = self.images.mkfs_image.path().to_path_buf();
         let in_guest = |description: String| {
-            (whole.clone(), MadeFilesystem { description, features: String::new(), packed_bytes: None })
+            (whole_image.clone(), MadeFilesystem { description, features: String::new(), packed_bytes: None })
         };
         let restored = self.restore_aged(cell)?;
-        let is_made = restored.is_some();
+        let has_filesystem = restored.is_some();
         let mut log = |record| emit(CellEvent::Command(record));
         let (image, made) = if let Some(restored) = restored {
             restored
         } else if def.traits.volatile {
-            options.limit_size(def, self.run.check.size_bytes);
+            options.limit_size(def, self.run.requirements.size_bytes);
             in_guest(String::new())
         } else if def.traits.read_only {
             let packed = self.images.packed.as_mut();
             let packed = packed.ok_or_else(|| CellError::internal("no files to pack were made"))?;
             options = packed.options(cell, def)?;
             let image = packed.image(&cell.variant, def, &options, &mut log)?;
-            (image.device.path().to_path_buf(), image.made.clone())
+            (image.device.path().to_path_buf(), image.filesystem.clone())
         } else if layout.is_stacked() || def.pool.is_some() {
             // Only the guest has the device for the filesystem, or the driver that makes it. An exact guest does not write to
             // its images.
-            if self.guest.emulator != Emulator::Exact {
+            if self.guest_plan.emulator != Emulator::Exact {
                 self.images.clear(&layout)?;
             }
-            let words = self.mkfs_words(def, &options).map_err(RunError::from).map_err(failed)?;
-            in_guest(words.join(" ") + ", in the guest")
-        } else if self.guest.emulator == Emulator::Exact {
-            let image = self.format_cache.get(def, &options, &mut log).map_err(failed)?;
-            (image.device.path().to_path_buf(), image.made.clone())
+            let argv = self.mkfs_words(def, &options).map_err(RunError::from).map_err(failed)?;
+            in_guest(argv.join(" ") + ", in the guest")
+        } else if self.guest_plan.emulator == Emulator::Exact {
+            let image = self.format_cache.get_or_format(def, &options, &mut log).map_err(failed)?;
+            (image.device.path().to_path_buf(), image.filesystem.clone())
         } else {
             self.images.clear(&layout)?;
-            let device = &*self.images.whole;
+            let device = &*self.images.mkfs_image;
             let devices = Devices { members: vec![device], journal: self.images.journal(&layout) };
-            (whole, format_cache::format(&devices, def, &options, &mut log).map_err(failed)?)
+            (whole_image, format_cache::format(&devices, def, &options, &mut log).map_err(failed)?)
         };
         let MadeFilesystem { description, features, packed_bytes } = made;
         if !self.facts.contains_key(&cell.variant.name) {
@@ -165,7 +170,7 @@ impl Guests {
                 packed_bytes.map_or(String::new(), |bytes| format!("once in the run: {bytes} bytes; "));
             let made = Note::new(NoteKind::Options, bytes + &description).task("mkfs");
             let made = Some(made).filter(|_| !description.is_empty());
-            for note in lifecycle::note_recipe_changes(&cell.variant).into_iter().chain(made) {
+            for note in lifecycle::recipe_change_note(&cell.variant).into_iter().chain(made) {
                 emit(CellEvent::Note(note.variant(&cell.variant.name)));
             }
         }
@@ -174,12 +179,12 @@ impl Guests {
             variant,
             def,
             options,
-            effective: String::new(),
+            effective_options: String::new(),
             features,
-            size_bytes: self.images.whole.size_bytes(),
+            size_bytes: self.images.mkfs_image.size_bytes(),
             levels,
         };
-        Ok(Formatted { facts, image, packed_bytes, is_made })
+        Ok(CellFilesystem { facts, image, packed_bytes, has_filesystem })
     }
 
     /// Makes the filesystem of a cell. An error is the outcome of the cell.
@@ -188,7 +193,7 @@ impl Guests {
         cell: &Cell,
         def: &'static FsDef,
         emit: CellSink,
-    ) -> Result<Formatted, Outcome> {
+    ) -> Result<CellFilesystem, Outcome> {
         self.format(cell, def, emit).map_err(|failed| match cancel::requested() {
             Some(_) => Outcome::Interrupted,
             None => self.explain_full_disk(failed.into()),
@@ -215,7 +220,7 @@ impl Guests {
             Ok(formatted) => formatted,
             Err(outcome) => return Ok(Some(outcome)),
         };
-        let rehearsals = if self.guest.emulator == Emulator::Exact { 2 } else { 1 };
+        let rehearsals = if self.guest_plan.emulator == Emulator::Exact { 2 } else { 1 };
         for _ in 0..rehearsals {
             let outcome = self.rehearse(cell, &formatted, emit)?;
             if outcome != Outcome::Done {
@@ -230,22 +235,22 @@ impl Guests {
     ///
     /// # Errors
     /// The emulator cannot be started, or its files cannot be written.
-    fn rehearse(&mut self, cell: &Cell, formatted: &Formatted, emit: CellSink) -> Result<Outcome> {
+    fn rehearse(&mut self, cell: &Cell, formatted: &CellFilesystem, emit: CellSink) -> Result<Outcome> {
         emit(CellEvent::Phase { name: Phase::Rehearsal });
-        let mut hear = |event| match event {
+        let mut pass_failures = |event| match event {
             CellEvent::Command(record) if !record.ended.is_success() => {
                 emit(CellEvent::Command(record));
             }
             _ => {}
         };
-        self.boot(cell, formatted, &PowerSupply::on(), &mut hear)
+        self.boot(cell, formatted, &PowerSupply::on(), &mut pass_failures)
     }
 
     /// Runs the guest of a cell to its end, and passes its events on. Begins the guests of further cells if they can run beside.
     fn boot(
         &mut self,
         cell: &Cell,
-        formatted: &Formatted,
+        formatted: &CellFilesystem,
         supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<Outcome> {
@@ -257,8 +262,8 @@ impl Guests {
             match self.begin_or_run(cell, formatted, supply, emit)? {
                 Some(exit) => exit,
                 None => {
-                    if purpose == Purpose::Measure {
-                        self.begin_further()?;
+                    if purpose == GuestPurpose::Measure {
+                        self.begin_upcoming_guests()?;
                     }
                     self.early.wait(cell, emit)?
                 }
@@ -267,13 +272,13 @@ impl Guests {
         self.boot_times.extend(exit.boot_time);
         let Some(programs) = &mut self.programs else { return Ok(exit.outcome) };
         match (purpose, exit.outcome) {
-            (Purpose::Rehearse, Outcome::Done) => programs.learn(cell, exit.opened),
-            (Purpose::Verify, outcome) => {
+            (GuestPurpose::Rehearse, Outcome::Done) => programs.keep_rehearsal(cell, exit.opened),
+            (GuestPurpose::Verify, outcome) => {
                 if let Some(missed) = programs.verify(cell, &exit.opened) {
-                    return Ok(CellError::missing(missed_file(&missed)).into());
+                    return Ok(CellError::missing(missed_file_message(&missed)).into());
                 }
                 if let Outcome::Failed { why, cause: Cause::Work } = outcome {
-                    return Ok(CellError::missing(differs_without_host(&why)).into());
+                    return Ok(CellError::missing(fails_without_host_message(&why)).into());
                 }
                 return Ok(outcome);
             }
@@ -282,12 +287,12 @@ impl Guests {
         Ok(Outcome::Done)
     }
 
-    /// Begins to run the guest of a cell on a thread, unless the guest has begun before its turn. Runs a guest that cannot run on a
-    /// thread to its end, and returns how it ended.
+    /// Begins to run the guest of a cell on a thread, unless the guest has begun before its turn. Runs a guest that cannot
+    /// run on a thread to its end, and returns how it ended.
     fn begin_or_run(
         &mut self,
         cell: &Cell,
-        formatted: &Formatted,
+        formatted: &CellFilesystem,
         supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<Option<GuestExit>> {
@@ -295,8 +300,8 @@ impl Guests {
             return Ok(None);
         }
         match self.start_guest(cell, formatted, GuestRun::with(supply), emit)? {
-            Started::Ended(exit) => Ok(Some(exit)),
-            Started::Restored(guest) => {
+            StartedGuest::Ended(exit) => Ok(Some(exit)),
+            StartedGuest::Restored(guest) => {
                 self.early.begin(cell, vec![], *guest);
                 Ok(None)
             }
@@ -304,9 +309,9 @@ impl Guests {
     }
 
     /// Begins guests of the cells that come next, while CPUs are free. If a guest cannot begin, the turn of its cell reports why.
-    fn begin_further(&mut self) -> Result<()> {
+    fn begin_upcoming_guests(&mut self) -> Result<()> {
         while let Some(cell) = self.early.next_cell() {
-            if self.purpose(&cell) != Purpose::Measure || power_cut::cuts(&cell) {
+            if self.purpose(&cell) != GuestPurpose::Measure || power_cut::cuts_power(&cell) {
                 continue;
             }
             let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
@@ -319,7 +324,7 @@ impl Guests {
             let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
             let started =
                 self.start_guest(&cell, &formatted, GuestRun::with(&PowerSupply::on()), &mut keep_command)?;
-            if let Started::Restored(guest) = started {
+            if let StartedGuest::Restored(guest) = started {
                 self.early.begin(&cell, before, *guest);
             }
         }
@@ -330,7 +335,7 @@ impl Guests {
     fn run_shell(
         &mut self,
         cell: &Cell,
-        formatted: &Formatted,
+        formatted: &CellFilesystem,
         supply: &PowerSupply,
         emit: CellSink,
     ) -> Result<GuestExit> {
@@ -345,14 +350,14 @@ impl Guests {
         };
         let run = GuestRun { terminal: Some(guest), ..GuestRun::with(supply) };
         let exit = match self.start_guest(cell, formatted, run, &mut emit)? {
-            Started::Ended(exit) => exit,
-            Started::Restored(guest) => {
+            StartedGuest::Ended(exit) => exit,
+            StartedGuest::Restored(guest) => {
                 self.early.begin(cell, vec![], *guest);
                 self.early.wait(cell, &mut emit)?
             }
         };
-        if let (Some(shell), Some(code)) = (&self.run.shell, exit.exited) {
-            shell.ended(code);
+        if let (Some(shell), Some(code)) = (&self.run.shell, exit.shell_exit_code) {
+            shell.set_exit_code(code);
         }
         Ok(exit)
     }
@@ -371,15 +376,15 @@ impl Guests {
     }
 }
 
-impl Executor for Guests {
+impl Executor for GuestExecutor {
     fn announce(&mut self, cells: Vec<Cell>) {
-        if self.guest.emulator == Emulator::Exact && self.run.shell.is_none() {
+        if self.guest_plan.emulator == Emulator::Exact && self.run.shell.is_none() {
             self.early.announce(cells);
         }
     }
 
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
-        self.images.forget_rounds_before(cell.round, &mut |record| emit(CellEvent::Command(record)))?;
+        self.images.remove_source_disks_before(cell.round, &mut |record| emit(CellEvent::Command(record)))?;
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
         if let Some(outcome) = self.rehearse_new_programs(cell, def, emit)? {
             return Ok(outcome);
@@ -388,11 +393,11 @@ impl Executor for Guests {
             Ok(formatted) => formatted,
             Err(outcome) => return Ok(outcome),
         };
-        let known = self.facts.contains_key(&cell.variant.name);
-        let (name, emulator) = (cell.variant.name.clone(), self.guest.emulator);
+        let is_reported = self.facts.contains_key(&cell.variant.name);
+        let (name, emulator) = (cell.variant.name.clone(), self.guest_plan.emulator);
         // The mount options that are in effect, as the guest reports them.
         let mut effective = String::new();
-        let counts_file = self.dir(cell, "").join(COUNTS);
+        let counts_file = self.guest_dir(cell, "").join(COUNTS_FILE);
         let image_seed = self.aged.as_ref().and_then(|aged| aged.seed(&self.run.plan, cell));
         let mut samples = vec![];
         let mut emit = |event| match event {
@@ -400,39 +405,39 @@ impl Executor for Guests {
                 if note.task.as_deref() == Some("mount") {
                     effective = note.text.clone();
                 }
-                if !known {
+                if !is_reported {
                     emit(CellEvent::Note(note.variant(&name)));
                 }
             }
             CellEvent::Note(note) if note.variant.is_some() => emit(CellEvent::Note(note.variant(&name))),
             // The counter counts whole tasks.
             CellEvent::Sample(part) if part.is_of_part() => {
-                emit(CellEvent::Sample(readings::for_emulator(emulator, part, None)));
+                emit(CellEvent::Sample(readings::sample_for_emulator(emulator, part, None)));
             }
             CellEvent::Sample(mut sample) => {
-                let counts = counts(&counts_file, samples.len());
+                let counts = read_counts(&counts_file, samples.len());
                 if let Some(seed) = image_seed.filter(|_| sample.task.id.name == "mount") {
                     sample.readings.set(reading::IMAGE_SEED, seed as f64);
                 }
                 samples.push(sample.clone());
-                emit(CellEvent::Sample(readings::for_emulator(emulator, sample, counts)));
+                emit(CellEvent::Sample(readings::sample_for_emulator(emulator, sample, counts)));
             }
             event => emit(event),
         };
-        let guests = self.images.guests.path().to_path_buf();
+        let guests = self.images.guest_files.path().to_path_buf();
         let mut boot = |supply: &PowerSupply, emit: CellSink| self.boot(cell, &formatted, supply, emit);
         let outcome = power_cut::run_cell(cell, &formatted.image, &guests, &mut boot, &mut emit)?;
         let outcome = self.explain_full_disk(outcome);
-        self.images.forget_cell(cell, &mut |record| emit(CellEvent::Command(record)))?;
+        self.images.remove_cell_image(cell, &mut |record| emit(CellEvent::Command(record)))?;
         if let Some(programs) = &mut self.programs {
-            samples.iter().for_each(|sample| programs.count(sample));
+            samples.iter().for_each(|sample| programs.count_requests(sample));
         }
         if matches!(outcome, Outcome::Failed { cause: Cause::Died, .. }) {
             // The runner runs the cell again. Keep the files of the guest that died.
-            let _ = std::fs::rename(self.dir(cell, ""), self.dir(cell, "-died"));
+            let _ = std::fs::rename(self.guest_dir(cell, ""), self.guest_dir(cell, "-died"));
         }
-        formatted.facts.effective = effective;
-        if !known && outcome == Outcome::Done {
+        formatted.facts.effective_options = effective;
+        if !is_reported && outcome == Outcome::Done {
             self.facts.insert(name, formatted.facts);
         }
         Ok(outcome)
@@ -440,30 +445,30 @@ impl Executor for Guests {
 
     fn remarks(&self) -> Vec<Note> {
         let mut notes = self.run.fairness_notes(&self.facts);
-        notes.extend(cache::damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
+        notes.extend(cache::take_damage().into_iter().map(|line| Note::new(NoteKind::Remark, line)));
         notes.extend(self.snapshots.iter().flat_map(SnapshotPool::notes));
         notes.extend(self.programs.iter().flat_map(HostPrograms::notes));
         if let Some(why) = self.why_booted.iter().find(|_| self.programs.is_none()) {
             notes.push(Note::new(NoteKind::Remark, format!("each guest booted by itself: {why}")));
         }
-        if self.guest.emulator == Emulator::Exact {
-            notes.push(layout_note(self.guest.fixed_layout));
+        if self.guest_plan.emulator == Emulator::Exact {
+            notes.push(memory_layout_note(self.guest_plan.fixed_layout));
         }
         notes.extend(self.boot_time_note());
         notes
     }
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
-        let Guests { images, format_cache, early, .. } = *self;
+        let GuestExecutor { images, format_cache, early, .. } = *self;
         // Guests of rounds that the run did not need use the images.
         drop(early);
-        logged(emit, |log: Log| format_cache.release(log))??;
+        with_log(emit, |log: Log| format_cache.release(log))??;
         images.finish(emit)
     }
 }
 
 /// The message that the programs of a cell looked for a file which the guest lacks.
-fn missed_file(path: &Path) -> String {
+fn missed_file_message(path: &Path) -> String {
     let (path, qemu) = (path.display(), setting("on", "qemu"));
     format!(
         "a program looked for {path}, which it had not looked for in its rehearsal, so the guest does not have it: programs that \
@@ -472,7 +477,7 @@ fn missed_file(path: &Path) -> String {
 }
 
 /// The reason for refusing programs that succeeded in their rehearsal and failed on copies of the files that they opened there.
-fn differs_without_host(why: &str) -> String {
+fn fails_without_host_message(why: &str) -> String {
     let qemu = setting("on", "qemu");
     format!(
         "a program succeeded in its rehearsal, where it read the files of this machine, and failed on copies of those that it \
@@ -481,7 +486,7 @@ fn differs_without_host(why: &str) -> String {
 }
 
 /// The note on where the work of cells lies in memory.
-fn layout_note(is_fixed: bool) -> Note {
+fn memory_layout_note(is_fixed: bool) -> Note {
     let text = if is_fixed {
         format!("all cells have one memory layout, as {} says", setting("fixed_layout", ""))
     } else {
@@ -494,15 +499,15 @@ fn layout_note(is_fixed: bool) -> Note {
 
 /// Installs the plugin that counts instructions in a directory. Returns None, and emits a note, if this version of QEMU
 /// cannot load it.
-fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<Counter>> {
-    let version = logged(emit, |log| Argv::new(QEMU).arg("--version").expect(log))?;
+fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<CounterPlugin>> {
+    let version = with_log(emit, |log| Argv::new(QEMU).arg("--version").run_checked(log))?;
     let version = version.map_err(Error::from)?.stdout;
-    let counter = Counter::install(dir, &version)?;
+    let counter = CounterPlugin::install(dir, &version)?;
     if counter.is_none() {
-        let this = version.lines().next().unwrap_or("of no known version");
+        let this_version = version.lines().next().unwrap_or("of no known version");
         let text = format!(
             "instructions of programs and of the kernel are told apart at clock ticks: the counter is for QEMU 6 to 8, and \
-             this is {this}"
+             this is {this_version}"
         );
         emit(Event::Note(Note::new(NoteKind::Remark, text)))?;
     }
@@ -512,7 +517,7 @@ fn install_counter(dir: &Path, emit: RunSink) -> Result<Option<Counter>> {
 /// The caveat in every report of a run in guests: where the filesystems ran, and what their figures are worth. The example
 /// `truth` of the program measures how many differences guests reproduce; the table is in docs/internals/guests.md.
 fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
-    let kernels = kernel_names(kernels);
+    let kernels = describe_kernels(kernels);
     let worth = match (guest.emulator, guest.accelerator) {
         (Emulator::Exact, _) => {
             "the figures are instructions, not time: they ignore caches, memory, the device, waiting and parallelism; the \
@@ -536,7 +541,7 @@ fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
 }
 
 /// The names of the kernels; if there are several, with the levels by which variants name them.
-fn kernel_names(kernels: &Kernels) -> String {
+fn describe_kernels(kernels: &Kernels) -> String {
     let several = kernels.by_level.len() > 1;
     let name = |(level, kernel): (&String, &GuestKernel)| match kernel.name() {
         name if several && *level != name => format!("{name} ({level})"),
@@ -559,8 +564,11 @@ mod tests {
         };
         let mut kernels = Kernels::default();
         kernels.by_level.insert("debian:6.1".into(), kernel("6.1.0-9-amd64"));
-        assert_eq!(kernel_names(&kernels), "kernel 6.1.0-9-amd64");
+        assert_eq!(describe_kernels(&kernels), "kernel 6.1.0-9-amd64");
         kernels.by_level.insert("debian:6.12".into(), kernel("6.12.1-amd64"));
-        assert_eq!(kernel_names(&kernels), "kernels 6.1.0-9-amd64 (debian:6.1), 6.12.1-amd64 (debian:6.12)");
+        assert_eq!(
+            describe_kernels(&kernels),
+            "kernels 6.1.0-9-amd64 (debian:6.1), 6.12.1-amd64 (debian:6.12)"
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! fsarena as the first process of a guest: it boots the guest, then becomes the agent.
 
 use crate::axes::{self, Conditions, load::parse_memory};
-use crate::packed_programs::{self, OTHER};
+use crate::packed_programs::{self, SOURCE_DIR};
 use crate::pools::Pool;
 use crate::protocol::{
-    COPIES, Guest, GuestPrograms, Line, MountRequest, Power, ProcessRole, Request, Rights, write,
+    AgentMessage, AgentRequest, COPIES_DIR, GuestPrograms, GuestRequest, MountRequest, Power, ProcessRole,
+    Rights, write_message,
 };
 use crate::shell::Shell;
 use crate::{agent, bench, error::CellError};
@@ -12,8 +13,8 @@ use fsarena_core::event::{Cause, CellEvent, Note, NoteKind, Outcome};
 use fsarena_core::{cell::Variant, factor};
 use fsarena_fs::{external_journal, filesystems, lifecycle};
 use fsarena_guest::inside::{self, BootedGuest};
-use fsarena_guest::layout::KEPT;
-use fsarena_guest::opened::Recorder;
+use fsarena_guest::layout::LAYOUT_DIR;
+use fsarena_guest::opened::AccessRecorder;
 use fsarena_guest::terminal::GuestTerminal;
 use fsarena_guest::{counter, counter::Mark, host_root};
 use fsarena_sys::{argv::Argv, device::BlockDevice, kernel::SysRoot, mount, undo::Journal};
@@ -26,9 +27,9 @@ pub use fsarena_guest::inside::is_guest_init;
 /// The reason for the failure of a program that tried to reach another machine.
 const NO_NETWORK: &str = "it tried to reach the network, which guests do not have";
 /// The file for the exit code of a shell.
-const EXIT_CODE: &str = "/run/fsarena/exit-code";
+const EXIT_CODE_FILE: &str = "/run/fsarena/exit-code";
 /// Where control groups are mounted.
-const GROUPS: &str = "/sys/fs/cgroup";
+const CGROUP_DIR: &str = "/sys/fs/cgroup";
 
 /// Runs the cell that the guest was booted for, and ends the guest.
 pub fn run_guest() -> ! {
@@ -41,9 +42,9 @@ pub fn run_guest() -> ! {
 
 /// Prepares the booted guest, runs its cell as the agent, and unmounts the source disk.
 fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
-    let mut guest: Guest = serde_json::from_value(booted.config.request.clone())?;
-    if let Some(layout) = guest.layout {
-        layout.keep(Path::new(KEPT))?;
+    let mut guest: GuestRequest = serde_json::from_value(booted.config.request.clone())?;
+    if let Some(layout) = guest.memory_layout {
+        layout.occupy(Path::new(LAYOUT_DIR))?;
     }
     let conditions = prepare(&mut booted, &mut guest);
     let mut events = booted.events;
@@ -51,53 +52,61 @@ fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
         // Do not undo the conditions: they end with the guest, and this process is in their control groups.
         Ok(conditions) => std::mem::forget(conditions),
         // A level that cannot be set up is a failure of the cell.
-        Err(error) => return write(&mut events, &Line::End(CellError::missing(error.to_string()).into())),
+        Err(error) => {
+            return write_message(
+                &mut events,
+                &AgentMessage::End(CellError::missing(error.to_string()).into()),
+            );
+        }
     }
-    let mark: fn(Mark) = if guest.layout.is_some() { counter::mark_on_time } else { counter::mark };
+    let mark: fn(Mark) = if guest.memory_layout.is_some() { counter::wait_and_mark } else { counter::mark };
     match &guest.programs {
         None => agent::serve(serde_json::to_vec(&guest.request)?.as_slice(), events, mark)?,
         Some(programs) => run_programs(&mut guest.request, programs, mark, &mut events)?,
     }
     // Unmount the source disk too, so that the next guest finds it consistent.
-    Ok(rustix::mount::unmount(&guest.request.other, rustix::mount::UnmountFlags::empty())?)
+    Ok(rustix::mount::unmount(&guest.request.source_dir, rustix::mount::UnmountFlags::empty())?)
 }
 
 /// Runs a cell that starts programs of the host.
 fn run_programs(
-    request: &mut Request,
+    request: &mut AgentRequest,
     programs: &GuestPrograms,
     mark: fn(Mark),
     events: &mut Box<dyn io::Write>,
 ) -> io::Result<()> {
-    let terminal = request.shell.as_mut().map(|shell| connect(shell, &request.role)).transpose()?;
-    let recorder = programs.rehearsal.then(Recorder::start).transpose()?;
+    let terminal = request.shell.as_mut().map(|shell| connect_shell(shell, &request.role)).transpose()?;
+    let recorder = programs.is_rehearsal.then(AccessRecorder::start).transpose()?;
     let attempts = host_root::network_attempts();
     let outcome = agent::run_request(serde_json::to_vec(request)?.as_slice(), events, mark)?;
-    let exited = request.shell.as_ref().and_then(|shell| std::fs::read_to_string(&shell.status).ok());
+    let exited = request.shell.as_ref().and_then(|shell| std::fs::read_to_string(&shell.status_file).ok());
     if let (Some(terminal), Some(code)) = (terminal, exited.and_then(|code| code.parse().ok())) {
         terminal.finish();
-        write(events, &Line::Exited(code))?;
+        write_message(events, &AgentMessage::ShellExited(code))?;
     }
     if let Some(recorder) = recorder {
-        write(events, &Line::Opened(recorder.finish()))?;
+        write_message(events, &AgentMessage::OpenedFiles(recorder.finish()))?;
     }
-    let reached_out = host_root::network_attempts() > attempts;
-    write(events, &Line::End(if reached_out { explain_missing_network(outcome) } else { outcome }))?;
+    let tried_network = host_root::network_attempts() > attempts;
+    write_message(
+        events,
+        &AgentMessage::End(if tried_network { explain_missing_network(outcome) } else { outcome }),
+    )?;
     // The mounts of copies would keep the source disk in use.
     let unmount = |copy: &PathBuf| rustix::mount::unmount(copy, rustix::mount::UnmountFlags::empty());
     Ok(programs.copies.iter().try_for_each(unmount)?)
 }
 
 /// Connects a shell with the terminal of the host.
-fn connect(shell: &mut Shell, role: &ProcessRole) -> io::Result<GuestTerminal> {
+fn connect_shell(shell: &mut Shell, role: &ProcessRole) -> io::Result<GuestTerminal> {
     let ProcessRole::Supervisor(Rights { user, .. }) = role else {
         return Err(Error::other("the shell has no user"));
     };
     let terminal = GuestTerminal::open(shell.is_terminal, user)?;
-    std::fs::write(EXIT_CODE, "")?;
-    user.chown_to_user(Path::new(EXIT_CODE))?;
-    (shell.input, shell.output) = (terminal.input.clone(), terminal.output.clone());
-    shell.status = EXIT_CODE.into();
+    std::fs::write(EXIT_CODE_FILE, "")?;
+    user.chown_to_user(Path::new(EXIT_CODE_FILE))?;
+    (shell.input_path, shell.output_path) = (terminal.input.clone(), terminal.output.clone());
+    shell.status_file = EXIT_CODE_FILE.into();
     Ok(terminal)
 }
 
@@ -113,11 +122,11 @@ fn explain_missing_network(outcome: Outcome) -> Outcome {
 }
 
 /// Assembles the disks, mounts the source disk, adds the devices to the request, and sets up the levels of the variant.
-fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions> {
+fn prepare(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Result<Conditions> {
     let kernel = SysRoot::host();
     write_note(booted, kernel_note(&kernel))?;
     if let Some(programs) = &guest.programs {
-        if programs.packed {
+        if programs.is_packed {
             host_root::enter_tree()?
         } else {
             host_root::enter()?
@@ -127,26 +136,33 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
     let request = &mut guest.request;
     // Create the mount points too. The work directory is inside the filesystem that will be mounted, so the mount hides the
     // directory made here.
-    [&request.root, &request.other].into_iter().try_for_each(std::fs::create_dir_all)?;
+    [&request.root, &request.source_dir].into_iter().try_for_each(std::fs::create_dir_all)?;
     // With access times, the age of a file in seconds would determine whether reading it also writes.
-    mount::mount_by_syscall(&booted.other, &request.other, &guest.other_type, "noatime", &mut |_| ())
-        .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
+    mount::mount_by_syscall(
+        &booted.source_disk,
+        &request.source_dir,
+        &guest.source_fs_type,
+        "noatime",
+        &mut |_| (),
+    )
+    .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {
-        let copies = request.other.join(COPIES);
-        for at in &programs.copies {
-            host_root::show_copy(&copies.join(at.strip_prefix("/").unwrap_or(at)), at)?;
+        let copies = request.source_dir.join(COPIES_DIR);
+        for path in &programs.copies {
+            host_root::show_copy(&copies.join(path.strip_prefix("/").unwrap_or(path)), path)?;
         }
         host_root::copy_up(&programs.in_memory);
-        host_root::look_up(&programs.names);
-        request.host_names.clone_from(&programs.names);
+        host_root::look_up(&programs.paths_to_look_up);
+        request.paths_to_look_up.clone_from(&programs.paths_to_look_up);
     }
     // Programs of the stack are on the source disk.
-    let (device, links) = booted.stack(|name| packed_programs::command(Path::new(OTHER), name))?;
+    let (device, links) =
+        booted.assemble_stack(|name| packed_programs::command(Path::new(SOURCE_DIR), name))?;
     // Links store their metadata on the disk below them, so that disk is measured.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };
     let in_memory = request.mount.as_ref().is_some_and(MountRequest::is_volatile);
     let measured = BlockDevice::open(&kernel, measured).ok().filter(|_| !in_memory);
-    request.device = measured.as_ref().map(bench::numbers);
+    request.device = measured.as_ref().map(bench::device_numbers);
     // Where instructions are counted, the cell does not name its filesystem.
     let pool = request.mount.as_ref().and_then(|mount| Pool::of(&mount.fs_type));
     let device = match &pool {
@@ -154,15 +170,15 @@ fn prepare(booted: &mut BootedGuest, guest: &mut Guest) -> io::Result<Conditions
         None => device,
     };
     if request.power != Power::Restored {
-        make_filesystem(booted, &device, &request.other, pool.as_ref())?;
+        make_filesystem(booted, &device, &request.source_dir, pool.as_ref())?;
     }
     if let Some(links) = links {
-        write_note(booted, bench::below_the_stack())?;
-        links.formatted()?;
+        write_note(booted, bench::below_stack_note())?;
+        links.finish_after_mkfs()?;
     }
     let journal = booted.journal.clone();
-    let all: Vec<&Path> = [device.as_path()].into_iter().chain(journal.as_deref()).collect();
-    if let Some(note) = bench::first_device_note(&all) {
+    let devices: Vec<&Path> = [device.as_path()].into_iter().chain(journal.as_deref()).collect();
+    if let Some(note) = bench::first_device_note(&devices) {
         write_note(booted, note)?;
     }
     if let Some(mount) = &mut request.mount {
@@ -203,12 +219,12 @@ fn make_filesystem(
     let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
     let mut commands = vec![];
     let argv = Argv::new(program).args(args).arg(device);
-    let argv = argv.env("MKE2FS_CONFIG", packed_programs::file(source_disk, "mke2fs.conf"));
+    let argv = argv.env("MKE2FS_CONFIG", packed_programs::packed_file(source_disk, "mke2fs.conf"));
     let mut log = |record| commands.push(record);
-    let made = argv.expect(&mut log).map_err(Error::other);
+    let made = argv.run_checked(&mut log).map_err(Error::other);
     let made = made.and_then(|_| pool.map_or(Ok(()), |pool| pool.close(&mut log)).map_err(Error::other));
     for record in commands {
-        write(&mut booted.events, &Line::Event(CellEvent::Command(record)))?;
+        write_message(&mut booted.events, &AgentMessage::Event(CellEvent::Command(record)))?;
     }
     made?;
     File::open(device)?.sync_all()
@@ -236,19 +252,19 @@ fn set_journal_device(
 /// level needs them.
 fn set_up_conditions(kernel: &SysRoot, variant: &Variant, disks: &[&Path]) -> io::Result<Conditions> {
     if [factor::LIMIT, factor::MEMORY, factor::CPU_SPEED].iter().any(|axis| !variant.level(axis).is_empty()) {
-        mount::mount_by_syscall(Path::new("none"), Path::new(GROUPS), "cgroup2", "", &mut |_| ())?;
+        mount::mount_by_syscall(Path::new("none"), Path::new(CGROUP_DIR), "cgroup2", "", &mut |_| ())?;
     }
     let open = |disk: &&Path| BlockDevice::open(kernel, disk);
     let devices = disks.iter().map(open).collect::<Result<Vec<_>, _>>().map_err(Error::other)?;
     let journal = Journal::create(Path::new("/tmp"), "guest").map_err(Error::other)?;
     let conditions =
         axes::set_up(kernel, &journal, variant, &devices.iter().collect::<Vec<_>>()).map_err(Error::other)?;
-    conditions.confine.enter(std::process::id() as i32).map_err(Error::other)?;
+    conditions.confinement.enter(std::process::id() as i32).map_err(Error::other)?;
     Ok(conditions)
 }
 
 fn write_note(booted: &mut BootedGuest, note: Note) -> io::Result<()> {
-    write(&mut booted.events, &Line::Event(CellEvent::Note(note)))
+    write_message(&mut booted.events, &AgentMessage::Event(CellEvent::Note(note)))
 }
 
 /// A note with the release of the guest's kernel and its implementation of CRC32C, whose speed affects the figures of

@@ -55,7 +55,7 @@ pub struct IdleWait {
 struct PollReadings {
     at: Instant,
     /// Bytes that are dirty or under writeback.
-    unwritten: u64,
+    unwritten_bytes: u64,
     /// The fields of the device's `stat` file; None without a device.
     device: Option<Vec<u64>>,
     /// The time that tasks were stalled on I/O since boot, in microseconds; None if the kernel does not measure it.
@@ -68,7 +68,7 @@ struct PollReadings {
 /// background work. Ignores I/O pressure if the kernel does not measure it. A file of the kernel that cannot be read does
 /// not prolong the wait, but [`IdleWait::busy`] then names it. A signal that interrupts fsarena ends the wait.
 pub fn wait_until_idle(target: IdleTarget, plan: &IdlePlan) -> IdleWait {
-    wait_with(target, plan, || poll(target.kernel, target.device))
+    wait_by_polls(target, plan, || poll(target.kernel, target.device))
 }
 
 /// The longest durations of a wait.
@@ -96,16 +96,16 @@ impl Timeouts {
 }
 
 /// Waits until the machine is idle; `poll` takes the readings.
-fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> IdleWait {
+fn wait_by_polls(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> PollReadings) -> IdleWait {
     let kernel = target.kernel;
     let timeouts = Timeouts::new(plan, target.timeouts_in_a_row);
     let begun = Instant::now();
     let mut before = poll();
-    if before.unwritten > plan.dirty.as_u64() {
+    if before.unwritten_bytes > plan.dirty.as_u64() {
         // Write the dirty pages of other processes now, because the kernel could write them during a task.
         rustix::fs::sync();
     }
-    let (mut at_work, _) = filesystems_at_work(kernel);
+    let (mut working, _) = filesystems_at_work(kernel);
     // The deadline while no filesystem has background work.
     let mut deadline = begun + timeouts.usual;
     let mut quiet_polls = 0;
@@ -116,7 +116,7 @@ fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> Poll
         std::thread::sleep(POLL_INTERVAL);
         let now = poll();
         if usage_before.is_none() && now.at - begun > USUAL_WAIT {
-            usage_before = Some(ProcessReadings::now(kernel));
+            usage_before = Some(ProcessReadings::read(kernel));
         }
         let mut busy = describe_activity(&before, &now, plan);
         let cancelled = cancel::requested().is_some();
@@ -130,18 +130,18 @@ fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> Poll
                 // The background work itself can keep the device busy, so the longer timeout applies.
                 timed_out = now.at > begun + timeouts.background;
                 busy.push(format!("{thread} is still at work"));
-            } else if !at_work.is_empty() {
-                at_work.iter().for_each(|(mount, _)| commit(mount));
+            } else if !working.is_empty() {
+                working.iter().for_each(|(mount, _)| sync_filesystem(mount));
                 deadline = deadline.max(Instant::now() + timeouts.after_background);
                 timed_out = false;
             }
-            at_work = still_at_work;
+            working = still_at_work;
         }
         quiet_polls = if busy.is_empty() { quiet_polls + 1 } else { 0 };
         if quiet_polls == QUIET_POLLS || cancelled || timed_out {
             let mut disturbers = vec![];
             if let (Some(earlier), false) = (usage_before, busy.is_empty()) {
-                disturbers = ProcessReadings::now(kernel).disturbers_since(&earlier);
+                disturbers = ProcessReadings::read(kernel).disturbers_since(&earlier);
             }
             busy.extend(failed_readings);
             return IdleWait { waited: begun.elapsed(), busy, disturbers };
@@ -156,7 +156,7 @@ fn wait_with(target: IdleTarget, plan: &IdlePlan, mut poll: impl FnMut() -> Poll
 /// Takes the readings of one poll from the kernel's files.
 fn poll(kernel: &SysRoot, device: Option<(u32, u32)>) -> PollReadings {
     let mut failed_readings = vec![];
-    let unwritten = unwritten_bytes(kernel).unwrap_or_else(|error| {
+    let unwritten_bytes = unwritten_bytes(kernel).unwrap_or_else(|error| {
         failed_readings.push(format!("unknown how much is dirty ({error})"));
         0
     });
@@ -169,15 +169,15 @@ fn poll(kernel: &SysRoot, device: Option<(u32, u32)>) -> PollReadings {
     }
     // Kernels without PSI have no such file, or one that cannot be read (psi=0).
     let stalled_us = kernel.read("proc/pressure/io").ok().and_then(|text| number_after(&text, "total="));
-    PollReadings { at: Instant::now(), unwritten, device: counts, stalled_us, failed_readings }
+    PollReadings { at: Instant::now(), unwritten_bytes, device: counts, stalled_us, failed_readings }
 }
 
 /// Bytes that are dirty or under writeback.
 fn unwritten_bytes(kernel: &SysRoot) -> Result<u64, Error> {
-    let text = kernel.text(MEMINFO)?;
+    let text = kernel.read_required(MEMINFO)?;
     let kib = |name: &str| {
         let why = || format!("it has no line `{name}`");
-        number_after(&text, name).ok_or_else(|| Error::Unreadable { path: kernel.path(MEMINFO), why: why() })
+        number_after(&text, name).ok_or_else(|| Error::BadFormat { path: kernel.path(MEMINFO), why: why() })
     };
     Ok((kib("Dirty:")? + kib("Writeback:")?) * 1024)
 }
@@ -185,16 +185,16 @@ fn unwritten_bytes(kernel: &SysRoot) -> Result<u64, Error> {
 /// The fields of a block device's `stat` file, which count its requests.
 fn device_counts(kernel: &SysRoot, major: u32, minor: u32) -> Result<Vec<u64>, Error> {
     let rel = format!("sys/dev/block/{major}:{minor}/stat");
-    let text = kernel.text(&rel)?;
+    let text = kernel.read_required(&rel)?;
     let counts: Result<Vec<u64>, _> = text.split_whitespace().map(str::parse).collect();
-    counts.map_err(|error| Error::Unreadable { path: kernel.path(&rel), why: error.to_string() })
+    counts.map_err(|error| Error::BadFormat { path: kernel.path(&rel), why: error.to_string() })
 }
 
 /// Describes each activity that was above its limit between two polls; none if the machine was idle.
 fn describe_activity(before: &PollReadings, now: &PollReadings, plan: &IdlePlan) -> Vec<String> {
     let mut found = Vec::new();
-    if now.unwritten > plan.dirty.as_u64() {
-        found.push(format!("{} dirty or under writeback", bytesize::ByteSize(now.unwritten)));
+    if now.unwritten_bytes > plan.dirty.as_u64() {
+        found.push(format!("{} dirty or under writeback", bytesize::ByteSize(now.unwritten_bytes)));
     }
     if let (Some(earlier), Some(later)) = (&before.device, &now.device) {
         // The ninth field is the number of requests in flight; the others only grow.
@@ -212,8 +212,8 @@ fn describe_activity(before: &PollReadings, now: &PollReadings, plan: &IdlePlan)
     found
 }
 
-/// The mounted filesystems with background work left, each with the end of the name of the thread that does the work. The second value
-/// describes a file of the kernel that could not be read.
+/// The mounted filesystems with background work left, each with the end of the name of the thread that does the work. The
+/// second value describes a file of the kernel that could not be read.
 ///
 /// Each of two conditions alone would prolong the wait needlessly, so a filesystem counts only if both hold: it has work left
 /// (the thread can exist before and long after the work, even after the unmount), and the thread exists (without it nothing
@@ -257,13 +257,13 @@ fn background_thread(kernel: &SysRoot, mount: &MountEntry) -> Option<String> {
 
 /// The names of all processes and kernel threads. Skips a process that ends meanwhile.
 fn thread_names(kernel: &SysRoot) -> Result<Vec<String>, Error> {
-    let pids = process::all(kernel)?;
+    let pids = process::all_pids(kernel)?;
     Ok(pids.into_iter().filter_map(|pid| kernel.read(&format!("proc/{pid}/comm")).ok()).collect())
 }
 
 /// Writes the changes that the background work of a filesystem has made. No count of dirty pages includes them: ext4 keeps
 /// them in a transaction that it would write within 5 s, in the middle of a task.
-fn commit(mount: &MountEntry) {
+fn sync_filesystem(mount: &MountEntry) {
     if let Ok(root) = std::fs::File::open(&mount.target) {
         // An error is ignored: a task reports its own failure to sync.
         let _ = rustix::fs::syncfs(root);
@@ -282,7 +282,7 @@ mod tests {
     use bytesize::ByteSize;
     use fsarena_sys::argv::Argv;
 
-    fn machine(dirty_kib: u64, stat: &str) -> tempfile::TempDir {
+    fn fake_machine(dirty_kib: u64, stat: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -306,32 +306,32 @@ mod tests {
 
     fn busy_of(root: &Path) -> Vec<String> {
         let kernel = SysRoot::at(root);
-        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 };
-        wait_until_idle(scene, &plan()).busy
+        let target = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 };
+        wait_until_idle(target, &plan()).busy
     }
 
     #[test]
     fn an_idle_machine_has_no_busy_activities() {
-        let root = machine(10, "1 2 3 4 5 6 7 8 0 10 11");
+        let root = fake_machine(10, "1 2 3 4 5 6 7 8 0 10 11");
         assert_eq!(busy_of(root.path()), Vec::<String>::new());
     }
 
     #[test]
     fn a_timeout_names_each_busy_activity() {
-        let root = machine(100, "1 2 3 4 5 6 7 8 1 10 11");
+        let root = fake_machine(100, "1 2 3 4 5 6 7 8 1 10 11");
         let busy = busy_of(root.path());
         assert_eq!(busy, ["100.0 KiB dirty or under writeback", "the device is busy"]);
     }
 
     /// The busy activities while the thread exists and an ext4 with these extended options is mounted.
     fn busy_with(extended: &str, mount: &str) -> Vec<String> {
-        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::create_dir_all(root.path().join("proc/99")).unwrap();
         std::fs::write(root.path().join("proc/99/comm"), "ext4lazyinit\n").unwrap();
         let image = root.path().join("image");
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
         let argv = Argv::new("mkfs.ext4").args(["-q", "-F", "-b", "1024", "-E", extended]);
-        argv.arg(&image).expect(&mut |_| {}).unwrap();
+        argv.arg(&image).run_checked(&mut |_| {}).unwrap();
         let line = mount.replace("IMAGE", image.to_str().unwrap());
         std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
@@ -348,8 +348,8 @@ mod tests {
 
     /// The busy activities and the milliseconds of the wait while an xfs on a device is mounted and workers of two
     /// devices have these names.
-    fn waited_with(device: &str, thread: &str, dirty_kib: u64) -> (Vec<String>, u128) {
-        let root = machine(dirty_kib, "0 0 0 0 0 0 0 0 0 0 0");
+    fn wait_for_worker(device: &str, thread: &str, dirty_kib: u64) -> (Vec<String>, u128) {
+        let root = fake_machine(dirty_kib, "0 0 0 0 0 0 0 0 0 0 0");
         for (process, name) in [("98", "kworker/0:1+xfs-inodegc/loop1\n"), ("99", thread)] {
             std::fs::create_dir_all(root.path().join("proc").join(process)).unwrap();
             std::fs::write(root.path().join("proc").join(process).join("comm"), name).unwrap();
@@ -367,16 +367,16 @@ mod tests {
 
     #[test]
     fn the_wait_includes_workers_of_a_mounted_filesystem_while_they_work() {
-        let (busy, waited) = waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 0);
+        let (busy, waited) = wait_for_worker("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 0);
         assert_eq!(busy, ["+xfs-inodegc/loop0 is still at work"]);
         assert!(waited >= 200, "four times the timeout of 50 ms, and not {waited} ms");
         // A `-` in its name means that the worker has become idle.
-        assert!(waited_with("/dev/loop0", "kworker/0:2-xfs-inodegc/loop0\n", 0).0.is_empty());
+        assert!(wait_for_worker("/dev/loop0", "kworker/0:2-xfs-inodegc/loop0\n", 0).0.is_empty());
     }
 
     #[test]
     fn workers_of_a_device_whose_name_is_longer_do_not_prolong_the_wait() {
-        assert!(waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop01\n", 0).0.is_empty());
+        assert!(wait_for_worker("/dev/loop0", "kworker/0:2+xfs-inodegc/loop01\n", 0).0.is_empty());
     }
 
     #[test]
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn other_activity_does_not_end_the_wait_for_a_filesystem_at_work() {
-        let (busy, waited) = waited_with("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 100);
+        let (busy, waited) = wait_for_worker("/dev/loop0", "kworker/0:2+xfs-inodegc/loop0\n", 100);
         assert_eq!(busy, ["100.0 KiB dirty or under writeback", "+xfs-inodegc/loop0 is still at work"]);
         assert!(waited >= 200, "four times the timeout of 50 ms, and not {waited} ms");
     }
@@ -430,13 +430,15 @@ mod tests {
         if !fsarena_sys::testkit::root() {
             return;
         }
-        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let [image, mount] = ["image", "mount"].map(|name| root.path().join(name));
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
         std::fs::create_dir(&mount).unwrap();
-        let ran = |argv: Argv| argv.expect(&mut |_| {}).unwrap();
-        ran(Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
-        ran(Argv::new("mount").args(["-o", "loop,noinit_itable,commit=3600"]).arg(&image).arg(&mount));
+        let run_command = |argv: Argv| argv.run_checked(&mut |_| {}).unwrap();
+        run_command(Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
+        run_command(
+            Argv::new("mount").args(["-o", "loop,noinit_itable,commit=3600"]).arg(&image).arg(&mount),
+        );
         // By itself the kernel writes this within an hour.
         let name = "in-a-transaction";
         std::fs::create_dir(mount.join(name)).unwrap();
@@ -466,7 +468,7 @@ mod tests {
         std::fs::remove_dir_all(root.path().join("proc/99")).unwrap();
         let busy = waiting.join().unwrap();
         let after = on_device();
-        ran(Argv::new("umount").arg(&mount));
+        run_command(Argv::new("umount").arg(&mount));
         assert_eq!((before, after), (false, true));
         assert_eq!(busy, Vec::<String>::new(), "the wait goes on until the device is idle again");
     }
@@ -487,19 +489,19 @@ mod tests {
         }
         assert!(wait.waited < Duration::from_secs(60));
         // Three successful polls in a row find a machine idle; one successful poll does not.
-        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         let kernel = SysRoot::at(root.path());
-        let scene = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 };
+        let target = IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 };
         for (unread, expected) in [(0..1, 1), (2..3, 1), (4..9, 0)] {
             let mut number = 0..;
-            let wait = wait_with(scene, &plan, || {
+            let wait = wait_by_polls(target, &plan, || {
                 let failed = unread.contains(&number.next().unwrap()).then(|| "unknown".to_string());
-                PollReadings { failed_readings: failed.into_iter().collect(), ..poll(&kernel, scene.device) }
+                PollReadings { failed_readings: failed.into_iter().collect(), ..poll(&kernel, target.device) }
             });
             assert_eq!(wait.busy.len(), expected, "{unread:?}");
         }
         // A file without the line does not count as 0 dirty bytes.
-        let root = machine(0, "0 0 0 0 0 0 0 0 0 0 0");
+        let root = fake_machine(0, "0 0 0 0 0 0 0 0 0 0 0");
         std::fs::write(root.path().join("proc/meminfo"), "MemTotal: 1 kB\n").unwrap();
         assert!(busy_of(root.path())[0].contains("Dirty:"));
     }

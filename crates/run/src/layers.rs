@@ -9,9 +9,9 @@ mod def;
 mod fuse;
 mod overlay;
 
+use crate::device_layout::filesystem_of;
 use crate::error::RunError;
 use crate::executor::Log;
-use crate::layout::filesystem_of;
 use crate::packed_programs;
 use crate::protocol::LayerRequest;
 use def::{ImageDef, LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
@@ -25,16 +25,16 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// Every layer.
-const LAYERS: &[LayerDef] = &[overlay::LAYER, overlay::UPPER, fuse::LAYER, bindfs::LAYER];
+const LAYERS: &[LayerDef] = &[overlay::LAYER, overlay::UPPER_LAYER, fuse::LAYER, bindfs::LAYER];
 
 /// The directory of a filesystem that its layer is mounted on.
-const MERGED: &str = "merged";
+const MERGED_DIR: &str = "merged";
 /// The level without a layer, like the empty one.
 const NONE: &str = "none";
 /// The program that serves the layer of this process's filesystem. An agent has one filesystem mounted.
-static PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
-/// The files and bytes that [`copied_up`] has counted so far.
-static COUNTED: Mutex<(u64, u64)> = Mutex::new((0, 0));
+static LAYER_PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
+/// The files and bytes that [`count_new_copies`] has counted so far.
+static COUNTED_COPIES: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
 /// Parses a level (`overlay:3`) into its layer and number; None for a level without a layer.
 ///
@@ -47,12 +47,12 @@ fn parse(level: &str) -> Result<Option<(&'static LayerDef, u32)>, String> {
     }
     let ids = || LAYERS.iter().map(|layer| layer.id).chain([NONE]);
     let layer = LAYERS.iter().find(|layer| layer.id == id).ok_or_else(|| unknown("layer", id, ids()))?;
-    let count =
-        number.map_or(Some(1), |number| number.parse().ok().filter(|count| (1..=layer.most).contains(count)));
+    let count = number
+        .map_or(Some(1), |number| number.parse().ok().filter(|count| (1..=layer.max_count).contains(count)));
     match count {
-        Some(count) if number.is_none() || layer.most > 1 => Ok(Some((layer, count))),
-        _ if layer.most > 1 => {
-            Err(format!("invalid layer `{level}`; write {id} or {id}:N, N from 1 to {}", layer.most))
+        Some(count) if number.is_none() || layer.max_count > 1 => Ok(Some((layer, count))),
+        _ if layer.max_count > 1 => {
+            Err(format!("invalid layer `{level}`; write {id} or {id}:N, N from 1 to {}", layer.max_count))
         }
         _ => Err(format!("invalid layer `{level}`; write {id}, without a number")),
     }
@@ -77,7 +77,7 @@ fn find(level: &str) -> Option<(&'static LayerDef, u32)> {
 /// The variant has no filesystem, or one that is read-only or lacks owners, modes or links.
 pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
     let level = variant.level(factor::LAYER);
-    let refused = |why: String| Err(RunError::variant(variant, format!("layer={level}: {why}")));
+    let refused = |why: String| Err(RunError::of_variant(variant, format!("layer={level}: {why}")));
     if variant.level(factor::FS) == factor::RAW {
         return refused(
             "a layer lies over a mounted filesystem, and fs=raw has none; leave out one of them".into(),
@@ -107,15 +107,15 @@ pub fn check_programs(level: &str) -> Result<(), String> {
 }
 
 /// The room that the work takes on the filesystem under test: the largest that a layer of these variants needs.
-pub fn room(variants: &[Variant], work: Room) -> Room {
-    let mut most = work;
+pub fn room_with_layers(variants: &[Variant], work: Room) -> Room {
+    let mut largest = work;
     for variant in variants {
         if let Some((layer, _)) = find(variant.level(factor::LAYER)) {
             let Room { bytes, inodes, .. } = (layer.room)(work);
-            most = Room { bytes: most.bytes.max(bytes), inodes: most.inodes.max(inodes), ..most };
+            largest = Room { bytes: largest.bytes.max(bytes), inodes: largest.inodes.max(inodes), ..largest };
         }
     }
-    most
+    largest
 }
 
 /// Every kernel module that a layer can need.
@@ -132,21 +132,21 @@ pub fn programs(level: &str) -> &'static [(&'static str, &'static str)] {
 }
 
 /// The level of each layer, without a number.
-pub fn ids() -> impl Iterator<Item = &'static str> {
+pub fn layer_ids() -> impl Iterator<Item = &'static str> {
     LAYERS.iter().map(|layer| layer.id)
 }
 
 /// The directory that the load works below: the mount point of the layer, or without a layer that of the filesystem.
-pub fn root(target: &Path, level: &str) -> PathBuf {
-    if find(level).is_some() { target.join(MERGED) } else { target.into() }
+pub fn layer_root(target: &Path, level: &str) -> PathBuf {
+    if find(level).is_some() { target.join(MERGED_DIR) } else { target.into() }
 }
 
-/// The request to set up the layer over the filesystem at `target`; None for a level without a layer. `packed` is the directory
-/// of the source disk in a guest, which has the programs; None on this machine.
-pub fn request(level: &str, target: &Path, packed: Option<&Path>) -> Option<LayerRequest> {
+/// The request to set up the layer over the filesystem at `target`; None for a level without a layer. `source_dir` is the
+/// directory of the source disk in a guest, which has the programs; None on this machine.
+pub fn layer_request(level: &str, target: &Path, source_dir: Option<&Path>) -> Option<LayerRequest> {
     let (layer, _) = find(level)?;
-    let command = |(name, _): &(&str, &str)| match packed {
-        Some(other) => packed_programs::command(other, name).words(),
+    let command = |(name, _): &(&str, &str)| match source_dir {
+        Some(source_dir) => packed_programs::command(source_dir, name).words(),
         None => program::fetched_command(name.as_ref()).map_or_else(
             || vec![name.to_string()],
             |words| words.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -156,7 +156,7 @@ pub fn request(level: &str, target: &Path, packed: Option<&Path>) -> Option<Laye
         level: level.into(),
         programs: layer.programs.iter().map(command).collect(),
         has_image: layer.image.is_some(),
-        sync_file: layer.sync_file.map(|name| target.join(MERGED).join(name)),
+        sync_file: layer.sync_file.map(|name| target.join(MERGED_DIR).join(name)),
     })
 }
 
@@ -166,10 +166,10 @@ pub fn request(level: &str, target: &Path, packed: Option<&Path>) -> Option<Laye
 /// A directory cannot be made, the kernel refuses the mount, or the program of the layer fails.
 pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Error> {
     let Some((layer, count)) = find(&request.level) else { return Ok(()) };
-    let site = LayerSite { below, merged: below.join(MERGED), count, programs: &request.programs };
+    let site = LayerSite { below, merged: below.join(MERGED_DIR), count, programs: &request.programs };
     make_dirs(&site.merged)?;
     let program = (layer.mount)(&site, log)?;
-    *PROGRAM.lock().expect("no other thread") = program;
+    *LAYER_PROGRAM.lock().expect("no other thread") = program;
     Ok(())
 }
 
@@ -178,24 +178,24 @@ pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Erro
 /// # Errors
 /// The filesystem refuses.
 pub fn commit(below: &Path, request: &LayerRequest) -> Result<(), Error> {
-    *COUNTED.lock().expect("no other thread") = (0, 0);
-    image(request).map_or(Ok(()), |image| (image.commit)(below))
+    *COUNTED_COPIES.lock().expect("no other thread") = (0, 0);
+    image_def(request).map_or(Ok(()), |image| (image.commit)(below))
 }
 
 /// The number and bytes of the files that were copied up since the last call or [`commit`] and still exist.
 ///
 /// # Errors
 /// The filesystem refuses.
-pub fn copied_up(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Error> {
-    let (files, bytes) = image(request).map_or(Ok((0, 0)), |image| (image.copied_up)(below))?;
-    let mut counted = COUNTED.lock().expect("no other thread");
+pub fn count_new_copies(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Error> {
+    let (files, bytes) = image_def(request).map_or(Ok((0, 0)), |image| (image.copied_up)(below))?;
+    let mut counted = COUNTED_COPIES.lock().expect("no other thread");
     let new = (files.saturating_sub(counted.0), bytes.saturating_sub(counted.1));
     *counted = (files, bytes);
     Ok(new)
 }
 
 /// The part of a layer that keeps prepared files, if the layer has one.
-fn image(request: &LayerRequest) -> Option<&'static ImageDef> {
+fn image_def(request: &LayerRequest) -> Option<&'static ImageDef> {
     find(&request.level)?.0.image.as_ref()
 }
 
@@ -204,7 +204,7 @@ fn image(request: &LayerRequest) -> Option<&'static ImageDef> {
 /// # Errors
 /// The program did not end in time, so fsarena killed it.
 pub fn wait_for_program() -> Result<(), Error> {
-    let Some(mut program) = PROGRAM.lock().expect("no other thread").take() else { return Ok(()) };
+    let Some(mut program) = LAYER_PROGRAM.lock().expect("no other thread").take() else { return Ok(()) };
     let mut ended = || program.try_wait().ok().flatten();
     if wait_until(Instant::now() + PROGRAM_TIMEOUT, Cancel::Never, &mut ended).is_ok() {
         return Ok(());
@@ -233,29 +233,29 @@ mod tests {
     #[test]
     fn the_load_works_below_the_layer() {
         let mnt = Path::new("/mnt");
-        assert_eq!((root(mnt, ""), root(mnt, "overlay")), ("/mnt".into(), "/mnt/merged".into()));
-        let guest = request("bindfs", mnt, Some(Path::new("/other"))).unwrap();
+        assert_eq!((layer_root(mnt, ""), layer_root(mnt, "overlay")), ("/mnt".into(), "/mnt/merged".into()));
+        let guest = layer_request("bindfs", mnt, Some(Path::new("/other"))).unwrap();
         let words = &guest.programs[0];
         assert!(words.last().unwrap().ends_with("/bindfs") && words[0].starts_with("/other/"));
-        let overlay = request("overlay", mnt, None).unwrap();
+        let overlay = layer_request("overlay", mnt, None).unwrap();
         assert!(overlay.programs.is_empty() && overlay.has_image && overlay.sync_file.is_none());
-        assert!(!request("overlay-upper:2", mnt, None).unwrap().has_image);
-        let fuse = request("fuse", mnt, Some(Path::new("/other"))).unwrap();
+        assert!(!layer_request("overlay-upper:2", mnt, None).unwrap().has_image);
+        let fuse = layer_request("fuse", mnt, Some(Path::new("/other"))).unwrap();
         assert_eq!((fuse.programs.len(), fuse.sync_file), (2, Some("/mnt/merged/.sync".into())));
-        assert!(request("none", mnt, None).is_none());
+        assert!(layer_request("none", mnt, None).is_none());
     }
 
     #[test]
     fn work_has_room_through_the_layer_that_needs_most() {
-        let work = Room { bytes: 1 << 30, inodes: 1000, other_bytes: 7 };
+        let work = Room { bytes: 1 << 30, inodes: 1000, source_bytes: 7 };
         let variant = |level: &str| Variant {
             name: level.into(),
             levels: [(factor::LAYER.to_string(), level.to_string())].into(),
         };
-        assert_eq!(room(&[variant(""), variant("bindfs"), variant("overlay-upper")], work), work);
-        let copied = room(&[variant("fuse"), variant("overlay")], work);
-        assert_eq!(copied, Room { bytes: 2 << 30, inodes: 2000, other_bytes: 7 });
-        assert!(room(&[variant("fuse")], work).bytes > work.bytes * 9 / 8);
+        assert_eq!(room_with_layers(&[variant(""), variant("bindfs"), variant("overlay-upper")], work), work);
+        let copied = room_with_layers(&[variant("fuse"), variant("overlay")], work);
+        assert_eq!(copied, Room { bytes: 2 << 30, inodes: 2000, source_bytes: 7 });
+        assert!(room_with_layers(&[variant("fuse")], work).bytes > work.bytes * 9 / 8);
     }
 
     #[test]

@@ -20,8 +20,9 @@ pub mod claim_forecast;
 pub mod config;
 pub mod confirmation;
 pub mod context;
+mod device_layout;
 mod digests;
-pub mod dir;
+pub mod directories;
 mod elimination;
 mod erased;
 mod error;
@@ -33,7 +34,6 @@ pub mod guest;
 pub mod guest_init;
 pub mod idle;
 pub mod layers;
-mod layout;
 pub mod local;
 mod packed;
 mod packed_programs;
@@ -56,7 +56,9 @@ mod testing;
 pub mod work;
 
 pub use error::{CellError, RunError};
-pub use execute::{Keep, Request, RunOutcome, check, execute, execute_by, program_build, try_options};
+pub use execute::{
+    Destination, RunOutcome, RunRequest, check, execute, execute_by, program_build, try_options,
+};
 pub use executor::ScratchDir;
 pub use fsarena_core::setting_text::{SettingFormat, format_settings_by};
 pub use recorder::{Beginning, Consumer};
@@ -72,7 +74,7 @@ pub use shell::ShellSession;
 /// It also prepares the process for its limits ([`fsarena_sys::limits`]).
 pub fn run_as_agent_if_requested() {
     child::note_agent_program();
-    fsarena_sys::limits::prepare();
+    fsarena_sys::limits::raise_soft_limits();
     if guest_init::is_guest_init() {
         guest_init::run_guest();
     }

@@ -3,17 +3,17 @@
 
 use crate::aged::AgedImages;
 use crate::ager::LocalAger;
-use crate::axes::{self, Conditions, Confine};
+use crate::axes::{self, Conditions, Confinement};
 use crate::bench::{self, Bench};
 use crate::context::RunContext;
 use crate::error::{CellError, Result, RunError, require};
 use crate::executor::{CellSink, Executor, Log, RunSink};
-use crate::packed::{Packed, WORK};
-use crate::protocol::{MountRequest, Request};
+use crate::packed::{PackedFilesystems, WORK_DIR};
+use crate::protocol::{AgentRequest, MountRequest};
 use crate::work::DrawnInputs;
 use crate::{
-    backing::BackingDevices, backing::make_stack, child, erased::Erased, layers,
-    preflight::raw_needs_an_image,
+    backing::BackingDevices, backing::make_stack, child, erased::ErasedDevice, layers,
+    preflight::raw_device_refusal,
 };
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, Phase, SpentOn};
@@ -21,18 +21,18 @@ use fsarena_core::{factor, metric::reading, sample::TaskOutput};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts};
 use fsarena_guest::counter::Mark;
-use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::Undo};
+use fsarena_sys::{Error, cancel, device::is_claimed, mount, undo::UndoStep};
 use std::cell::RefCell;
 use std::{collections::BTreeMap, fs::File, path::Path, time::Instant};
 
 /// The executor of this kernel.
-pub struct Local {
+pub struct LocalExecutor {
     run: RunContext,
     facts: BTreeMap<String, VariantFacts>,
     /// The device that the user named for erasing, if there is one.
-    erased: Option<Erased>,
+    erased: Option<ErasedDevice>,
     /// The read-only filesystems, if the run has any.
-    packed: RefCell<Option<Packed>>,
+    packed: RefCell<Option<PackedFilesystems>>,
     /// The aged filesystems, if the run has any.
     aged: Option<AgedImages>,
     backing: BackingDevices,
@@ -40,29 +40,30 @@ pub struct Local {
 }
 
 /// Ignores the marks of a [`Bench`], which only the counter of a guest's instructions needs.
-const NO_MARKS: fn(Mark) = |_| ();
+const IGNORE_MARKS: fn(Mark) = |_| ();
 
 /// A filesystem that is ready to be mounted.
-struct Made {
+struct ReadyFilesystem {
     facts: VariantFacts,
     /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
     packed_bytes: Option<u64>,
 }
 
-impl Local {
+impl LocalExecutor {
     /// Makes the devices and the inputs that all cells share.
     ///
     /// # Errors
     /// There is not enough room, the guard refuses, or a command fails.
-    pub fn start(run: RunContext, emit: RunSink) -> Result<Local> {
+    pub fn start(run: RunContext, emit: RunSink) -> Result<LocalExecutor> {
         let backing = BackingDevices::make(&run, emit)?;
-        run.agents.role.give_to_workload_user(backing.other.root())?;
-        let role = run.agents.role.clone();
-        let packed = Packed::make(&run, role, &run.dir.join("packed"), backing.other.root(), emit)?;
-        let erased = Erased::begin(&run, backing.erased(), emit)?;
+        run.agent_config.role.give_to_workload_user(backing.source_disk.root())?;
+        let role = run.agent_config.role.clone();
+        let packed =
+            PackedFilesystems::make(&run, role, &run.dir.join("packed"), backing.source_disk.root(), emit)?;
+        let erased = ErasedDevice::prepare(&run, backing.erased_device(), emit)?;
         let aged = AgedImages::make(&run, &LocalAger::new(&run, &backing), emit)?;
         let (packed, inputs) = (RefCell::new(packed), DrawnInputs::default());
-        Ok(Local { run, facts: BTreeMap::new(), erased, packed, aged, backing, inputs })
+        Ok(LocalExecutor { run, facts: BTreeMap::new(), erased, packed, aged, backing, inputs })
     }
 
     /// Makes the filesystem of a cell, however it is made. After an error only this cell fails; the run goes on.
@@ -72,22 +73,22 @@ impl Local {
         def: &'static FsDef,
         devices: &Devices,
         emit: CellSink,
-    ) -> Result<Made, CellError> {
+    ) -> Result<ReadyFilesystem, CellError> {
         if def.traits.read_only {
             return self.write_packed(cell, def, devices, emit);
         }
         if def.traits.volatile {
             // The mount makes it.
             let mut options = lifecycle::variant_options(def, &cell.variant)?;
-            let size_bytes = self.run.check.size_bytes;
+            let size_bytes = self.run.requirements.size_bytes;
             options.limit_size(def, size_bytes);
             let facts = facts_of(cell, def, options, size_bytes, String::new());
-            return Ok(Made { facts, packed_bytes: None });
+            return Ok(ReadyFilesystem { facts, packed_bytes: None });
         }
         if let Some(facts) = self.restore_aged(cell, def, devices, emit)? {
-            return Ok(Made { facts, packed_bytes: None });
+            return Ok(ReadyFilesystem { facts, packed_bytes: None });
         }
-        Ok(Made { facts: self.format(cell, def, devices, emit)?, packed_bytes: None })
+        Ok(ReadyFilesystem { facts: self.format(cell, def, devices, emit)?, packed_bytes: None })
     }
 
     /// Writes the aged image of a cell to its devices. None if the cell does not begin with an aged image. After an error only
@@ -100,17 +101,18 @@ impl Local {
         emit: CellSink,
     ) -> Result<Option<VariantFacts>, CellError> {
         let Some(aged) = &self.aged else { return Ok(None) };
-        let Some(saved) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
+        let Some(checkpoint) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
         let options = lifecycle::variant_options(def, &cell.variant)?;
-        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, NO_MARKS, emit);
+        let mut bench =
+            Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         bench.emit(CellEvent::Phase { name: Phase::Task("image".into()) });
         let begun = Instant::now();
-        self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut bench.log()))?;
-        saved.restore(devices)?;
-        bench.spent(SpentOn::Lifecycle, begun.elapsed());
-        let text = format!("{}, once for each image: {}", saved.about.mkfs, saved.about.features);
+        self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut bench.log()))?;
+        checkpoint.restore(devices)?;
+        bench.record_time(SpentOn::Lifecycle, begun.elapsed());
+        let text = format!("{}, once for each image: {}", checkpoint.info.mkfs, checkpoint.info.features);
         self.note_mkfs(&cell.variant, text, &mut bench);
-        Ok(Some(facts_of(cell, def, options, size_of_all(devices), saved.about.features.clone())))
+        Ok(Some(facts_of(cell, def, options, total_bytes(devices), checkpoint.info.features.clone())))
     }
 
     /// Writes the image of a read-only filesystem to its device. In the first cell of a variant mkfs makes the image, as a
@@ -121,32 +123,33 @@ impl Local {
         def: &'static FsDef,
         devices: &Devices,
         emit: CellSink,
-    ) -> Result<Made, CellError> {
+    ) -> Result<ReadyFilesystem, CellError> {
         let mut packed = self.packed.borrow_mut();
         let packed = packed.as_mut().ok_or_else(|| CellError::internal("no files to pack were made"))?;
         let options = packed.options(cell, def)?;
         let variant = &cell.variant;
-        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, NO_MARKS, emit);
+        let mut bench =
+            Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         if !packed.has_image(def, &options) {
             bench.wait_until_idle("mkfs");
             let work = |log: Log| packed.image(variant, def, &options, log).map(|_| TaskOutput::default());
-            let info = bench::lifecycle("mkfs", "Make the filesystem");
+            let info = bench::lifecycle_task("mkfs", "Make the filesystem");
             bench.measure(&info, SpentOn::Lifecycle, work, || Ok(()))?;
         }
         let begun = Instant::now();
         let mut log = bench.log();
         let image = packed.image(variant, def, &options, &mut log)?;
-        self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut log))?;
+        self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut log))?;
         drop(log);
-        let bytes = image.made.packed_bytes.unwrap_or(0);
+        let bytes = image.filesystem.packed_bytes.unwrap_or(0);
         lifecycle::write_image(image.device.path(), bytes, devices.members[0])?;
-        bench.spent(SpentOn::Lifecycle, begun.elapsed());
-        let made = &image.made.description;
+        bench.record_time(SpentOn::Lifecycle, begun.elapsed());
+        let made = &image.filesystem.description;
         let text = format!("once in the run, then copied to the device: {bytes} bytes; {made}");
         self.note_mkfs(variant, text, &mut bench);
-        let features = image.made.features.clone();
+        let features = image.filesystem.features.clone();
         let facts = facts_of(cell, def, options, devices.members[0].size_bytes(), features);
-        Ok(Made { facts, packed_bytes: Some(bytes) })
+        Ok(ReadyFilesystem { facts, packed_bytes: Some(bytes) })
     }
 
     /// Runs mkfs as a measured task. After an error only this cell fails; the run goes on.
@@ -159,10 +162,11 @@ impl Local {
     ) -> Result<VariantFacts, CellError> {
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
         if self.run.plan.device.precondition {
-            options.without_discard(def);
+            options.disable_discard(def);
         }
-        let mut bench = Bench::open(&self.run.kernel, numbers(devices), &self.run.plan.idle, NO_MARKS, emit);
-        self.erased.iter().try_for_each(|erased| erased.before_mkfs(devices, &mut bench.log()))?;
+        let mut bench =
+            Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
+        self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut bench.log()))?;
         bench.wait_until_idle("mkfs");
         let mut argv = vec![];
         let work = |log: Log| {
@@ -170,27 +174,31 @@ impl Local {
             Ok(TaskOutput::default())
         };
         let sync = || devices.all().try_for_each(|device| File::open(device.path())?.sync_all());
-        let measured =
-            bench.measure(&bench::lifecycle("mkfs", "Make the filesystem"), SpentOn::Lifecycle, work, sync);
+        let measured = bench.measure(
+            &bench::lifecycle_task("mkfs", "Make the filesystem"),
+            SpentOn::Lifecycle,
+            work,
+            sync,
+        );
         let level = cell.variant.level(factor::MKFS);
         measured.map_err(|error: fsarena_fs::Error| CellError::of_mkfs(error, level))?;
         let begun = Instant::now();
-        let completed = lifecycle::complete(devices, def, &options, &mut bench.log())?;
+        let completed = lifecycle::reformat_if_work_left(devices, def, &options, &mut bench.log())?;
         if completed.is_some() {
             sync().map_err(Error::io("syncing", devices.first()))?;
-            bench.spent(SpentOn::Lifecycle, begun.elapsed());
+            bench.record_time(SpentOn::Lifecycle, begun.elapsed());
         }
         let features = lifecycle::describe(devices.members[0], def, &mut bench.log()).unwrap_or_default();
         let mut text = argv.join(" ");
-        if let Some(by) = completed {
+        if let Some(completing_command) = completed {
             let why = "so that the kernel has nothing to initialise";
-            text += &format!(", timed; then made again with `{by}`, {why}");
+            text += &format!(", timed; then made again with `{completing_command}`, {why}");
         }
         if !features.is_empty() {
             text += &format!(": {features}");
         }
         self.note_mkfs(&cell.variant, text, &mut bench);
-        Ok(facts_of(cell, def, options, size_of_all(devices), features))
+        Ok(facts_of(cell, def, options, total_bytes(devices), features))
     }
 
     /// Emits the note on how the filesystem of a variant was made, unless an earlier cell of the variant succeeded.
@@ -201,8 +209,11 @@ impl Local {
     }
 
     /// The request to an agent that works in the directory or on the device `root`.
-    fn request(&self, cell: &Cell, devices: &Devices, root: &Path) -> Request {
-        Request { device: numbers(devices), ..self.run.request(cell, root, self.backing.other.root()) }
+    fn agent_request(&self, cell: &Cell, devices: &Devices, root: &Path) -> AgentRequest {
+        AgentRequest {
+            device: device_numbers(devices),
+            ..self.run.request(cell, root, self.backing.source_disk.root())
+        }
     }
 
     /// Runs the workload of a cell on the bare device, without a filesystem. Refuses devices that fsarena did not make.
@@ -210,14 +221,14 @@ impl Local {
         &self,
         cell: &Cell,
         devices: &Devices,
-        confine: &Confine,
+        confinement: &Confinement,
         emit: CellSink,
     ) -> Result<Outcome> {
-        require(devices.members[0].is_made(), || RunError::Plan(raw_needs_an_image()))?;
-        let mut request = self.request(cell, devices, devices.first());
+        require(devices.members[0].is_made_by_fsarena(), || RunError::Plan(raw_device_refusal()))?;
+        let mut request = self.agent_request(cell, devices, devices.first());
         // The device belongs to root.
-        request.role = self.run.agents.role.as_root();
-        child::run(&self.run.journal, &request, confine, &mut |event| emit(event))
+        request.role = self.run.agent_config.role.as_root();
+        child::run_agent(&self.run.journal, &request, confinement, &mut |event| emit(event))
     }
 
     /// Runs a cell on a new filesystem, from mkfs to unmount. `devices` carry the filesystem; `measured` are the
@@ -227,7 +238,7 @@ impl Local {
         cell: &Cell,
         devices: &Devices,
         measured: &Devices,
-        confine: &Confine,
+        confinement: &Confinement,
         emit: CellSink,
     ) -> Result<(Outcome, Option<VariantFacts>)> {
         let def = fsarena_fs::filesystems::find(cell.variant.level(factor::FS))?;
@@ -237,35 +248,35 @@ impl Local {
             finished.map_err(|error| CellError::missing(error.to_string()))?;
             Ok(made)
         });
-        let Made { mut facts, packed_bytes } = match made {
+        let ReadyFilesystem { mut facts, packed_bytes } = match made {
             Ok(made) => made,
             Err(_) if cancel::requested().is_some() => return Ok((Outcome::Interrupted, None)),
             Err(failed) => return Ok((failed.into(), None)),
         };
         let target = self.backing.target.path();
-        let layer = layers::request(cell.variant.level(factor::LAYER), target, None);
-        let root = layers::root(target, cell.variant.level(factor::LAYER));
-        let mut request = self.request(cell, measured, &root.join(WORK));
+        let layer = layers::layer_request(cell.variant.level(factor::LAYER), target, None);
+        let root = layers::layer_root(target, cell.variant.level(factor::LAYER));
+        let mut request = self.agent_request(cell, measured, &root.join(WORK_DIR));
         request.mount = Some(MountRequest {
             source: devices.source(def).into(),
             target: target.into(),
             fs_type: def.id.into(),
             options: lifecycle::mount_options(def, &facts.options, devices),
             journal: devices.journal.map(|device| device.path().into()),
-            by_call: false,
+            by_syscall: false,
             layer,
             packed_bytes,
         });
-        let mounted = self.run.journal.note(Undo::unmount(target))?;
-        let layered = self.run.journal.note(Undo::unmount(&root))?;
-        let known = self.facts.contains_key(&cell.variant.name);
+        let filesystem_unmount = self.run.journal.note(UndoStep::unmount(target))?;
+        let layer_unmount = self.run.journal.note(UndoStep::unmount(&root))?;
+        let is_reported = self.facts.contains_key(&cell.variant.name);
         let image_seed = self.aged.as_ref().and_then(|aged| aged.seed(&self.run.plan, cell));
-        let outcome = child::run(&self.run.journal, &request, confine, &mut |event| match event {
+        let outcome = child::run_agent(&self.run.journal, &request, confinement, &mut |event| match event {
             CellEvent::Note(note) if note.kind == NoteKind::Options => {
                 if note.task.as_deref() == Some("mount") {
-                    facts.effective = note.text.clone();
+                    facts.effective_options = note.text.clone();
                 }
-                if !known {
+                if !is_reported {
                     emit(CellEvent::Note(note.variant(&cell.variant.name)));
                 }
             }
@@ -281,8 +292,8 @@ impl Local {
         for dir in [&root, target] {
             mount::unmount(dir, &mut |record| emit(CellEvent::Command(record)))?;
         }
-        layered.disarm()?;
-        mounted.disarm()?;
+        layer_unmount.disarm()?;
+        filesystem_unmount.disarm()?;
         let outcome = outcome?;
         let facts = (outcome == Outcome::Done).then_some(facts);
         Ok((outcome, facts))
@@ -296,10 +307,10 @@ impl Local {
         devices: &Devices,
         emit: CellSink,
     ) -> Result<Conditions, CellError> {
-        let blocks: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
-        let conditions = axes::set_up(&self.run.kernel, &self.run.journal, &cell.variant, &blocks)?;
+        let block_devices: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
+        let conditions = axes::set_up(&self.run.kernel, &self.run.journal, &cell.variant, &block_devices)?;
         let paths: Vec<&Path> = devices.all().map(|device| device.path()).collect();
-        let mut notes: Vec<Note> = lifecycle::note_recipe_changes(&cell.variant).into_iter().collect();
+        let mut notes: Vec<Note> = lifecycle::recipe_change_note(&cell.variant).into_iter().collect();
         notes.extend(bench::first_device_note(&paths));
         notes.extend(conditions.notes.clone());
         for note in notes {
@@ -310,7 +321,7 @@ impl Local {
 }
 
 /// The size of all devices with data, in bytes.
-fn size_of_all(devices: &Devices) -> u64 {
+fn total_bytes(devices: &Devices) -> u64 {
     devices.members.iter().map(|device| device.size_bytes()).sum()
 }
 
@@ -325,19 +336,19 @@ fn facts_of(
     let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
     let size_bytes = device_bytes / copies;
     let Variant { name: variant, levels } = cell.variant.clone();
-    VariantFacts { variant, def, options, effective: String::new(), size_bytes, features, levels }
+    VariantFacts { variant, def, options, effective_options: String::new(), size_bytes, features, levels }
 }
 
 /// The major and minor number of the first device, which is the one that readings cover. None for a filesystem in memory.
-fn numbers(devices: &Devices) -> Option<(u32, u32)> {
-    devices.members.first()?.device().map(bench::numbers)
+fn device_numbers(devices: &Devices) -> Option<(u32, u32)> {
+    devices.members.first()?.device().map(bench::device_numbers)
 }
 
-impl Executor for Local {
+impl Executor for LocalExecutor {
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
-        let other = self.backing.other.root();
-        if self.inputs.draw(&self.run.plan, cell, other)? {
-            self.run.agents.role.give_to_workload_user(other)?;
+        let source_dir = self.backing.source_disk.root();
+        if self.inputs.draw(&self.run.plan, cell, source_dir)? {
+            self.run.agent_config.role.give_to_workload_user(source_dir)?;
         }
         let layout = self.run.layout(&cell.variant)?;
         let devices = self.backing.devices(&layout)?;
@@ -350,12 +361,12 @@ impl Executor for Local {
             Err(failed) => return Ok(failed.into()),
         };
         if stacked.is_some() {
-            emit(CellEvent::Note(bench::below_the_stack().variant(&cell.variant.name)));
+            emit(CellEvent::Note(bench::below_stack_note().variant(&cell.variant.name)));
         }
         let top = stacked.as_ref().map_or_else(|| devices.clone(), Devices::from);
         let (outcome, facts) = match cell.variant.level(factor::FS) {
-            factor::RAW => (self.run_on_bare_device(cell, &devices, &conditions.confine, emit)?, None),
-            _ => self.run_on_filesystem(cell, &top, &devices, &conditions.confine, emit)?,
+            factor::RAW => (self.run_on_bare_device(cell, &devices, &conditions.confinement, emit)?, None),
+            _ => self.run_on_filesystem(cell, &top, &devices, &conditions.confinement, emit)?,
         };
         if let Some(stacked) = stacked {
             stacked.release(&mut |record| emit(CellEvent::Command(record)))?;
@@ -367,7 +378,7 @@ impl Executor for Local {
             // would keep the device busy for the next mkfs.
             self.backing.target.renew()?;
         }
-        if let Some(note) = self.erased.as_mut().and_then(Erased::throttling_note) {
+        if let Some(note) = self.erased.as_mut().and_then(ErasedDevice::throttling_note) {
             emit(CellEvent::Note(note.variant(&cell.variant.name)));
         }
         if let Some(facts) = facts {
@@ -395,14 +406,16 @@ mod tests {
 
     #[test]
     fn a_mirrored_filesystem_has_half_the_size_of_its_devices() {
-        let record = crate::testing::empty(&["btrfs"], &[]);
+        let record = crate::testing::empty_record(&["btrfs"], &[]);
         let plan = &record.plan;
         let (variant, workload) = (record.variants[0].clone(), plan.workloads[0].clone());
         let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: 1 };
         let def = fsarena_fs::filesystems::find("btrfs").unwrap();
         let size_bytes = |mirrored: bool| {
-            let options =
-                VariantOptions { raid: Some(Raid { mirrored, members: 2 }), ..VariantOptions::default() };
+            let options = VariantOptions {
+                raid: Some(Raid { mirrored, member_count: 2 }),
+                ..VariantOptions::default()
+            };
             facts_of(&cell, def, options, 200, String::new()).size_bytes
         };
         assert_eq!([size_bytes(true), size_bytes(false)], [100, 200]);

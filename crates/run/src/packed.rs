@@ -1,13 +1,13 @@
 //! The read-only filesystems of a run. An agent makes the files that a workload reads in a directory, once for all of them;
 //! mkfs packs the directory into an image, once for each set of options. The cells start from these images.
 
-use crate::axes::Confine;
+use crate::axes::Confinement;
 use crate::child;
 use crate::context::RunContext;
 use crate::error::{CellError, Result};
-use crate::executor::{Log, RunSink, logged, remove};
+use crate::executor::{Log, RunSink, remove_run_dir, with_log};
 use crate::format_cache::{FormatCache, FormattedImage};
-use crate::protocol::{ProcessRole, Request};
+use crate::protocol::{AgentRequest, ProcessRole};
 use fsarena_core::cell::{Cell, Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::{factor, matrix};
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The directory that a workload works in, below the root of each filesystem.
-pub const WORK: &str = "work";
+pub const WORK_DIR: &str = "work";
 
 /// The read-only filesystems of a run.
-pub struct Packed {
+pub struct PackedFilesystems {
     // Dropped in this order: the images and the files, then their directory.
     images: FormatCache,
     /// The files of each workload, by its directory, and how the agent that made them ended.
@@ -34,9 +34,9 @@ pub fn is_packed(variant: &Variant) -> bool {
     filesystems::find(variant.level(factor::FS)).is_ok_and(|def| def.traits.read_only)
 }
 
-impl Packed {
+impl PackedFilesystems {
     /// Makes the files that the workloads of a run read, in new directories below `dir`. `role` is that of the agent that makes
-    /// them, `other` the directory with the inputs. Returns None if the run has no read-only filesystem.
+    /// them, `source_dir` the directory with the inputs. Returns None if the run has no read-only filesystem.
     ///
     /// # Errors
     /// An agent cannot be started, or a directory cannot be made.
@@ -44,19 +44,26 @@ impl Packed {
         run: &RunContext,
         role: ProcessRole,
         dir: &Path,
-        other: &Path,
+        source_dir: &Path,
         emit: RunSink,
-    ) -> Result<Option<Packed>> {
+    ) -> Result<Option<PackedFilesystems>> {
         let variants: Vec<Variant> = matrix::expand(&run.plan).into_iter().filter(is_packed).collect();
         if variants.is_empty() {
             return Ok(None);
         }
         let dir = MadeDir::make(&run.journal, dir)?;
-        let images = FormatCache::new(dir.path(), run.check.size_bytes, &run.journal);
-        let mut packed = Packed { images, files: BTreeMap::new(), dir };
+        let images = FormatCache::new(dir.path(), run.requirements.size_bytes, &run.journal);
+        let mut packed = PackedFilesystems { images, files: BTreeMap::new(), dir };
         for variant in &variants {
             for planned in &run.plan.workloads {
-                packed.make_files(run, &role, variant, matrix::workload_of(variant, planned), other, emit)?;
+                packed.make_files(
+                    run,
+                    &role,
+                    variant,
+                    matrix::workload_of(variant, planned),
+                    source_dir,
+                    emit,
+                )?;
             }
         }
         Ok(Some(packed))
@@ -69,26 +76,30 @@ impl Packed {
         role: &ProcessRole,
         variant: &Variant,
         workload: WorkloadPlan,
-        other: &Path,
+        source_dir: &Path,
         emit: RunSink,
     ) -> Result<()> {
-        let name = workload.directory();
+        let name = workload.directory_name();
         if self.files.contains_key(&name) {
             return Ok(());
         }
         let files = MadeDir::make_tree(&run.journal, &self.dir.path().join(&name))?;
-        let root = files.path().join(WORK);
+        let root = files.path().join(WORK_DIR);
         dirs::make_dirs(&root).map_err(Error::io("making", &root))?;
         let (variant, plan) = (variant.clone(), &run.plan);
         let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: plan.seed };
-        let request = Request { only_fill: true, role: role.clone(), ..run.request(&cell, &root, other) };
+        let request = AgentRequest {
+            only_makes_files: true,
+            role: role.clone(),
+            ..run.request(&cell, &root, source_dir)
+        };
         let mut events = vec![];
         let mut keep = |event: CellEvent| match event {
             CellEvent::Command(record) => events.push(Event::Command(record)),
             CellEvent::Note(note) => events.push(Event::Note(note)),
             _ => {}
         };
-        let outcome = child::run(&run.journal, &request, &Confine::default(), &mut keep)?;
+        let outcome = child::run_agent(&run.journal, &request, &Confinement::default(), &mut keep)?;
         events.into_iter().try_for_each(emit)?;
         self.files.insert(name, (files, outcome));
         Ok(())
@@ -102,13 +113,13 @@ impl Packed {
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let work = matrix::workload_of(&cell.variant, &cell.workload);
         let missing = || CellError::internal(format!("no files of {} were made", work.name));
-        let (files, outcome) = self.files.get(&work.directory()).ok_or_else(missing)?;
-        CellError::check(outcome.clone()).map_err(|failed| failed.with_part("the files to pack"))?;
+        let (files, outcome) = self.files.get(&work.directory_name()).ok_or_else(missing)?;
+        CellError::result_of(outcome.clone()).map_err(|failed| failed.with_part("the files to pack"))?;
         options.contents = Some(files.path().into());
         Ok(options)
     }
 
-    /// Whether the image for these options exists, so that [`Packed::image`] does not have to make it.
+    /// Whether the image for these options exists, so that [`PackedFilesystems::image`] does not have to make it.
     pub fn has_image(&self, def: &'static FsDef, options: &VariantOptions) -> bool {
         self.images.has(def, options)
     }
@@ -125,7 +136,8 @@ impl Packed {
         log: Log,
     ) -> Result<&FormattedImage, CellError> {
         let level = variant.level(factor::MKFS);
-        let image = self.images.get(def, options, log).map_err(|error| CellError::of_mkfs(error, level))?;
+        let image =
+            self.images.get_or_format(def, options, log).map_err(|error| CellError::of_mkfs(error, level))?;
         lifecycle::check_option_set(def, variant, image.device.path())?;
         Ok(image)
     }
@@ -135,10 +147,10 @@ impl Packed {
     /// # Errors
     /// Something is still in use; it stays in the undo journal.
     pub fn finish(self, emit: RunSink) -> Result<()> {
-        logged(emit, |log| self.images.release(log))??;
+        with_log(emit, |log| self.images.release(log))??;
         for (files, _) in self.files.into_values() {
-            remove(files, emit)?;
+            remove_run_dir(files, emit)?;
         }
-        remove(self.dir, emit)
+        remove_run_dir(self.dir, emit)
     }
 }

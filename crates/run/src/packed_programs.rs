@@ -8,29 +8,33 @@ use fsarena_sys::{Error, program};
 use std::path::{Path, PathBuf};
 
 /// Where the guest mounts the source disk.
-pub const OTHER: &str = "/run/fsarena/other";
+pub const SOURCE_DIR: &str = "/run/fsarena/other";
 /// The directory on the source disk with a directory for each program. Fetched programs may need newer libraries than those
 /// of this machine, so each program has its own.
-const PROGRAMS: &str = ".programs";
+const PROGRAMS_DIR: &str = ".programs";
 /// The name of the dynamic loader in the directory of a program.
 const LOADER: &str = "loader";
 /// The program that lists the libraries of an installed program.
-pub const LISTER: &str = "ldd";
+pub const LDD: &str = "ldd";
 /// The space on the source disk for a program with its libraries, in bytes.
-pub const ROOM: u64 = 16 << 20;
+pub const BYTES_PER_PROGRAM: u64 = 16 << 20;
 
-/// Copies programs and their libraries to the directory `other`, which becomes the source disk of guests.
+/// Copies programs and their libraries to the directory `source_dir`, which becomes the source disk of guests.
 ///
 /// # Errors
 /// A file cannot be found or copied.
-pub fn pack<'a>(names: impl IntoIterator<Item = &'a str>, other: &Path, log: Log) -> Result<()> {
+pub fn pack_programs<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    source_dir: &Path,
+    log: Log,
+) -> Result<()> {
     for name in names {
-        let dir = other.join(PROGRAMS).join(name);
+        let dir = source_dir.join(PROGRAMS_DIR).join(name);
         std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;
         let found = program::find(name).ok_or_else(|| RunError::Missing(format!("{name} is missing")))?;
-        let output = list_libraries(name, &found).expect(log).map_err(Error::from)?.stdout;
+        let output = ldd_command(name, &found).run_checked(log).map_err(Error::from)?.stdout;
         copy_file(&found, &dir.join(name))?;
-        for library in libraries(&output) {
+        for library in parse_libraries(&output) {
             let name = Path::new(library).file_name().unwrap_or_default();
             let is_loader = name.to_string_lossy().starts_with("ld-");
             copy_file(Path::new(library), &dir.join(if is_loader { LOADER.as_ref() } else { name }))?;
@@ -43,36 +47,36 @@ pub fn pack<'a>(names: impl IntoIterator<Item = &'a str>, other: &Path, log: Log
 ///
 /// # Errors
 /// The file cannot be copied.
-pub fn pack_file(file: &Path, other: &Path) -> Result<()> {
-    let dir = other.join(PROGRAMS);
+pub fn pack_file(file: &Path, source_dir: &Path) -> Result<()> {
+    let dir = source_dir.join(PROGRAMS_DIR);
     if file.exists() && dir.exists() {
         copy_file(file, &dir.join(file.file_name().unwrap_or_default()))?;
     }
     Ok(())
 }
 
-/// The path of a packed file in a guest whose source disk is mounted at `other`.
-pub fn file(other: &Path, name: &str) -> PathBuf {
-    other.join(PROGRAMS).join(name)
+/// The path of a packed file in a guest whose source disk is mounted at `source_dir`.
+pub fn packed_file(source_dir: &Path, name: &str) -> PathBuf {
+    source_dir.join(PROGRAMS_DIR).join(name)
 }
 
-/// The command that starts a packed program in a guest whose source disk is mounted at `other`.
-pub fn command(other: &Path, name: &str) -> Argv {
-    let dir = other.join(PROGRAMS).join(name);
+/// The command that starts a packed program in a guest whose source disk is mounted at `source_dir`.
+pub fn command(source_dir: &Path, name: &str) -> Argv {
+    let dir = source_dir.join(PROGRAMS_DIR).join(name);
     Argv::new(dir.join(LOADER)).arg("--library-path").arg(&dir).arg(dir.join(name))
 }
 
 /// The command that lists the libraries of a program: ldd(1), or the loader of one that was fetched.
-fn list_libraries(name: &str, found: &Path) -> Argv {
+fn ldd_command(name: &str, found: &Path) -> Argv {
     let words = program::fetched_command(name.as_ref());
     match words.as_deref() {
         Some([loader, options @ .., file]) => Argv::new(loader).args(options).arg("--list").arg(file),
-        _ => Argv::new(LISTER).arg(found),
+        _ => Argv::new(LDD).arg(found),
     }
 }
 
 /// The paths of files in the output of ldd(1).
-fn libraries(output: &str) -> impl Iterator<Item = &str> {
+fn parse_libraries(output: &str) -> impl Iterator<Item = &str> {
     output.lines().filter_map(|line| line.split_whitespace().rfind(|word| word.starts_with('/')))
 }
 
@@ -88,10 +92,10 @@ mod tests {
     #[test]
     fn the_libraries_and_the_loader_are_found_in_the_output_of_ldd() {
         let fetched = "\t/lib64/ld-linux-x86-64.so.2 => /tools/lib/ld-linux-x86-64.so.2 (0x7f)";
-        assert_eq!(libraries(fetched).collect::<Vec<_>>(), ["/tools/lib/ld-linux-x86-64.so.2"]);
+        assert_eq!(parse_libraries(fetched).collect::<Vec<_>>(), ["/tools/lib/ld-linux-x86-64.so.2"]);
         let output = "\tlinux-vdso.so.1 (0x00007ffc)\n\tlibext2fs.so.2 => /lib/x86_64-linux-gnu/libext2fs.so.2 (0x7f)\n\
                     \t/lib64/ld-linux-x86-64.so.2 (0x7f)\n";
-        let found: Vec<&str> = libraries(output).collect();
+        let found: Vec<&str> = parse_libraries(output).collect();
         assert_eq!(found, ["/lib/x86_64-linux-gnu/libext2fs.so.2", "/lib64/ld-linux-x86-64.so.2"]);
     }
 }

@@ -2,7 +2,7 @@
 //! source disk.
 
 use crate::executor::Log;
-use crate::packed_programs::{self, OTHER};
+use crate::packed_programs::{self, SOURCE_DIR};
 use fsarena_fs::{def::PoolDef, filesystems};
 use fsarena_sys::{Error, argv::Argv};
 use rustix::fs::{CWD, FileType, Mode};
@@ -83,14 +83,14 @@ impl Pool {
     /// # Errors
     /// The kernel refuses.
     pub fn limit_cache(&self, bytes: u64) -> Result<u64, Error> {
-        let (path, least) = self.def.cache_limit;
-        let bytes = bytes.max(least);
+        let (path, min_bytes) = self.def.cache_limit;
+        let bytes = bytes.max(min_bytes);
         std::fs::write(path, bytes.to_string()).map_err(Error::io("writing", path))?;
         Ok(bytes)
     }
 
     fn run(&self, args: &[&str], log: Log) -> Result<String, Error> {
-        let argv: Argv = packed_programs::command(Path::new(OTHER), self.program).args(args);
-        Ok(argv.expect(log)?.stdout)
+        let argv: Argv = packed_programs::command(Path::new(SOURCE_DIR), self.program).args(args);
+        Ok(argv.run_checked(log)?.stdout)
     }
 }

@@ -4,15 +4,15 @@
 //!
 //! The programs that check filesystems lie on the source disk: [`packed_programs`].
 
-use crate::bench::{Bench, lifecycle};
+use crate::bench::{Bench, lifecycle_task};
 use crate::error::{CellError, CellResult, Result, RunError, require};
 use crate::executor::{CellSink, Log};
 use crate::pools::Pool;
-use crate::protocol::{Power, Request};
-use crate::target::{mount_task, unmount_task};
-use crate::tasks::{perform, run_tasks};
-use crate::work::{self, workload};
-use crate::{layout::filesystem_of, packed_programs};
+use crate::protocol::{AgentRequest, Power};
+use crate::target::{measure_mount, measure_unmount};
+use crate::tasks::{perform_privileged, run_tasks};
+use crate::work::{self, find_workload};
+use crate::{device_layout::filesystem_of, packed_programs};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::event::{CellEvent, NoteKind, Outcome, Phase, SpentOn};
 use fsarena_core::plan::{Backing, Emulator, Plan};
@@ -20,9 +20,9 @@ use fsarena_core::sample::{Readings, TaskOutput};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, metric::reading};
 use fsarena_fs::{def::CheckDef, filesystems};
-use fsarena_guest::writes::{self, Later};
-use fsarena_guest::{config::Array, stripes};
-use fsarena_load::workload::Cut;
+use fsarena_guest::writes::{self, UnflushedWrites};
+use fsarena_guest::{config::MdArray, stripes};
+use fsarena_load::workload::PowerCut;
 use fsarena_sys::argv::Argv;
 use fsarena_sys::{Error, kernel::SysRoot};
 use std::collections::BTreeSet;
@@ -30,17 +30,17 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, time::Duration};
 
 /// The bits of the exit status with which e2fsck and jfs_fsck report corrected errors. Other bits are failures.
-const CORRECTED: i32 = 3;
+const CORRECTED_ERRORS: i32 = 3;
 
 /// Refuses a plan whose power cuts this machine cannot make. Returns the programs that check its filesystems after a cut;
 /// none if no workload of the plan cuts the power.
 ///
 /// # Errors
 /// The part of the plan that cannot be combined with a power cut, and what to do.
-pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
+pub fn required_programs(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
     let cuts = |planned: &&WorkloadPlan| {
-        workload(plan, planned).is_ok_and(|(workload, job)| workload.cut(&job).is_some())
+        find_workload(plan, planned).is_ok_and(|(workload, job)| workload.power_cut(&job).is_some())
     };
     let Some(cutting) = plan.workloads.iter().find(cuts) else { return Ok(programs) };
     let name = &cutting.name;
@@ -59,7 +59,7 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
             && [factor::FAULTS, factor::STACK, factor::LAYER].iter().all(|id| variant.level(id).is_empty());
         let why =
             "only the writes to one disk are recorded, so leave out raid, journal, faults, stack and layer";
-        require(has_one_disk, || RunError::variant(variant, format!("{name} cuts the power: {why}")))?;
+        require(has_one_disk, || RunError::of_variant(variant, format!("{name} cuts the power: {why}")))?;
         let check = def.check.ok_or_else(|| {
             let id = def.id;
             RunError::Plan(format!("{name}: fsarena knows no check of {id} after a power cut; leave it out"))
@@ -73,21 +73,22 @@ pub fn check_plan(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<String>>
 ///
 /// # Errors
 /// A filesystem that cannot be mounted, has lost or damaged a synced file, or is inconsistent.
-pub fn recover_and_check(kernel: &SysRoot, request: &Request, bench: &mut Bench) -> CellResult {
+pub fn recover_and_check(kernel: &SysRoot, request: &AgentRequest, bench: &mut Bench) -> CellResult {
     let def = filesystems::find(request.cell.variant.level(factor::FS))?;
     let missing = || CellError::internal(format!("no mount or check of {}", def.id));
     let mount = request.mount.as_ref().ok_or_else(missing)?;
     let checker = Checker { check: def.check.ok_or_else(missing)?, request, device: &mount.source };
-    let info = TaskInfo { in_totals: true, ..lifecycle("recover", "Come back after a power cut") };
-    mount_task(kernel, mount, &info, |log| checker.prepare_mount(log), bench)
+    let info = TaskInfo { in_totals: true, ..lifecycle_task("recover", "Come back after a power cut") };
+    measure_mount(kernel, mount, &info, |log| checker.prepare_mount(log), bench)
         .map_err(|failed| failed.with_part("recover"))?;
-    let verified =
-        run_tasks(request, bench, &mut |ask, bench| perform(request, ask, bench, &mut std::io::empty()));
+    let verified = run_tasks(request, bench, &mut |ask, bench| {
+        perform_privileged(request, ask, bench, &mut std::io::empty())
+    });
     // Unmount a filesystem that lost files too.
-    let unmounted = unmount_task(mount, false, bench);
+    let unmounted = measure_unmount(mount, false, bench);
     verified.and(unmounted)?;
     bench.wait_until_idle("fsck");
-    let info = lifecycle("fsck", "Check the filesystem");
+    let info = lifecycle_task("fsck", "Check the filesystem");
     let full = |log: Log| checker.check_fully(log).map(|()| TaskOutput::default());
     bench
         .measure(&info, SpentOn::Timed, full, || Ok(()))
@@ -97,24 +98,24 @@ pub fn recover_and_check(kernel: &SysRoot, request: &Request, bench: &mut Bench)
 /// Checks a filesystem on its device, with the programs on the source disk.
 struct Checker<'a> {
     check: CheckDef,
-    request: &'a Request,
+    request: &'a AgentRequest,
     device: &'a PathBuf,
 }
 
 impl Checker<'_> {
     /// The command that runs the checking program with these arguments, through the dynamic loader on the source disk.
     fn command(&self, args: &[&str]) -> Argv {
-        packed_programs::command(&self.request.other, self.check.program).args(args)
+        packed_programs::command(&self.request.source_dir, self.check.program).args(args)
     }
 
     /// Runs the full check: of the device, or of the opened pool.
     fn check_fully(&self, log: Log) -> Result<(), Error> {
         let Some(pool) = Pool::of(self.request.cell.variant.level(factor::FS)) else {
-            self.command(self.check.full).arg(self.device).expect(log)?;
+            self.command(self.check.full).arg(self.device).run_checked(log)?;
             return Ok(());
         };
         pool.open(log)?;
-        self.command(self.check.full).expect(log)?;
+        self.command(self.check.full).run_checked(log)?;
         pool.check_health(log)?;
         pool.close(log)
     }
@@ -125,11 +126,11 @@ impl Checker<'_> {
         for args in self.check.before {
             let argv = self.command(args).arg(self.device);
             let finished = argv.run()?;
-            log(argv.record(&finished));
-            if finished.status.code().is_some_and(|code| code & !CORRECTED == 0) {
+            log(argv.log_record(&finished));
+            if finished.status.code().is_some_and(|code| code & !CORRECTED_ERRORS == 0) {
                 return Ok(());
             }
-            result = argv.check(finished).map(|_| ()).map_err(Into::into);
+            result = argv.check_success(finished).map(|_| ()).map_err(Into::into);
         }
         result
     }
@@ -140,10 +141,10 @@ pub struct PowerSupply {
     /// Whether it is on, will be cut, or was restored.
     pub power: Power,
     /// The time of the cut, counted from the beginning of the work; None if the power stays on.
-    pub cut: Option<Duration>,
+    pub cut_after: Option<Duration>,
     /// A copy of the formatted image for the guest, and the file that records its writes. None if the guest gets the
     /// formatted image itself.
-    pub recorded: Option<(PathBuf, PathBuf)>,
+    pub recording: Option<(PathBuf, PathBuf)>,
 }
 
 impl PowerSupply {
@@ -154,18 +155,18 @@ impl PowerSupply {
 
     /// A power supply without a cut while this guest runs: always on, or restored after the cut of an earlier guest.
     fn steady(power: Power) -> PowerSupply {
-        PowerSupply { power, cut: None, recorded: None }
+        PowerSupply { power, cut_after: None, recording: None }
     }
 }
 
 /// The power cut of a cell, if its workload has one.
-fn cut_of(cell: &Cell) -> Option<Cut> {
-    let (workload, job) = work::of_cell(cell).ok()?;
-    workload.cut(&job)
+fn cut_of(cell: &Cell) -> Option<PowerCut> {
+    let (workload, job) = work::workload_of_cell(cell).ok()?;
+    workload.power_cut(&job)
 }
 
 /// Whether the workload of a cell cuts the power.
-pub fn cuts(cell: &Cell) -> bool {
+pub fn cuts_power(cell: &Cell) -> bool {
     cut_of(cell).is_some()
 }
 
@@ -179,18 +180,24 @@ type Boot<'a> = &'a mut dyn FnMut(&PowerSupply, CellSink) -> Result<Outcome>;
 /// # Errors
 /// Those of `boot`, or a file that cannot be copied or removed.
 pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSink) -> Result<Outcome> {
-    let Some(Cut { after, chosen }) = cut_of(cell) else { return boot(&PowerSupply::on(), emit) };
+    let Some(PowerCut { delay, survivors_seed }) = cut_of(cell) else {
+        return boot(&PowerSupply::on(), emit);
+    };
     let [recorded, log] = ["recorded.img", "writes"].map(|name| dir.join(name));
     copy_image(image, &recorded)?;
-    writes::begin(&log)?;
-    let files = Some((recorded.clone(), log.clone()));
-    let outcome = boot(&PowerSupply { power: Power::Cut, cut: Some(after), recorded: files }, emit)?;
+    writes::create_recording(&log)?;
+    let recording = Some((recorded.clone(), log.clone()));
+    let outcome = boot(&PowerSupply { power: Power::Cut, cut_after: Some(delay), recording }, emit)?;
     if outcome != Outcome::Done {
         return Ok(outcome);
     }
     emit(CellEvent::Phase { name: Phase::PowerCut });
-    // Writes before the last flush are on the disk. Of the later ones, all are lost or the seed `chosen` selects some.
-    let replayed = match writes::replay(&log, image, chosen.map_or(Later::Lost, Later::Chosen)) {
+    // Writes before the last flush are on the disk. Of the later ones, all are lost or `survivors_seed` selects those that are kept.
+    let replayed = match writes::replay(
+        &log,
+        image,
+        survivors_seed.map_or(UnflushedWrites::Lost, UnflushedWrites::Chosen),
+    ) {
         Ok(replayed) => replayed,
         Err(error) => return Ok(CellError::from(error).with_part("power cut").into()),
     };
@@ -202,7 +209,7 @@ pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSin
         // The first guest has sent them already.
         CellEvent::Note(note) if note.kind == NoteKind::Options => {}
         // The counts of synced and lost files become readings of the recovery.
-        CellEvent::Sample(sample) if sample.task.id.name == Cut::VERIFY => {
+        CellEvent::Sample(sample) if sample.task.id.name == PowerCut::VERIFY_TASK => {
             let counts = [reading::FILES_SYNCED, reading::FILES_LOST];
             recovery.0.extend(sample.readings.0.into_iter().filter(|(id, _)| counts.contains(&id.as_str())));
         }
@@ -225,5 +232,5 @@ fn copy_image(from: &Path, to: &Path) -> Result<()> {
     let size = from.metadata().map_or(0, |meta| meta.len());
     File::create(to).and_then(|file| file.set_len(size)).map_err(Error::io("making", to))?;
     // Spreading over a mirror with one member copies the image but skips its holes, so that the copy has them too.
-    Ok(stripes::spread(from, &[to], Array::Raid1)?)
+    Ok(stripes::spread_over_members(from, &[to], MdArray::Raid1)?)
 }

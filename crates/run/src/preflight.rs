@@ -4,17 +4,17 @@ mod fs_capabilities;
 pub mod guests;
 mod host_programs;
 mod room;
-mod special;
+mod special_filesystems;
 pub mod trial;
 
 pub use guests::Kernels;
-pub use host_programs::HostPrograms;
-pub use room::RAM;
+pub use host_programs::HostProgramNeeds;
+pub use room::RAM_DIR;
 pub(crate) use room::{open_source_disk, open_to_erase};
 
+use crate::device_layout::{self, DeviceSpec, filesystem_of};
 use crate::error::{Result, RunError, require};
-use crate::layout::{self, DeviceSpec, filesystem_of};
-use crate::work::{Work, workload};
+use crate::work::{WorkRequirements, find_workload};
 use crate::{axes, axes::fill, layers, packed_programs};
 use bytesize::ByteSize;
 use fsarena_core::host::{self, Storage};
@@ -25,16 +25,18 @@ use fsarena_core::{cell::Variant, event::Note, factor};
 use fsarena_fs::{available::survey, def::FsDef, filesystems};
 use fsarena_load::workload::{Demands, Room};
 use fsarena_sys::device::BlockDevice;
-use fsarena_sys::host::{storage_at, storage_of};
+use fsarena_sys::host::{storage_of_device, storage_of_directory};
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::{CommandError, Error, kernel::SysRoot, limits, program, user::User};
-use room::{check_images, check_other_device, erased_size, image_size, images_dir, needed_bytes, other_size};
+use room::{
+    check_images, check_source_device, erased_size, image_size, images_dir, needed_bytes, source_disk_bytes,
+};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// The message that refuses `fs=raw` on a device of the user.
-pub fn raw_needs_an_image() -> String {
+pub fn raw_device_refusal() -> String {
     let (image, memory) = (setting("on", "loop"), setting("on", "ram"));
     format!(
         "fs=raw writes to the bare device, and fsarena does that only to images that it made: use `{image}` or `{memory}`"
@@ -47,54 +49,55 @@ const DATABASE_BYTES: u64 = 1 << 20;
 
 /// The requirements of a run, found by [`check`].
 #[derive(Debug, Clone)]
-pub struct Check {
+pub struct Requirements {
     /// Size of the filesystem under test, in bytes; 0 if the run formats nothing.
     pub size_bytes: u64,
     /// The devices that hold the filesystems of the variants.
     pub devices: BTreeSet<DeviceSpec>,
     /// Size of the source disk's image, in bytes; 0 if the source disk is a directory.
-    pub other_bytes: u64,
+    pub source_disk_bytes: u64,
     /// Whether a workload copies from the source disk or to it.
-    pub copies: bool,
+    pub uses_source_disk: bool,
     /// Programs that the run executes.
     pub programs: Vec<String>,
     /// Programs that the user wrote into the settings, by name or path.
-    pub own_programs: Vec<String>,
+    pub user_programs: Vec<String>,
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
     /// Programs that run in guests and lie on their source disk.
     pub packed_programs: Vec<String>,
     /// Number of timed tasks of all workloads.
-    pub tasks: u32,
+    pub task_count: u32,
     /// The kernels of guests; empty for other backings.
     pub kernels: Kernels,
     /// The programs of this machine that guests start; None if they start none.
-    pub host_programs: Option<HostPrograms>,
+    pub host_programs: Option<HostProgramNeeds>,
     /// Whether the run continues an interrupted one.
-    pub resumed: bool,
+    pub is_resumed: bool,
     /// The storage below the images, the directories or the erased device, by the name of each.
     pub(crate) storage: BTreeMap<String, Storage>,
 }
 
-impl Check {
+impl Requirements {
     /// Describes the cells of a plan in a line: tasks, size of the filesystem and of the source disk, place of the images.
     pub fn describe(&self, plan: &Plan) -> String {
         let what = match &plan.device.backing {
-            Backing::Dir => return format!("{}, in a directory", self.tasks_of(plan)),
+            Backing::Dir => return format!("{}, in a directory", self.describe_tasks(plan)),
             Backing::Erase { path, .. } => path.display().to_string(),
             Backing::Loop { .. } | Backing::Ram => "image".into(),
             Backing::Zram => "zram device".into(),
             Backing::Guest(guest) => format!("{} guest, image", guest.emulator.name()),
         };
-        let (size, other) = (ByteSize(self.size_bytes), ByteSize(self.other_bytes));
-        let images = self.storage.get(host::IMAGES);
+        let (size, source_disk) = (ByteSize(self.size_bytes), ByteSize(self.source_disk_bytes));
+        let images = self.storage.get(host::IMAGES_PREFIX);
         let at = images.map_or(String::new(), |storage| format!("; images in {storage}"));
-        format!("{}; {what} of {size}, source disk of {other}{at}", self.tasks_of(plan))
+        format!("{}; {what} of {size}, source disk of {source_disk}{at}", self.describe_tasks(plan))
     }
 
-    /// The number of tasks, and of the cells that have them: a variant has a cell for each workload, and for each value of a grid.
-    fn tasks_of(&self, plan: &Plan) -> String {
-        let tasks = plural(self.tasks as usize, "task");
+    /// The number of tasks, and of the cells that have them: a variant has a cell for each workload, and for each value of
+    /// a grid.
+    fn describe_tasks(&self, plan: &Plan) -> String {
+        let tasks = plural(self.task_count as usize, "task");
         match plan.workloads.len() {
             1 => format!("{tasks} a cell"),
             cells => format!("{tasks} in {cells} cells for each variant"),
@@ -125,63 +128,63 @@ pub fn check(
     runs: &Path,
     clients: u32,
     user: &User,
-) -> Result<Check> {
+) -> Result<Requirements> {
     check_readable(kernel, plan, variants, runs)?;
     check_can_mount(kernel, plan)?;
     check_has_variants(variants)?;
     check_precondition(plan)?;
     check_bare_devices(plan, variants)?;
     check_options(plan, variants)?;
-    special::check(plan, variants)?;
+    special_filesystems::check(plan, variants)?;
     check_kernel_levels(plan, variants)?;
     axes::check(kernel, plan, variants)?;
-    let Work { mut room, demands, mut programs, own_programs, remarks, tasks } =
-        Work::of_plan(plan, variants)?;
-    for name in &own_programs {
-        program::check(name, user)
+    let WorkRequirements { mut room, demands, mut programs, user_programs, remarks, task_count } =
+        WorkRequirements::of_plan(plan, variants)?;
+    for name in &user_programs {
+        program::check_executable(name, user)
             .map_err(|error| not_executable(error, std::env::var_os("SUDO_UID").is_some()))?;
     }
-    let aged = axes::age::room(plan, variants)?;
+    let aged = axes::age::room_of_ages(plan, variants)?;
     (room.bytes, room.inodes) = (room.bytes + aged.bytes, room.inodes + aged.inodes);
     room.bytes = fill::bytes_with_fill(variants, room.bytes.saturating_mul(u64::from(clients)));
-    let copies = room.other_bytes > 0;
-    let host_programs = host_programs::check(plan, variants, &programs, &own_programs)?;
-    room.other_bytes += host_programs.as_ref().map_or(0, |programs| programs.bytes);
-    let packed_programs = guests::programs(plan, variants)?;
-    room.other_bytes += packed_programs::ROOM * packed_programs.len() as u64;
+    let uses_source_disk = room.source_bytes > 0;
+    let host_programs = host_programs::check(plan, variants, &programs, &user_programs)?;
+    room.source_bytes += host_programs.as_ref().map_or(0, |programs| programs.copied_bytes);
+    let packed_programs = guests::guest_programs(plan, variants)?;
+    room.source_bytes += packed_programs::BYTES_PER_PROGRAM * packed_programs.len() as u64;
     if !packed_programs.is_empty() {
-        programs.extend(packed_programs.iter().cloned().chain([packed_programs::LISTER.into()]));
+        programs.extend(packed_programs.iter().cloned().chain([packed_programs::LDD.into()]));
     }
-    let mut check = Check {
+    let mut requirements = Requirements {
         size_bytes: 0,
         devices: BTreeSet::new(),
-        other_bytes: 0,
-        copies,
+        source_disk_bytes: 0,
+        uses_source_disk,
         programs: vec![],
         packed_programs,
-        own_programs: own_programs.into_iter().collect(),
+        user_programs: user_programs.into_iter().collect(),
         remarks,
-        tasks,
+        task_count,
         kernels: Kernels::default(),
         host_programs,
-        resumed: false,
-        storage: storage(kernel, plan, variants, runs),
+        is_resumed: false,
+        storage: storage_below(kernel, plan, variants, runs),
     };
     if plan.device.backing == Backing::Dir {
         check_directories(variants, room, &demands)?;
     } else {
-        programs.extend(check_devices(&mut check, kernel, plan, variants, runs, (room, &demands))?);
+        programs.extend(check_devices(&mut requirements, kernel, plan, variants, runs, (room, &demands))?);
     }
     check_installed(&programs)?;
-    check_can_attach(kernel, plan, check.other_bytes)?;
-    check.programs = programs.into_iter().collect();
-    Ok(check)
+    check_can_attach(kernel, plan, requirements.source_disk_bytes)?;
+    requirements.programs = programs.into_iter().collect();
+    Ok(requirements)
 }
 
-/// Checks the filesystems, devices and images of a run that formats filesystems, and sets their sizes in `check`. Returns
+/// Checks the filesystems, devices and images of a run that formats filesystems, and sets their sizes in `requirements`. Returns
 /// the programs that make and mount the filesystems.
 fn check_devices(
-    check: &mut Check,
+    requirements: &mut Requirements,
     kernel: &SysRoot,
     plan: &Plan,
     variants: &[Variant],
@@ -196,58 +199,70 @@ fn check_devices(
             let wanted =
                 variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
             let wanted: Vec<&FsDef> = wanted.collect();
-            check.kernels = guests::find_kernels(guest, levels, &wanted)?;
-            let counts = guest.emulator == Emulator::Exact;
-            let age = variants.iter().any(axes::age::starts_programs);
-            let of_ageing = age.then(|| HostPrograms { counts, ..HostPrograms::default() });
-            if let Some(programs) = check.host_programs.as_ref().or(of_ageing.as_ref()) {
-                programs.check_guests(&check.kernels)?;
+            requirements.kernels = guests::find_kernels(guest, levels, &wanted)?;
+            let counts_instructions = guest.emulator == Emulator::Exact;
+            let age = variants.iter().any(axes::age::is_aged_by_program);
+            let of_ageing =
+                age.then(|| HostProgramNeeds { counts_instructions, ..HostProgramNeeds::default() });
+            if let Some(programs) = requirements.host_programs.as_ref().or(of_ageing.as_ref()) {
+                programs.check_guests(&requirements.kernels)?;
             }
-            guests::fetch_programs(variants, &mut check.kernels)?;
-            check.remarks.extend(guests::debug_kernels(&check.kernels));
-            guests::check_guest_variants(plan, guest.emulator, variants, &check.kernels)?
+            guests::fetch_programs(variants, &mut requirements.kernels)?;
+            requirements.remarks.extend(guests::debug_kernel_notes(&requirements.kernels));
+            guests::check_guest_variants(plan, guest.emulator, variants, &requirements.kernels)?
         }
-        _ => mountable(kernel, plan, variants)?,
+        _ => find_mountable(kernel, plan, variants)?,
     };
     defs.sort_by_key(|def| def.id);
     defs.dedup_by_key(|def| def.id);
-    fs_capabilities::check(formatted(variants), demands)?;
+    fs_capabilities::check(with_filesystem(variants), demands)?;
     let mut programs = journal_programs(variants, guest)?;
     programs.extend(defs.iter().map(|def| def.mkfs.to_string()).filter(|mkfs| !mkfs.is_empty()));
     if !guest {
         programs.extend(["mount", "umount", "losetup"].map(String::from));
     }
-    check.other_bytes = other_size(plan, room);
-    let needed = needed_bytes(&defs, variants, layers::room(variants, room));
-    check.size_bytes = match backing {
+    requirements.source_disk_bytes = source_disk_bytes(plan, room);
+    let needed = needed_bytes(&defs, variants, layers::room_with_layers(variants, room));
+    requirements.size_bytes = match backing {
         Backing::Erase { path, signature } => erased_size(kernel, path, signature.as_deref(), needed)?,
         _ => image_size(plan, needed)?,
     };
-    check.devices = layout::all_devices(plan, variants, check.size_bytes)?;
+    requirements.devices = device_layout::all_devices(plan, variants, requirements.size_bytes)?;
     if !guest {
-        axes::age::check_one_device(plan, variants, &check.devices)?;
-        check_other_device(kernel, plan, check.other_bytes)?;
+        axes::age::check_one_device(plan, variants, &requirements.devices)?;
+        check_source_device(kernel, plan, requirements.source_disk_bytes)?;
     }
-    check.kernels.mounted = defs;
-    check_images(kernel, &plan.device, runs, &check.devices, check.other_bytes)?;
-    special::check_room(kernel, plan, variants, runs, room)?;
+    requirements.kernels.mounted_filesystems = defs;
+    check_images(kernel, &plan.device, runs, &requirements.devices, requirements.source_disk_bytes)?;
+    special_filesystems::check_room(kernel, plan, variants, runs, room)?;
     Ok(programs)
 }
 
 /// The storage below the images, the directories or the erased device of a run; empty for a run in memory.
-fn storage(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> BTreeMap<String, Storage> {
+fn storage_below(
+    kernel: &SysRoot,
+    plan: &Plan,
+    variants: &[Variant],
+    runs: &Path,
+) -> BTreeMap<String, Storage> {
     let mut storage = BTreeMap::new();
     match &plan.device.backing {
         Backing::Loop { .. } | Backing::Guest(_) => {
-            storage.insert(host::IMAGES.to_string(), storage_of(kernel, images_dir(&plan.device, runs)));
+            storage.insert(
+                host::IMAGES_PREFIX.to_string(),
+                storage_of_directory(kernel, images_dir(&plan.device, runs)),
+            );
         }
         Backing::Erase { path, .. } => {
             let device = BlockDevice::open(kernel, path).ok();
-            storage.extend(device.map(|device| (host::ERASED.to_string(), storage_at(&device))));
+            storage
+                .extend(device.map(|device| (host::ERASED_PREFIX.to_string(), storage_of_device(&device))));
         }
         Backing::Dir => {
             let dirs = variants.iter().map(|variant| variant.level(factor::DIR));
-            storage.extend(dirs.map(|dir| (host::directory(dir), storage_of(kernel, Path::new(dir)))));
+            storage.extend(
+                dirs.map(|dir| (host::directory_prefix(dir), storage_of_directory(kernel, Path::new(dir)))),
+            );
         }
         Backing::Ram | Backing::Zram => {}
     }
@@ -255,7 +270,7 @@ fn storage(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> 
 }
 
 /// The variants that have a filesystem, not a bare device.
-fn formatted(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
+fn with_filesystem(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
     variants.iter().filter(|variant| !variant.is_bare_device())
 }
 
@@ -264,15 +279,15 @@ fn formatted(variants: &[Variant]) -> impl Iterator<Item = &Variant> {
 ///
 /// # Errors
 /// A run that began with KVM, on a machine where KVM does not work.
-pub fn choose_accelerator(mut plan: Plan, check: &mut Check) -> Result<Plan> {
+pub fn choose_accelerator(mut plan: Plan, requirements: &mut Requirements) -> Result<Plan> {
     if let Backing::Guest(guest) = &mut plan.device.backing {
-        check.remarks.extend(guests::choose_accelerator(guest, &check.kernels)?);
+        requirements.remarks.extend(guests::choose_accelerator(guest, &requirements.kernels)?);
     }
     Ok(plan)
 }
 
 /// Whether this kernel mounts the filesystems of a plan.
-fn mounts_here(plan: &Plan) -> bool {
+fn mounts_in_this_kernel(plan: &Plan) -> bool {
     !matches!(plan.device.backing, Backing::Dir | Backing::Guest(_))
 }
 
@@ -292,7 +307,7 @@ fn check_readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Pa
         // The absolute path counts too: a relative path can lie below a directory whose name is not UTF-8.
         let absolute = existing.canonicalize().unwrap_or_else(|_| existing.into());
         if path.to_str().is_none() || absolute.to_str().is_none() {
-            return Err(Error::NotText(absolute.join(path)).into());
+            return Err(Error::NotUtf8(absolute.join(path)).into());
         }
     }
     Ok(())
@@ -300,15 +315,15 @@ fn check_readable(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Pa
 
 /// Checks that this process may mount filesystems, if the plan needs that.
 fn check_can_mount(kernel: &SysRoot, plan: &Plan) -> Result<()> {
-    if mounts_here(plan) { permitted::check_mount(kernel).map_err(mount_error) } else { Ok(()) }
+    if mounts_in_this_kernel(plan) { permitted::check_mount(kernel).map_err(mount_error) } else { Ok(()) }
 }
 
 /// Checks that this process may attach loop devices, if the plan needs that. This check comes last, because it attaches a
 /// loop device for a moment.
-fn check_can_attach(kernel: &SysRoot, plan: &Plan, other_bytes: u64) -> Result<()> {
-    let other = other_bytes > 0 && plan.device.other_device.is_none();
-    let needed = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || other;
-    if mounts_here(plan) && needed {
+fn check_can_attach(kernel: &SysRoot, plan: &Plan, source_disk_bytes: u64) -> Result<()> {
+    let needs_source_image = source_disk_bytes > 0 && plan.device.other_device.is_none();
+    let needed = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram) || needs_source_image;
+    if mounts_in_this_kernel(plan) && needed {
         permitted::check_loop_device(kernel).map_err(mount_error)
     } else {
         Ok(())
@@ -353,7 +368,7 @@ fn check_kernel_levels(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let (qemu, exact) = (setting("on", "qemu"), setting("on", "exact"));
     let why = format!("a kernel is booted in a guest: {qemu} or {exact}");
     let allowed = |variant: &Variant| guest || variant.level(factor::KERNEL).is_empty();
-    variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::variant(variant, &why)))
+    variants.iter().try_for_each(|variant| require(allowed(variant), || RunError::of_variant(variant, &why)))
 }
 
 /// Refuses the bare device as a variant if the device is not an image of fsarena, if the variant has options, or if a
@@ -361,7 +376,7 @@ fn check_kernel_levels(plan: &Plan, variants: &[Variant]) -> Result<()> {
 fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     let Some(variant) = variants.iter().find(|variant| variant.is_bare_device()) else { return Ok(()) };
     let image = matches!(plan.device.backing, Backing::Loop { .. } | Backing::Ram | Backing::Zram);
-    require(image, || RunError::Plan(raw_needs_an_image()))?;
+    require(image, || RunError::Plan(raw_device_refusal()))?;
     let optional = [
         factor::MKFS,
         factor::MKFS_PROGRAM,
@@ -374,10 +389,12 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     ];
     let bare = optional.iter().all(|id| variant.level(id).is_empty());
     let why = "the bare device takes no options of mkfs or mount, no journal, raid, layer, stack or fill";
-    require(bare && variant.level(factor::OPTIONS) == "default", || RunError::variant(variant, why))?;
+    require(bare && variant.level(factor::OPTIONS) == "default", || RunError::of_variant(variant, why))?;
     plan.workloads.iter().try_for_each(|planned| {
         let why = || format!("workload {} needs a filesystem; leave out fs=raw", planned.name);
-        require(workload(plan, planned)?.0.supports_raw(), || RunError::variant(variant, why()))
+        require(find_workload(plan, planned)?.0.supports_bare_device(), || {
+            RunError::of_variant(variant, why())
+        })
     })
 }
 
@@ -385,10 +402,10 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
 ///
 /// # Errors
 /// The first filesystem that this machine cannot make or mount.
-fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
+fn find_mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<&'static FsDef>> {
     let found = survey(kernel)?;
     let mut defs = vec![];
-    let ids = formatted(variants).map(|variant| variant.level(factor::FS));
+    let ids = with_filesystem(variants).map(|variant| variant.level(factor::FS));
     for id in ids.chain([plan.device.other_fs.as_str()]) {
         let Some(available) = found.iter().find(|available| available.def.id == id) else {
             return Err(RunError::Plan(format!("fsarena knows no filesystem {id}")));
@@ -399,8 +416,8 @@ fn mountable(kernel: &SysRoot, plan: &Plan, variants: &[Variant]) -> Result<Vec<
         };
         require(available.def.pool.is_none(), || RunError::Missing(in_guests()))?;
         let why = || format!("this kernel cannot mount {id}; `fsarena list filesystems` shows which it can");
-        require(available.kernel, || RunError::Missing(why()))?;
-        require(available.can_make(), || fs_capabilities::no_mkfs(available.def))?;
+        require(available.is_mountable, || RunError::Missing(why()))?;
+        require(available.can_make(), || fs_capabilities::missing_mkfs_error(available.def))?;
         defs.push(available.def);
     }
     Ok(defs)
@@ -411,7 +428,7 @@ fn check_options(plan: &Plan, variants: &[Variant]) -> Result<()> {
     if plan.device.backing == Backing::Dir {
         return Ok(());
     }
-    for variant in formatted(variants) {
+    for variant in with_filesystem(variants) {
         filesystem_of(variant)?;
     }
     Ok(())
@@ -420,7 +437,7 @@ fn check_options(plan: &Plan, variants: &[Variant]) -> Result<()> {
 /// The programs that make journals on separate devices, or in separate files if `files` is set.
 fn journal_programs(variants: &[Variant], files: bool) -> Result<BTreeSet<String>> {
     let mut programs = BTreeSet::new();
-    for variant in formatted(variants) {
+    for variant in with_filesystem(variants) {
         let (def, options) = filesystem_of(variant)?;
         if let Some(journal) = options.journal.and(def.journal) {
             programs.extend(journal.programs(files).map(String::from));
@@ -444,12 +461,13 @@ fn check_directories(variants: &[Variant], room: Room, demands: &Demands) -> Res
         })?;
         fs_capabilities::check_directory(path, demands)?;
         let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
-        if let Some(other) = known.insert((found.dev(), found.ino()), dir).filter(|other| *other != dir) {
-            let message = format!("{other} and {dir} are the same directory; name it once");
+        if let Some(earlier) = known.insert((found.dev(), found.ino()), dir).filter(|earlier| *earlier != dir)
+        {
+            let message = format!("{earlier} and {dir} are the same directory; name it once");
             return Err(RunError::Plan(message));
         }
         let free = fsarena_sys::dirs::free_bytes(path)?;
-        let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.other_bytes);
+        let needed = room.bytes.saturating_add(room.bytes / 4).saturating_add(room.source_bytes);
         require(free >= needed, || {
             let (needed, free) = (ByteSize(needed), ByteSize(free));
             RunError::Missing(format!(

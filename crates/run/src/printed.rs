@@ -3,7 +3,9 @@
 use crate::bench::readings;
 use crate::error::CellError;
 use fsarena_core::event::Cause;
-use fsarena_core::metric::{Declared, INSTRUCTIONS, LIFECYCLE, METRICS, MetricDef, TIMER};
+use fsarena_core::metric::{
+    DeclaredMetrics, INSTRUCTION_READINGS, LIFECYCLE_READINGS, METRICS, MetricDef, TIMER_READINGS,
+};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::{MetricSpec, ReadingDef};
 use fsarena_core::state::RunState;
@@ -13,16 +15,16 @@ use std::sync::LazyLock;
 
 /// The names that a command may not use: the ids and the CSV columns of fsarena's own metrics, each mapped to the id of its
 /// metric. Metrics that are derived from the readings of a load are not among them, because only runs with that load have
-/// them; see [`clash`].
+/// them; see [`find_name_clash`].
 static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
-    let timed = TIMER.iter().chain(LIFECYCLE).chain(INSTRUCTIONS).copied();
-    let always: Vec<&str> = timed.chain(probes::readings()).map(|def| def.id).collect();
+    let timed = TIMER_READINGS.iter().chain(LIFECYCLE_READINGS).chain(INSTRUCTION_READINGS).copied();
+    let always: Vec<&str> = timed.chain(probes::reading_defs()).map(|def| def.id).collect();
     let is_always_derived =
-        |metric: &&MetricDef| (metric.from)(&|id| always.contains(&id).then_some(1.0)).is_some();
+        |metric: &&MetricDef| (metric.formula)(&|id| always.contains(&id).then_some(1.0)).is_some();
     let derived = METRICS.iter().filter(is_always_derived).map(|metric| metric.spec);
     let mut taken = HashMap::new();
     for def in derived.chain(readings()) {
-        taken.insert(def.unit.named(def.id), def.id);
+        taken.insert(def.unit.with_suffix(def.id), def.id);
         taken.insert(def.id.to_string(), def.id);
     }
     taken
@@ -32,8 +34,8 @@ static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
 static OWN_READINGS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| readings().map(|def| def.id).collect());
 
-/// Builds the tables that [`take`] uses, so that [`take`] does not build them while a task is timed.
-pub fn prepare() {
+/// Builds the tables that [`declare_all`] uses, so that [`declare_all`] does not build them while a task is timed.
+pub fn build_tables() {
     LazyLock::force(&TAKEN_NAMES);
     LazyLock::force(&OWN_READINGS);
 }
@@ -45,9 +47,9 @@ pub fn refusal(printed: &str) -> Option<String> {
 }
 
 /// The metrics that commands of a stored run printed.
-pub fn declared(record: &RunRecord) -> Declared {
-    let mut declared = Declared::default();
-    for metric in record.readings.iter().filter(|info| !is_own(&info.id)) {
+pub fn metrics_printed_in(record: &RunRecord) -> DeclaredMetrics {
+    let mut declared = DeclaredMetrics::default();
+    for metric in record.readings.iter().filter(|info| !is_own_reading(&info.id)) {
         // This cannot fail: a record has each name once.
         let _ = declared.declare(metric, "an earlier part of this run");
     }
@@ -58,7 +60,11 @@ pub fn declared(record: &RunRecord) -> Declared {
 ///
 /// # Errors
 /// A metric contradicts an earlier declaration, or has the name of one of fsarena's own metrics.
-pub fn take(declared: &mut Declared, printed: &[MetricSpec], by: &str) -> Result<Vec<MetricSpec>, String> {
+pub fn declare_all(
+    declared: &mut DeclaredMetrics,
+    printed: &[MetricSpec],
+    by: &str,
+) -> Result<Vec<MetricSpec>, String> {
     let mut new = vec![];
     for metric in printed {
         if let Some(taken) = refusal(&metric.id) {
@@ -76,12 +82,12 @@ pub fn take(declared: &mut Declared, printed: &[MetricSpec], by: &str) -> Result
 ///
 /// # Errors
 /// The first quotient that is not, with the name of its missing part.
-pub fn check_parts(declared: &Declared, printed: &[MetricSpec]) -> Result<(), String> {
+pub fn check_quotients(declared: &DeclaredMetrics, printed: &[MetricSpec]) -> Result<(), String> {
     for metric in printed {
-        for part in metric.of.iter().flatten() {
+        for part in metric.quotient_of.iter().flatten() {
             let is_amount = match declared.get(part) {
-                Some(part) => part.of.is_none(),
-                None => is_own(part),
+                Some(part) => part.quotient_of.is_none(),
+                None => is_own_reading(part),
             };
             if is_amount {
                 continue;
@@ -98,19 +104,19 @@ pub fn check_parts(declared: &Declared, printed: &[MetricSpec]) -> Result<(), St
 }
 
 /// Whether this is the id of a reading that fsarena itself takes.
-fn is_own(id: &str) -> bool {
+fn is_own_reading(id: &str) -> bool {
     OWN_READINGS.contains(id)
 }
 
 /// Whether a printed metric has the id of a metric, or its column in CSV.
 fn shares_name(def: &ReadingDef, printed: &str) -> bool {
-    def.id == printed || def.unit.named(def.id) == printed
+    def.id == printed || def.unit.with_suffix(def.id) == printed
 }
 
 /// The failure of a cell after which two metrics of the run would have the same name: a metric that a command printed, and
 /// one that is derived from the readings of a load. None if all names differ.
-pub fn clash(state: &RunState) -> Option<CellError> {
-    for info in state.record.readings.iter().filter(|info| !is_own(&info.id)) {
+pub fn find_name_clash(state: &RunState) -> Option<CellError> {
+    for info in state.record.readings.iter().filter(|info| !is_own_reading(&info.id)) {
         let Some(def) = METRICS.iter().find(|def| shares_name(&def.spec, &info.id)) else { continue };
         if is_derived_in_cell(state, def) || is_derived_in_record(&state.record, def) {
             let why = format!(
@@ -127,12 +133,12 @@ pub fn clash(state: &RunState) -> Option<CellError> {
 /// Whether a sample of the current cell has the readings that a metric is derived from.
 fn is_derived_in_cell(state: &RunState, def: &MetricDef) -> bool {
     let mut samples = state.cell.iter().flat_map(|cell| &cell.samples);
-    samples.any(|sample| (def.from)(&|id| sample.readings.get(id)).is_some())
+    samples.any(|sample| (def.formula)(&|id| sample.readings.get(id)).is_some())
 }
 
 /// Whether a stored sample of the run has a value of a derived metric.
 fn is_derived_in_record(record: &RunRecord, def: &MetricDef) -> bool {
-    let Some(values) = record.derived(def.spec.id) else { return false };
+    let Some(values) = record.derived_metric(def.spec.id) else { return false };
     (0..record.samples.len()).any(|row| !values.value(row).is_nan())
 }
 
@@ -156,20 +162,23 @@ mod tests {
     fn a_resumed_run_refuses_a_metric_that_contradicts_its_first_part() {
         let spec = |direction| MetricSpec::new("m_s".into(), Unit::Seconds, direction, String::new());
         let mut record = RunRecord::default();
-        record.define((&TIMER[0]).into());
-        record.define(spec(Direction::Lower));
-        let mut all = declared(&record);
+        record.define_reading((&TIMER_READINGS[0]).into());
+        record.define_reading(spec(Direction::Lower));
+        let mut all = metrics_printed_in(&record);
         assert_eq!(all.metrics().map(|metric| metric.id.as_str()).collect::<Vec<_>>(), ["m_s"]);
-        assert_eq!(take(&mut all, &[spec(Direction::Lower)], "task a"), Ok(vec![]));
-        let error = take(&mut all, &[spec(Direction::Higher)], "task a").unwrap_err();
+        assert_eq!(declare_all(&mut all, &[spec(Direction::Lower)], "task a"), Ok(vec![]));
+        let error = declare_all(&mut all, &[spec(Direction::Higher)], "task a").unwrap_err();
         assert!(error.contains("by an earlier part of this run and as `m_s s higher` by task a"), "{error}");
     }
 
     #[test]
     fn the_parts_of_a_quotient_are_amounts_that_a_run_has() {
-        let spec = |id: &str, of: Option<[&str; 2]>| {
-            let of = of.map(|parts| parts.map(String::from));
-            MetricSpec { of, ..MetricSpec::new(id.into(), Unit::Count, Direction::Lower, String::new()) }
+        let spec = |id: &str, quotient_of: Option<[&str; 2]>| {
+            let quotient_of = quotient_of.map(|parts| parts.map(String::from));
+            MetricSpec {
+                quotient_of,
+                ..MetricSpec::new(id.into(), Unit::Count, Direction::Lower, String::new())
+            }
         };
         let all = [
             spec("a_count", None),
@@ -177,11 +186,11 @@ mod tests {
             spec("c_count", Some(["a_count", "b_count"])),
             spec("d_count", Some(["elapsed", "a_count"])),
         ];
-        let mut declared = Declared::default();
-        take(&mut declared, &all, "task a").unwrap();
-        assert_eq!(check_parts(&declared, &all[..2]), Ok(()));
+        let mut declared = DeclaredMetrics::default();
+        declare_all(&mut declared, &all, "task a").unwrap();
+        assert_eq!(check_quotients(&declared, &all[..2]), Ok(()));
         for (metric, part) in [(&all[2], "no amount `b_count`"), (&all[3], "no amount `elapsed`")] {
-            let error = check_parts(&declared, std::slice::from_ref(metric)).unwrap_err();
+            let error = check_quotients(&declared, std::slice::from_ref(metric)).unwrap_err();
             assert!(error.contains(part) && error.contains("it printed a_count, b_count"), "{error}");
         }
     }

@@ -1,19 +1,19 @@
 //! Privilege separation. An agent that runs as root has two processes: the worker has few rights and runs the workload; the
 //! supervisor starts the worker, mounts the filesystem, and does for the worker what only root may do.
 //!
-//! [`Agents`] holds the roles and users of a run. fsarena determines them once, before the first cell, and sends them to each
-//! agent with its request.
+//! [`AgentConfig`] holds the roles and users of a run. fsarena determines them once, before the first cell, and sends them
+//! to each agent with its request.
 
 use crate::error::{CellError, CellResult, Result, RunError, require};
-use crate::protocol::{Answers, Line, ProcessRole, Profiling, Request, Rights, write};
-use crate::tasks::{make_root, perform};
-use crate::work::workload;
+use crate::protocol::{AgentMessage, AgentRequest, Answers, ProcessRole, Profiling, Rights, write_message};
+use crate::tasks::{make_root, perform_privileged};
+use crate::work::find_workload;
 use crate::{bench::Bench, child, work};
 use fsarena_core::event::{Note, NoteKind, Outcome};
 use fsarena_core::plan::Plan;
 use fsarena_core::setting_text::setting;
 use fsarena_load::workload::Place;
-use fsarena_sys::process_output::{lines, memory_file};
+use fsarena_sys::process_output::{make_memory_file, receive_lines};
 use fsarena_sys::user::{User, UserDatabase, UserError};
 use fsarena_sys::{Error, kernel::SysRoot, limits, pid_namespace, rights};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use std::{io, process::Child};
 
 /// The roles and users that all agents of a run have in common.
 #[derive(Debug, Clone)]
-pub struct Agents {
+pub struct AgentConfig {
     /// How to profile each task, if at all.
     pub profiling: Option<Profiling>,
     /// Whether agents set up and confine a worker, or do everything themselves.
@@ -36,19 +36,19 @@ pub struct Agents {
     pub notes: Vec<Note>,
 }
 
-impl Agents {
+impl AgentConfig {
     /// The agents of a run whose workloads run as the user `name`, or by default as the user who started fsarena.
     ///
     /// # Errors
     /// The user is unknown, if only root can become that user, or if the user database does not answer.
-    pub fn of_run(name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<Agents> {
+    pub fn of_run(name: Option<&str>, profiling: Option<Profiling>, plan: &Plan) -> Result<AgentConfig> {
         let users = UserDatabase::host();
         let own = User::of_process();
         let (mut user, notes) = workload_user(name)?;
         let role = if own.is_root() && profiling.is_none() {
-            let namespace = rights::can_confine();
-            let pid_namespace = namespace && pid_namespace::is_available();
-            ProcessRole::Supervisor(Rights { user: user.clone(), namespace, pid_namespace })
+            let has_mount_namespace = rights::can_restrict_writes();
+            let has_pid_namespace = has_mount_namespace && pid_namespace::is_available();
+            ProcessRole::Supervisor(Rights { user: user.clone(), has_mount_namespace, has_pid_namespace })
         } else {
             ProcessRole::Single
         };
@@ -59,19 +59,19 @@ impl Agents {
         let mut server_users = BTreeMap::new();
         if user.is_root() {
             for planned in &plan.workloads {
-                let candidates = workload(plan, planned)?.0.server_users();
-                if let Some(user) = find_first(&users, candidates)? {
+                let candidates = find_workload(plan, planned)?.0.server_users();
+                if let Some(user) = first_existing_user(&users, candidates)? {
                     server_users.insert(planned.name.clone(), user);
                 }
             }
         }
-        Ok(Agents { profiling, role, user, server_users, notes })
+        Ok(AgentConfig { profiling, role, user, server_users, notes })
     }
 
     /// Agents that do everything with the rights and as the user of this process.
-    pub fn unconfined() -> Agents {
+    pub fn unconfined() -> AgentConfig {
         let (role, user) = (ProcessRole::Single, User::of_process());
-        Agents { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
+        AgentConfig { profiling: None, role, user, server_users: BTreeMap::new(), notes: vec![] }
     }
 
     /// The user that the server of a workload runs as; None if the workload starts no server, or runs it as its own user.
@@ -81,23 +81,25 @@ impl Agents {
 
     /// The facts that a run records: `workload_user` and `workload_confined_by`.
     pub fn facts(&self) -> [(String, String); 2] {
-        let means = match &self.role {
-            ProcessRole::Supervisor(rights) if rights.pid_namespace => {
+        let confinement = match &self.role {
+            ProcessRole::Supervisor(rights) if rights.has_pid_namespace => {
                 "PID namespace, read-only mounts, dropped capabilities"
             }
-            ProcessRole::Supervisor(rights) if rights.namespace => "read-only mounts, dropped capabilities",
+            ProcessRole::Supervisor(rights) if rights.has_mount_namespace => {
+                "read-only mounts, dropped capabilities"
+            }
             ProcessRole::Supervisor(_) => "dropped capabilities",
             _ => "the rights of this user",
         };
         let user = format!("{} (uid {})", self.user.name, self.user.uid);
-        [("workload_user".into(), user), ("workload_confined_by".into(), means.into())]
+        [("workload_user".into(), user), ("workload_confined_by".into(), confinement.into())]
     }
 }
 
 /// The user that the workloads of a run run as, and notes for the report. By default it is the user who started fsarena.
 ///
 /// # Errors
-/// Those of [`Agents::of_run`].
+/// Those of [`AgentConfig::of_run`].
 pub fn workload_user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
     let users = UserDatabase::host();
     let own = User::of_process();
@@ -125,7 +127,7 @@ pub fn workload_user(name: Option<&str>) -> Result<(User, Vec<Note>)> {
 }
 
 /// The first of these users that exists; None if none exists.
-fn find_first(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
+fn first_existing_user(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
     for name in names {
         match users.user_by_name(name) {
             Err(UserError::Unknown(_)) => {}
@@ -139,19 +141,19 @@ fn find_first(users: &UserDatabase, names: &[&str]) -> Result<Option<User>> {
 ///
 /// # Errors
 /// The kernel refuses, or the user of a worker cannot reach its files.
-pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
+pub fn confine(kernel: &SysRoot, request: &AgentRequest) -> CellResult {
     let refused = |error: io::Error| CellError::missing(format!("confining the workload: {error}"));
     match &request.role {
-        ProcessRole::Supervisor(Rights { namespace: true, .. }) => {
+        ProcessRole::Supervisor(Rights { has_mount_namespace: true, .. }) => {
             let target = request.mount.as_ref().map_or(&request.root, |mount| &mount.target);
-            rights::enter_own_mount_namespace(kernel, &[target, &request.root, &request.other])
+            rights::enter_own_mount_namespace(kernel, &[target, &request.root, &request.source_dir])
                 .map_err(refused)
         }
         ProcessRole::Single | ProcessRole::Supervisor(_) => Ok(()),
-        ProcessRole::Worker(Rights { user, namespace, pid_namespace }) => {
-            if *namespace {
-                restrict_writes(request, *pid_namespace).map_err(refused)?;
-            } else if *pid_namespace {
+        ProcessRole::Worker(Rights { user, has_mount_namespace, has_pid_namespace }) => {
+            if *has_mount_namespace {
+                restrict_writes(request, *has_pid_namespace).map_err(refused)?;
+            } else if *has_pid_namespace {
                 rights::enter_mount_namespace_with_proc().map_err(refused)?;
             }
             user.drop_privileges().map_err(refused)?;
@@ -162,13 +164,14 @@ pub fn confine(kernel: &SysRoot, request: &Request) -> CellResult {
 
 /// Makes everything read-only for this process except the filesystem or device under test, the source disk, and the
 /// directories that the workload is known to write to.
-fn restrict_writes(request: &Request, own_proc: bool) -> io::Result<()> {
-    let mut dirs = vec![request.other.clone()];
-    if let Ok((workload, _)) = work::of_cell(&request.cell) {
-        dirs.extend(workload.writes_to().map(PathBuf::from));
+fn restrict_writes(request: &AgentRequest, own_proc: bool) -> io::Result<()> {
+    let mut dirs = vec![request.source_dir.clone()];
+    if let Ok((workload, _)) = work::workload_of_cell(&request.cell) {
+        dirs.extend(workload.extra_writable_dir().map(PathBuf::from));
     }
     let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
-    let is_device = Place::for_workload(&request.cell.workload, &request.root, &request.other).is_device();
+    let is_device =
+        Place::for_workload(&request.cell.workload, &request.root, &request.source_dir).is_device();
     if mounted.is_none() && !is_device {
         dirs.push(request.root.clone());
     }
@@ -176,16 +179,16 @@ fn restrict_writes(request: &Request, own_proc: bool) -> io::Result<()> {
 }
 
 /// Checks that this process, which has become the user of the workload, can pass through every directory above its files.
-fn check_access(request: &Request, user: &str) -> CellResult {
-    for place in request.places() {
-        let Err(error) = place.metadata() else { continue };
-        let refusing = place.ancestors().skip(1).find(|above| above.metadata().is_ok()).unwrap_or(place);
+fn check_access(request: &AgentRequest, user: &str) -> CellResult {
+    for path in request.paths_to_sync() {
+        let Err(error) = path.metadata() else { continue };
+        let refusing_dir = path.ancestors().skip(1).find(|above| above.metadata().is_ok()).unwrap_or(path);
         return Err(CellError::missing(format!(
             "the workload runs as user {user}, who cannot reach {}: {error}; keep the runs elsewhere (`{}`), let everybody \
              pass (`chmod a+x {}`), or run the workload as root (`{}`)",
-            place.display(),
+            path.display(),
             setting("runs", "/var/tmp/runs"),
-            refusing.display(),
+            refusing_dir.display(),
             setting("user", "root")
         )));
     }
@@ -197,12 +200,12 @@ fn check_access(request: &Request, user: &str) -> CellResult {
 /// # Errors
 /// Those of the tasks, and those of the worker.
 pub fn supervise_worker(
-    request: &Request,
+    request: &AgentRequest,
     rights: &Rights,
     bench: &mut Bench,
     answers: Answers,
 ) -> CellResult {
-    let place = Place::for_workload(&request.cell.workload, &request.root, &request.other);
+    let place = Place::for_workload(&request.cell.workload, &request.root, &request.source_dir);
     make_root(&place)?;
     // The files of a read-only filesystem have their owners already.
     if !rights.user.is_root() && !place.is_read_only() {
@@ -215,33 +218,33 @@ pub fn supervise_worker(
 /// The failure to start a worker or to talk to it.
 fn worker_error(error: io::Error) -> CellError {
     let why = format!("the process that runs the workload: {error}");
-    match limits::remedy(&error) {
+    match limits::limit_remedy(&error) {
         Some(remedy) => CellError::missing(format!("{why}; {remedy}")),
         None => CellError::internal(why),
     }
 }
 
 /// Starts a worker, serves it, and waits for its end.
-fn run_worker(request: &Request, rights: &Rights, bench: &mut Bench, answers: Answers) -> CellResult {
-    let mut errors = memory_file("stderr").map_err(worker_error)?;
-    let mut command = child::command(errors.try_clone().map_err(worker_error)?);
-    if !rights.user.is_this_process() {
+fn run_worker(request: &AgentRequest, rights: &Rights, bench: &mut Bench, answers: Answers) -> CellResult {
+    let mut errors = make_memory_file("stderr").map_err(worker_error)?;
+    let mut command = child::agent_command(errors.try_clone().map_err(worker_error)?);
+    if !rights.user.runs_this_process() {
         // Commands of the workload find the home of their user instead of that of root.
         let home = rights.user.home.as_deref().unwrap_or(Path::new("/"));
         command.env("HOME", home).env("USER", &rights.user.name).env("LOGNAME", &rights.user.name);
     }
     // The worker waits for its request, so it has started nothing yet if this process dies now.
-    let spawn = if rights.pid_namespace { pid_namespace::spawn } else { limits::spawn };
+    let spawn = if rights.has_pid_namespace { pid_namespace::spawn } else { limits::spawn };
     let mut worker = spawn(&mut command).map_err(worker_error)?;
     let served = serve_worker(&mut worker, request, rights, bench, answers);
     if served.is_err() {
         // The supervisor unmounts the filesystem next, so the worker must not use it any more.
         worker.kill().map_err(worker_error)?;
     }
-    let ended = if rights.pid_namespace { pid_namespace::wait(&mut worker) } else { worker.wait() };
+    let ended = if rights.has_pid_namespace { pid_namespace::wait(&mut worker) } else { worker.wait() };
     let status = ended.map_err(worker_error)?;
     match served.map_err(worker_error)? {
-        Some(outcome) => CellError::check(outcome),
+        Some(outcome) => CellError::result_of(outcome),
         None => Err(child::exit_error("the process that runs the workload", status, &mut errors)
             .map_err(worker_error)?),
     }
@@ -251,22 +254,24 @@ fn run_worker(request: &Request, rights: &Rights, bench: &mut Bench, answers: An
 /// ends without one.
 fn serve_worker(
     worker: &mut Child,
-    request: &Request,
+    request: &AgentRequest,
     rights: &Rights,
     bench: &mut Bench,
     answers: Answers,
 ) -> io::Result<Option<Outcome>> {
-    let for_worker = Request { role: ProcessRole::Worker(rights.clone()), ..request.clone() };
+    let for_worker = AgentRequest { role: ProcessRole::Worker(rights.clone()), ..request.clone() };
     let (mut stdin, stdout) = child::send_request(worker, &for_worker)?;
-    for line in lines(stdout) {
-        match Line::read(&line).map_err(io::Error::other)? {
-            Line::Event(event) => bench.emit(event),
-            Line::Ask(privileged) => {
-                let done = perform(request, privileged, bench, answers);
-                write(&mut stdin, &done.map_or_else(Outcome::from, |()| Outcome::Done))?;
+    for line in receive_lines(stdout) {
+        match AgentMessage::parse(&line).map_err(io::Error::other)? {
+            AgentMessage::Event(event) => bench.emit(event),
+            AgentMessage::Request(privileged) => {
+                let result = perform_privileged(request, privileged, bench, answers);
+                write_message(&mut stdin, &result.map_or_else(Outcome::from, |()| Outcome::Done))?;
             }
-            Line::Opened(_) | Line::Exited(_) => return Err(io::Error::other(child::UNEXPECTED_REQUEST)),
-            Line::End(outcome) => return Ok(Some(outcome)),
+            AgentMessage::OpenedFiles(_) | AgentMessage::ShellExited(_) => {
+                return Err(io::Error::other(child::UNEXPECTED_REQUEST));
+            }
+            AgentMessage::End(outcome) => return Ok(Some(outcome)),
         }
     }
     Ok(None)

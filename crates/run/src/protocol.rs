@@ -4,9 +4,9 @@ use crate::ageing::AgeStep;
 use crate::error::{CellError, CellResult, Result};
 use crate::shell::Shell;
 use fsarena_core::event::{CellEvent, Outcome};
-use fsarena_core::{cell::Cell, metric::Declared, plan::IdlePlan};
+use fsarena_core::{cell::Cell, metric::DeclaredMetrics, plan::IdlePlan};
 use fsarena_fs::filesystems;
-use fsarena_guest::{layout::MemoryLayout, opened::Opened};
+use fsarena_guest::{layout::MemoryLayout, opened::AccessedPaths};
 use fsarena_load::workload::Client;
 use fsarena_sys::{Error, user::User};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// A request to an agent: the cell to run, and everything that the agent needs for it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Request {
+pub struct AgentRequest {
     /// The cell to run.
     pub cell: Cell,
     /// When the machine counts as idle.
@@ -25,7 +25,8 @@ pub struct Request {
     /// The directory or bare device to work on. If `mount` is set, a directory below the mount point.
     pub root: PathBuf,
     /// The directory on the source disk, with the inputs that all cells share.
-    pub other: PathBuf,
+    #[serde(rename = "other")]
+    pub source_dir: PathBuf,
     /// Major and minor number of the device under test, if it is known.
     pub device: Option<(u32, u32)>,
     /// The profile to take of each timed task, if any.
@@ -46,40 +47,40 @@ pub struct Request {
     pub client: Option<Client>,
     /// The metrics that commands of this run have printed so far.
     #[serde(default)]
-    pub declared: Declared,
+    pub declared: DeclaredMetrics,
     /// Whether the agent only makes the files that the tasks read, below `root`, and runs no task.
-    #[serde(default)]
-    pub only_fill: bool,
+    #[serde(rename = "only_fill", default)]
+    pub only_makes_files: bool,
     /// Whether to measure the layout of the mounted filesystem before and after the tasks.
-    #[serde(default)]
-    pub layout: bool,
+    #[serde(rename = "layout", default)]
+    pub measures_layout: bool,
     /// What the agent does to age the mounted filesystem. Such an agent runs no task, and measures nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub age: Option<AgeStep>,
-    /// The paths of this machine to copy to the source disk, below [`COPIES`]. Such an agent makes the inputs that a guest
+    #[serde(rename = "age", default, skip_serializing_if = "Option::is_none")]
+    pub age_step: Option<AgeStep>,
+    /// The paths of this machine to copy to the source disk, below [`COPIES_DIR`]. Such an agent makes the inputs that a guest
     /// cannot make, and runs no task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub staged: Option<Vec<PathBuf>>,
+    #[serde(rename = "staged", default, skip_serializing_if = "Option::is_none")]
+    pub paths_to_copy: Option<Vec<PathBuf>>,
     /// Paths of the host to look up again after the caches were dropped, in a guest that starts programs of the host, because
     /// these look-ups are not part of what a cold task measures.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub host_names: Vec<PathBuf>,
+    #[serde(rename = "host_names", default, skip_serializing_if = "Vec::is_empty")]
+    pub paths_to_look_up: Vec<PathBuf>,
     /// The shell to run instead of the tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell: Option<Shell>,
 }
 
 /// The directory on the source disk with copies of files of this machine, at their paths below it.
-pub const COPIES: &str = "copies";
+pub const COPIES_DIR: &str = "copies";
 
-impl Request {
+impl AgentRequest {
     /// The paths to sync after a task: the file of the layer whose fsync makes its program write, if it has one; the directory
     /// under test; that on the source disk; and the filesystem below a layer.
-    pub fn places(&self) -> Vec<&Path> {
+    pub fn paths_to_sync(&self) -> Vec<&Path> {
         let layered = self.mount.as_ref().filter(|mount| mount.layer.is_some());
         let first = layered.and_then(|mount| mount.layer.as_ref()?.sync_file.as_deref());
         let below = layered.map(|mount| mount.target.as_path());
-        first.into_iter().chain([self.root.as_path(), &self.other]).chain(below).collect()
+        first.into_iter().chain([self.root.as_path(), &self.source_dir]).chain(below).collect()
     }
 
     /// Whether files that are prepared for a task lie below a layer.
@@ -121,10 +122,12 @@ pub struct Rights {
     /// The user that it runs as.
     pub user: User,
     /// Whether it runs in a mount namespace in which everything that it need not write to is read-only.
-    pub namespace: bool,
+    #[serde(rename = "namespace")]
+    pub has_mount_namespace: bool,
     /// Whether it runs in a PID namespace, with a /proc that shows that namespace: when the namespace ends, the kernel kills
     /// every process that the workload started.
-    pub pid_namespace: bool,
+    #[serde(rename = "pid_namespace")]
+    pub has_pid_namespace: bool,
 }
 
 impl ProcessRole {
@@ -139,8 +142,8 @@ impl ProcessRole {
     }
 
     /// Whether every process that the workload starts ends with the process in this role.
-    pub fn ends_all(&self) -> bool {
-        matches!(self, ProcessRole::Supervisor(Rights { pid_namespace: true, .. }))
+    pub fn ends_all_processes(&self) -> bool {
+        matches!(self, ProcessRole::Supervisor(Rights { has_pid_namespace: true, .. }))
     }
 
     /// Changes the owner of a directory and everything in it to the user that workloads run as. Does nothing if that is
@@ -205,8 +208,8 @@ pub struct MountRequest {
     #[serde(default)]
     pub journal: Option<PathBuf>,
     /// Whether to mount by system calls instead of mount(8), which guests lack.
-    #[serde(default)]
-    pub by_call: bool,
+    #[serde(rename = "by_call", default)]
+    pub by_syscall: bool,
     /// The layer over it, where there is one.
     #[serde(default)]
     pub layer: Option<LayerRequest>,
@@ -237,14 +240,15 @@ pub struct LayerRequest {
 
 /// The request to a guest. The guest adds the paths of its disks when it has found them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Guest {
+pub struct GuestRequest {
     /// The cell to run.
-    pub request: Request,
-    /// The kernel's name for the filesystem of the source disk, which the guest mounts on the request's `other`.
-    pub other_type: String,
+    pub request: AgentRequest,
+    /// The kernel's name for the filesystem of the source disk, which the guest mounts on the request's `source_dir`.
+    #[serde(rename = "other_type")]
+    pub source_fs_type: String,
     /// The memory that the guest keeps before its work; None where it counts no instructions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub layout: Option<MemoryLayout>,
+    #[serde(rename = "layout", default, skip_serializing_if = "Option::is_none")]
+    pub memory_layout: Option<MemoryLayout>,
     /// The programs of the host that its workload starts, if it starts any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs: Option<GuestPrograms>,
@@ -260,35 +264,41 @@ pub struct GuestPrograms {
     /// Files of the host to copy into the memory of the guest before the first task.
     pub in_memory: Vec<PathBuf>,
     /// Paths of the host to look up before the first task.
-    pub names: Vec<PathBuf>,
+    #[serde(rename = "names")]
+    pub paths_to_look_up: Vec<PathBuf>,
     /// Whether the guest has copied all files of the host that it needs, and runs without the host.
-    pub packed: bool,
+    #[serde(rename = "packed")]
+    pub is_packed: bool,
     /// Whether the cell only finds out which files its programs open.
-    pub rehearsal: bool,
+    #[serde(rename = "rehearsal")]
+    pub is_rehearsal: bool,
 }
 
 /// One line from the agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Line {
+pub enum AgentMessage {
     /// An event of the cell.
     Event(CellEvent),
     /// A request to the process that started the agent. The agent waits for an [`Outcome`] as the answer.
-    Ask(PrivilegedRequest),
+    #[serde(rename = "ask")]
+    Request(PrivilegedRequest),
     /// What the programs of a rehearsal opened and looked up.
-    Opened(Opened),
+    #[serde(rename = "opened")]
+    OpenedFiles(AccessedPaths),
     /// The exit code of the shell of a guest.
-    Exited(i32),
+    #[serde(rename = "exited")]
+    ShellExited(i32),
     /// The outcome of the cell. It is the last line.
     End(Outcome),
 }
 
-impl Line {
+impl AgentMessage {
     /// Parses a line that an agent wrote.
     ///
     /// # Errors
     /// A message that quotes the beginning of a line that does not belong to the protocol.
-    pub fn read(text: &str) -> Result<Line, String> {
+    pub fn parse(text: &str) -> Result<AgentMessage, String> {
         serde_json::from_str(text).map_err(|error| {
             let begin: String = text.chars().take(200).collect();
             format!("wrote a line that is not an event: {begin:?}: {error}")
@@ -303,11 +313,11 @@ pub type Answers<'a> = &'a mut dyn BufRead;
 ///
 /// # Errors
 /// Those of the pipe.
-pub fn write(to: &mut dyn Write, what: &impl Serialize) -> io::Result<()> {
-    let mut text = serde_json::to_vec(what)?;
+pub fn write_message(pipe: &mut dyn Write, message: &impl Serialize) -> io::Result<()> {
+    let mut text = serde_json::to_vec(message)?;
     text.push(b'\n');
-    to.write_all(&text)?;
-    to.flush()
+    pipe.write_all(&text)?;
+    pipe.flush()
 }
 
 /// Sends a request to the process that started this one, and waits for its outcome.
@@ -317,11 +327,11 @@ pub fn write(to: &mut dyn Write, what: &impl Serialize) -> io::Result<()> {
 pub fn send_privileged(answers: Answers, request: PrivilegedRequest) -> CellResult {
     let outcome = exchange(answers, request)
         .map_err(Error::io("sending a request to", "the process that started this one"))?;
-    CellError::check(outcome)
+    CellError::result_of(outcome)
 }
 
 fn exchange(answers: Answers, request: PrivilegedRequest) -> io::Result<Outcome> {
-    write(&mut io::stdout(), &Line::Ask(request))?;
+    write_message(&mut io::stdout(), &AgentMessage::Request(request))?;
     let mut answer = String::new();
     answers.read_line(&mut answer)?;
     Ok(serde_json::from_str(&answer)?)

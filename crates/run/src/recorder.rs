@@ -1,11 +1,11 @@
 //! Records the events of a run: stores each, applies it to the state of the run, and passes it to the consumers.
 
 use crate::error::{CellError, Result, RunError};
-use crate::preflight::Check;
+use crate::preflight::Requirements;
 use crate::printed;
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Event, Outcome};
-use fsarena_core::{metric::Declared, plan::Plan, record::RunRecord, state::RunState};
+use fsarena_core::{metric::DeclaredMetrics, plan::Plan, record::RunRecord, state::RunState};
 use fsarena_store::{RunDir, Writer};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use std::{cell::RefCell, path::PathBuf, rc::Rc};
@@ -16,7 +16,7 @@ pub trait Consumer {
     fn show_message(&mut self, _line: &str) {}
 
     /// Shows how many trials of the options of mkfs and mount are done, and how many there are.
-    fn show_trials(&mut self, _done: usize, _of: usize) {}
+    fn show_trials(&mut self, _done: usize, _total: usize) {}
 
     /// Called when all checks have passed, before the first event.
     fn begin(&mut self, _beginning: &Beginning) {}
@@ -25,11 +25,11 @@ pub trait Consumer {
     ///
     /// # Errors
     /// Any error; it ends the run.
-    fn take(&mut self, event: &Event, state: &RunState) -> Result<()>;
+    fn receive(&mut self, event: &Event, state: &RunState) -> Result<()>;
 }
 
 impl<F: FnMut(&Event) -> Result<()>> Consumer for F {
-    fn take(&mut self, event: &Event, _: &RunState) -> Result<()> {
+    fn receive(&mut self, event: &Event, _: &RunState) -> Result<()> {
         self(event)
     }
 }
@@ -42,7 +42,7 @@ pub struct Beginning<'a> {
     /// The variants of the plan.
     pub variants: &'a [Variant],
     /// The requirements of the run.
-    pub check: &'a Check,
+    pub requirements: &'a Requirements,
     /// Where the run is stored; None if nothing is stored.
     pub run: Option<&'a RunDir>,
 }
@@ -52,12 +52,12 @@ pub struct Recorder<'a, 'b> {
     /// The run after its events so far.
     pub state: RunState,
     /// The metrics that commands of the run have printed so far.
-    pub declared: Rc<RefCell<Declared>>,
+    pub declared: Rc<RefCell<DeclaredMetrics>>,
     writer: Option<Writer>,
     consumers: &'a mut [&'b mut dyn Consumer],
     /// The start of this recorder in seconds since 1970, and on the monotonic clock. Times of events are the first plus the
     /// time elapsed, so that setting the system clock during the run does not change them.
-    begun_at: f64,
+    begun_unix_s: f64,
     begun: Instant,
 }
 
@@ -68,15 +68,16 @@ impl<'a, 'b> Recorder<'a, 'b> {
         writer: Option<Writer>,
         consumers: &'a mut [&'b mut dyn Consumer],
     ) -> Recorder<'a, 'b> {
-        let begun_at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-        let declared = Rc::new(RefCell::new(printed::declared(&record)));
+        let begun_unix_s =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let declared = Rc::new(RefCell::new(printed::metrics_printed_in(&record)));
         let begun = Instant::now();
-        Recorder { state: RunState::new(record), declared, writer, consumers, begun_at, begun }
+        Recorder { state: RunState::new(record), declared, writer, consumers, begun_unix_s, begun }
     }
 
     /// The file with the output of a cell's commands; None if they printed nothing or nothing is stored.
-    pub fn output_of(&self, cell: &Cell) -> Option<PathBuf> {
-        self.writer.as_ref()?.output_of(cell)
+    pub fn output_file(&self, cell: &Cell) -> Option<PathBuf> {
+        self.writer.as_ref()?.output_file(cell)
     }
 
     /// Stores an event, applies it to the state, and passes it to the consumers. Also records a note if the event log can
@@ -88,16 +89,16 @@ impl<'a, 'b> Recorder<'a, 'b> {
     pub fn record(&mut self, event: Event) -> Result<()> {
         if let Event::Cell { what: CellEvent::Reading(metric), .. } = &event {
             let cell = self.state.cell.as_ref().map(|open| &open.cell);
-            let by = cell.map(|cell| format!("{} in round {}", cell.variant.name, cell.round + 1));
+            let declared_by = cell.map(|cell| format!("{} in round {}", cell.variant.name, cell.round + 1));
             // This cannot fail: the agent of the cell has already refused metrics that contradict an earlier one.
-            let _ = self.declared.borrow_mut().declare(metric, &by.unwrap_or_default());
+            let _ = self.declared.borrow_mut().declare(metric, &declared_by.unwrap_or_default());
         }
         if let Some(writer) = &mut self.writer {
             writer.apply(&event)?;
         }
         let state = &mut self.state;
-        state.apply(self.begun_at + self.begun.elapsed().as_secs_f64(), &event);
-        self.consumers.iter_mut().try_for_each(|consumer| consumer.take(&event, state))?;
+        state.apply(self.begun_unix_s + self.begun.elapsed().as_secs_f64(), &event);
+        self.consumers.iter_mut().try_for_each(|consumer| consumer.receive(&event, state))?;
         if let Some(note) = self.writer.as_mut().and_then(Writer::take_failure_of_log) {
             self.record(Event::Note(note))?;
         }

@@ -1,12 +1,15 @@
 //! Resolves plans: collects the names that a plan may use, from the registries of fsarena and from this machine.
 
 use crate::{error::Result, preflight::guests, stopping::rounds_for_an_answer, work};
+use fsarena_core::plan::file::{Pairs, PlanFile};
 use fsarena_core::plan::resolve::{Overrides, Vocabulary};
-use fsarena_core::plan::{Backing, GuestPlan, Plan, Written};
+use fsarena_core::plan::{Backing, GuestPlan, ParsedPlan, Plan};
 use fsarena_core::{factor, matrix, metric::METRICS};
 use fsarena_fs::{available::survey, def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_sys::kernel::SysRoot;
+use std::collections::BTreeSet;
+use toml::Spanned;
 
 pub use crate::bench::readings;
 
@@ -15,23 +18,29 @@ pub use crate::bench::readings;
 ///
 /// # Errors
 /// The first mistake, with its line and column in the text, or with its flag.
-pub fn resolve(written: &Written, over: &Overrides) -> Result<Plan> {
-    let mut over = over.clone();
-    over.keep_backing_of(written)?;
-    Ok(fsarena_core::plan::resolve::resolve(written, &over, &collect(&SysRoot::host(), &over)?)?)
+pub fn resolve(written: &ParsedPlan, overrides: &Overrides) -> Result<Plan> {
+    let mut overrides = overrides.clone();
+    overrides.keep_backing_of(written)?;
+    let vocabulary = collect_vocabulary(&SysRoot::host(), Some(&written.file), &overrides)?;
+    Ok(fsarena_core::plan::resolve::resolve(written, &overrides, &vocabulary)?)
 }
 
 /// Collects the names that a plan may use: every filesystem, option set, workload, factor and metric. `available` has the
-/// filesystems that this machine can make and mount; for guests, those that their kernels can mount. Read-only filesystems
-/// and those in memory are not among them; a plan uses these only if it names them.
+/// filesystems that this machine can make and mount; for guests, those that all their kernels can mount, which `file` or
+/// `overrides` name. Read-only filesystems and those in memory are not among them; a plan uses these only if it names them.
 ///
 /// # Errors
 /// The list of filesystems that the kernel supports cannot be read.
-pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena_sys::Error> {
-    let available = match &over.backing {
-        Some(Backing::Guest(guest)) => guest_filesystems(guest, over),
+pub fn collect_vocabulary(
+    kernel: &SysRoot,
+    file: Option<&PlanFile>,
+    overrides: &Overrides,
+) -> Result<Vocabulary, fsarena_sys::Error> {
+    let available = match &overrides.backing {
+        Some(Backing::Guest(guest)) => guest_filesystems(guest, &kernel_levels(file, overrides)),
         _ => {
-            let usable = survey(kernel)?.into_iter().filter(|found| found.usable() && found.def.is_general());
+            let usable =
+                survey(kernel)?.into_iter().filter(|found| found.is_usable() && found.def.is_general());
             usable.map(|found| found.def.id).collect()
         }
     };
@@ -45,39 +54,64 @@ pub fn collect(kernel: &SysRoot, over: &Overrides) -> Result<Vocabulary, fsarena
         workloads: WORKLOADS.iter().map(|workload| workload.def()).collect(),
         metrics: metrics.chain(readings().map(|reading| reading.id.to_string())).collect(),
         outline: work::outline,
-        rounds: |plan| rounds_for_an_answer(&matrix::expand(plan), plan.error_split()),
+        default_rounds: |plan| rounds_for_an_answer(&matrix::expand(plan), plan.error_split()),
     })
 }
 
-/// The filesystems that all guest kernels support. If a kernel cannot be found, all filesystems; the preflight then reports
-/// the error.
-fn guest_filesystems(guest: &GuestPlan, over: &Overrides) -> Vec<&'static str> {
-    let factor = over.factors.iter().find(|(id, _)| id == factor::KERNEL);
-    let levels = factor.map_or(vec![String::new()], |(_, levels)| levels.clone());
+/// The filesystems that the guest kernels of all these levels support. If a kernel cannot be found, all filesystems; the
+/// preflight then reports the error.
+fn guest_filesystems(guest: &GuestPlan, levels: &BTreeSet<String>) -> Vec<&'static str> {
     match guests::find_kernels(guest, levels.iter().map(String::as_str), &[]) {
         Ok(kernels) => guests::available_filesystems(&kernels),
         Err(_) => FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id).collect(),
     }
 }
 
+/// The levels of the factor `kernel` that variants can have: those of the command line, else those of the plan file, and the
+/// empty level if neither names the factor. Leaves out levels that are not text, because no kernel has such a name.
+fn kernel_levels(file: Option<&PlanFile>, overrides: &Overrides) -> BTreeSet<String> {
+    let given = |pairs: &[(String, Vec<String>)]| -> Option<Vec<String>> {
+        pairs.iter().find(|(id, _)| id == factor::KERNEL).map(|(_, levels)| levels.clone())
+    };
+    let written = |pairs: &Pairs| pairs.iter().find(|(id, _)| id.get_ref() == factor::KERNEL).map(texts_of);
+    let scale = overrides.scale.or(file.and_then(|file| file.scale)).unwrap_or_default();
+    let at_scale = file.and_then(|file| file.scales.get(&scale));
+    let factors = given(&overrides.factors)
+        .or_else(|| written(&at_scale?.factors))
+        .or_else(|| written(&file?.factors))
+        .unwrap_or_else(|| vec![String::new()]);
+    let varied = given(&overrides.vary).or_else(|| written(&file?.vary)).unwrap_or_default();
+    factors.into_iter().chain(varied).collect()
+}
+
+/// The texts of the levels of a factor in a plan file: one, or a list.
+fn texts_of((_, value): (&Spanned<String>, &Spanned<toml::Value>)) -> Vec<String> {
+    let levels = match value.get_ref() {
+        toml::Value::Array(levels) => levels.as_slice(),
+        level => std::slice::from_ref(level),
+    };
+    levels.iter().filter_map(|level| level.as_str().map(String::from)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_core::plan::file::PlanFile;
     use fsarena_core::scale::Scale;
 
     /// The resolved plans of all stages of a shipped plan, on a machine with every filesystem.
-    fn shipped(name: &str, over: &Overrides) -> Vec<Plan> {
+    fn shipped_plans(name: &str, overrides: &Overrides) -> Vec<Plan> {
         let (origin, text) = fsarena_core::app::shipped_plan(name).unwrap();
         let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
-        let mut words = collect(&SysRoot::host(), over).unwrap();
-        words.available =
+        let mut vocabulary = collect_vocabulary(&SysRoot::host(), None, overrides).unwrap();
+        vocabulary.available =
             FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id.into()).collect();
-        let stages: Vec<Written> = match written.file.stages.as_slice() {
+        let stages: Vec<ParsedPlan> = match written.file.stages.as_slice() {
             [] => vec![written],
             stages => stages.iter().map(|stage| written.of_stage(stage)).collect(),
         };
-        let plan = |written: &Written| fsarena_core::plan::resolve::resolve(written, over, &words).unwrap();
+        let plan = |written: &ParsedPlan| {
+            fsarena_core::plan::resolve::resolve(written, overrides, &vocabulary).unwrap()
+        };
         stages.iter().map(plan).collect()
     }
 
@@ -86,7 +120,7 @@ mod tests {
         let mut lacking = vec![];
         for name in fsarena_core::app::shipped_plan_names() {
             for scale in [Scale::Paper, Scale::Quick] {
-                for plan in shipped(name, &Overrides { scale: Some(scale), ..Overrides::default() }) {
+                for plan in shipped_plans(name, &Overrides { scale: Some(scale), ..Overrides::default() }) {
                     let variants = matrix::expand(&plan);
                     let (rounds, needed) = (plan.stop.rounds, rounds_for_an_answer(&variants, 1));
                     // A stage with fewer than 8 rounds only explores, and its title states that.
@@ -104,16 +138,35 @@ mod tests {
 
     #[test]
     fn the_budget_of_a_shipped_plan_is_a_default_and_stays_one_when_it_is_stored() {
-        let with = |budget_s| shipped("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
+        let with =
+            |budget_s| shipped_plans("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
         let (plan, asked) = (with(None), with(Some(20.0)));
-        assert!(plan.stop.default_budget && !asked.stop.default_budget);
+        assert!(plan.stop.has_default_budget && !asked.stop.has_default_budget);
         assert_eq!((plan.stop.extended_s(), asked.stop.extended_s()), (Some(187.5), Some(20.0)));
         let text = toml::to_string(&plan).unwrap();
         let stored = PlanFile::parse("plan.toml", text.as_bytes()).unwrap();
-        assert!(resolve(&stored, &Overrides::default()).unwrap().stop.default_budget);
+        assert!(resolve(&stored, &Overrides::default()).unwrap().stop.has_default_budget);
         let own = text.replace("default_budget = true\n", "");
         let own = PlanFile::parse("plan.toml", own.as_bytes()).unwrap();
-        assert!(!resolve(&own, &Overrides::default()).unwrap().stop.default_budget);
+        assert!(!resolve(&own, &Overrides::default()).unwrap().stop.has_default_budget);
+    }
+
+    #[test]
+    fn the_filesystems_of_guests_are_those_of_the_kernels_that_a_plan_names() {
+        let text = "name = 'p'\n[factors]\nkernel = ['debian:6.1', 'debian:6.12']\n[vary]\nkernel = 'debian:5.10'\n\
+                    [scales.tiny.factors]\nkernel = 'debian:6.6'\n";
+        let file = PlanFile::parse("p", text.as_bytes()).unwrap().file;
+        let levels = |file: Option<&PlanFile>, overrides: Overrides| {
+            kernel_levels(file, &overrides).into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(levels(Some(&file), Overrides::default()), ["debian:5.10", "debian:6.1", "debian:6.12"]);
+        let tiny = Overrides { scale: Some(Scale::Tiny), ..Overrides::default() };
+        assert_eq!(levels(Some(&file), tiny), ["debian:5.10", "debian:6.6"]);
+        let given = vec![(factor::KERNEL.to_string(), vec!["debian:7".to_string()])];
+        let given =
+            Overrides { factors: given, vary: vec![(factor::KERNEL.into(), vec![])], ..Overrides::default() };
+        assert_eq!(levels(Some(&file), given), ["debian:7"]);
+        assert_eq!(levels(None, Overrides::default()), [""]);
     }
 
     #[test]

@@ -1,15 +1,16 @@
 //! Runs the rounds of a plan: orders the cells, passes each to the executor and records what happens. It depends on no
 //! filesystem, workload or display.
 
-use crate::claim_forecast::{self, Names, RoundForecast, fastest_round_s};
+use crate::claim_forecast::{self, RoundForecast, VariantNames, fastest_round_s};
 use crate::error::{Result, RunError};
 use crate::executor::Executor;
 use crate::stopping::{
-    BudgetFit, RunSize, Stopping, forecast_difference, format_duration, rounds_among, rounds_for_an_answer,
+    BudgetFit, RunSize, StoppingRule, forecast_difference, format_duration, rounds_for_an_answer,
+    rounds_for_candidates,
 };
 use crate::{elimination, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantExit};
+use fsarena_core::event::{Cause, CellEvent, Event, Note, NoteKind, Outcome, VariantDeparture};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{matrix, plan::Plan, state::RunState};
 use fsarena_sys::cancel;
@@ -17,12 +18,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Rounds after which the runner forecasts the smallest detectable difference.
-const PILOT: u32 = 3;
+const PILOT_ROUNDS: u32 = 3;
 /// The budget to forecast for if the plan has none, in seconds.
 const USUAL_BUDGET_S: f64 = 600.0;
 
 /// Number of variants that the pilot of a search always tries, however long they take.
-const ALWAYS_TRIED: usize = 3;
+const MIN_TRIED_VARIANTS: usize = 3;
 
 /// An executor gets the cells of this many rounds in advance, the current one included.
 const ROUNDS_AHEAD: usize = 8;
@@ -33,7 +34,7 @@ pub enum RunEnd {
     /// As planned.
     Done,
     /// Every variant failed: in which round and why each left the run.
-    NothingLeft(BTreeMap<String, VariantExit>),
+    EveryVariantFailed(BTreeMap<String, VariantDeparture>),
     /// By a signal.
     Interrupted,
 }
@@ -92,20 +93,20 @@ impl Runner<'_, '_, '_> {
     fn run_rounds(&mut self) -> Result<(RunEnd, String)> {
         self.begun = Instant::now();
         let needed = rounds_for_an_answer(self.variants, self.plan.error_split());
-        let mut stopping = Stopping::new(&self.plan.stop, needed);
-        let mut announced = BudgetFit::Holds;
+        let mut stopping = StoppingRule::new(&self.plan.stop, needed);
+        let mut reported_fit = BudgetFit::Fits;
         for round in self.first_round().. {
             // Check this first: if every variant failed in the last round, the run has no answer.
             let departed = self.state().departures();
             if self.variants.iter().all(|variant| departed.contains_key(&variant.name)) {
-                return Ok((RunEnd::NothingLeft(departed), "every variant has failed".into()));
+                return Ok((RunEnd::EveryVariantFailed(departed), "every variant has failed".into()));
             }
             let forecast = self.forecast(round);
             let fit = self.budget_fit(&stopping, round, forecast.as_ref());
             if let Some(why) = stopping.stop_reason(round, self.begun.elapsed(), forecast.as_ref()) {
                 let answered = forecast.is_some_and(|forecast| forecast.answered.is_some());
                 if !answered && let Some(fit) = &fit {
-                    self.note_shortfall(&announced, fit)?;
+                    self.note_shortfall(&reported_fit, fit)?;
                 }
                 let why = match self.plan.stop.shard {
                     Some(shard) => format!("all rounds of shard {shard} are done"),
@@ -113,7 +114,7 @@ impl Runner<'_, '_, '_> {
                 };
                 return Ok((RunEnd::Done, why));
             }
-            if !self.plan.stop.has(round) {
+            if !self.plan.stop.runs_round(round) {
                 // Another machine runs it.
                 continue;
             }
@@ -121,8 +122,8 @@ impl Runner<'_, '_, '_> {
                 self.note_left_out(forecast)?;
             }
             if let Some(fit) = fit {
-                self.announce_budget_fit(&announced, &fit)?;
-                announced = fit;
+                self.announce_budget_fit(&reported_fit, &fit)?;
+                reported_fit = fit;
             }
             let started = Instant::now();
             let variants = self.variants_of_round(round, forecast);
@@ -137,7 +138,7 @@ impl Runner<'_, '_, '_> {
             }
             // The rest of a round takes less time than a round.
             if is_whole {
-                stopping.round_took(started.elapsed());
+                stopping.record_round(started.elapsed());
             }
             self.record_status(round, stopping.mean_round_s())?;
         }
@@ -146,26 +147,26 @@ impl Runner<'_, '_, '_> {
 
     /// The indices of the variants that a round runs: those of the forecast, else all live ones.
     fn variants_of_round(&self, round: u32, forecast: Option<RoundForecast>) -> Vec<usize> {
-        let names = forecast.map_or_else(|| self.live(round), |forecast| forecast.variants);
+        let names = forecast.map_or_else(|| self.live_variants(round), |forecast| forecast.variants);
         (0..self.variants.len()).filter(|at| names.contains(&self.variants[*at].name)).collect()
     }
 
-    /// If the budget was too short for a first answer, records a note about it at the end of the run. `announced` is the fit
+    /// If the budget was too short for a first answer, records a note about it at the end of the run. `reported_fit` is the fit
     /// that the run has reported so far.
-    fn note_shortfall(&mut self, announced: &BudgetFit, fit: &BudgetFit) -> Result<()> {
-        let BudgetFit::Short(short) = fit else { return Ok(()) };
+    fn note_shortfall(&mut self, reported_fit: &BudgetFit, fit: &BudgetFit) -> Result<()> {
+        let BudgetFit::TooShort(shortfall) = fit else { return Ok(()) };
         // A run that ends after its first round has not reported it yet.
-        self.announce_budget_fit(announced, fit)?;
-        let note = Note::new(NoteKind::Remark, short.result()).fix(short.remedy.clone());
+        self.announce_budget_fit(reported_fit, fit)?;
+        let note = Note::new(NoteKind::Remark, shortfall.result()).fix(shortfall.remedy.clone());
         self.recorder.record(Event::Note(note))
     }
 
     /// The variants that are still in the run: they neither failed before this round nor were excluded from the comparison.
     /// A variant that failed in this round keeps its place in the order of the round, also when a resumed run continues it.
-    fn live(&self, round: u32) -> Names {
+    fn live_variants(&self, round: u32) -> VariantNames {
         let departures = self.state().departures();
         let not_compared = self.state().record.not_compared();
-        let mut live = Names::new();
+        let mut live = VariantNames::new();
         for Variant { name, .. } in self.variants {
             let has_left = departures.get(name).is_some_and(|exit| exit.round < round);
             if !has_left && !not_compared.contains(&name.as_str()) {
@@ -191,26 +192,27 @@ impl Runner<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns whether the budget is long enough for the rounds of a first answer; see [`Stopping::budget_fit`].
+    /// Returns whether the budget is long enough for the rounds of a first answer; see [`StoppingRule::budget_fit`].
     fn budget_fit(
         &self,
-        stopping: &Stopping,
+        stopping: &StoppingRule,
         round: u32,
         forecast: Option<&RoundForecast>,
     ) -> Option<BudgetFit> {
-        let live = forecast.map_or_else(|| self.live(round), |forecast| forecast.variants.clone());
-        let candidates = self.variants.iter().filter(|one| !one.is_bare_device() && live.contains(&one.name));
+        let live = forecast.map_or_else(|| self.live_variants(round), |forecast| forecast.variants.clone());
+        let candidates =
+            self.variants.iter().filter(|variant| !variant.is_bare_device() && live.contains(&variant.name));
         let size = RunSize::of_plan(self.plan, candidates.count());
         stopping.budget_fit(round, self.begun.elapsed(), forecast, &size)
     }
 
-    /// Reports before a round whether the budget is long enough for a first answer, if that differs from what the run has
-    /// `announced` so far.
-    fn announce_budget_fit(&mut self, announced: &BudgetFit, fit: &BudgetFit) -> Result<()> {
-        let text = match (announced, fit) {
-            (BudgetFit::Holds, BudgetFit::Short(short)) => short.expectation(),
-            (BudgetFit::Holds | BudgetFit::Short(_), BudgetFit::Exceeds(text)) => text.clone(),
-            (BudgetFit::Short(_), BudgetFit::Holds) => {
+    /// Reports before a round whether the budget is long enough for a first answer, if that differs from
+    /// `reported_fit`, which the run has reported so far.
+    fn announce_budget_fit(&mut self, reported_fit: &BudgetFit, fit: &BudgetFit) -> Result<()> {
+        let text = match (reported_fit, fit) {
+            (BudgetFit::Fits, BudgetFit::TooShort(shortfall)) => shortfall.expectation(),
+            (BudgetFit::Fits | BudgetFit::TooShort(_), BudgetFit::ExceedsDefault(text)) => text.clone(),
+            (BudgetFit::TooShort(_), BudgetFit::Fits) => {
                 "Rounds are shorter than the first one was: the budget is now long enough for a first answer."
                     .into()
             }
@@ -222,7 +224,7 @@ impl Runner<'_, '_, '_> {
     /// The first round to look at. In an adaptive run, earlier rounds skipped variants on purpose. A resumed run must not run
     /// them now, so it begins with the last recorded round.
     fn first_round(&self) -> u32 {
-        if self.plan.stop.adapts() { self.state().last_round() } else { 0 }
+        if self.plan.stop.is_adaptive() { self.state().last_round() } else { 0 }
     }
 
     /// The forecast of a round in a run that adapts to its samples. None in other runs, and for warm-up rounds, which run
@@ -234,7 +236,7 @@ impl Runner<'_, '_, '_> {
             let left_s = self.plan.stop.extended_s().map(|budget| budget - elapsed);
             return Some(elimination::eliminate(
                 &self.state().record,
-                &self.live(round),
+                &self.live_variants(round),
                 counted_index,
                 within,
                 left_s,
@@ -244,7 +246,12 @@ impl Runner<'_, '_, '_> {
             return None;
         }
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
-        Some(claim_forecast::forecast_claims(&self.state().record, &self.live(round), counted_index, left_s))
+        Some(claim_forecast::forecast_claims(
+            &self.state().record,
+            &self.live_variants(round),
+            counted_index,
+            left_s,
+        ))
     }
 
     /// Records the status of the claims after a round, and after the pilot rounds the smallest difference that the budget
@@ -257,13 +264,13 @@ impl Runner<'_, '_, '_> {
             return Ok(());
         }
         if !self.plan.claims.is_empty() {
-            let standing = claim_forecast::claim_statuses(&self.state().record);
-            self.recorder.record(Event::Claims { standing })?;
+            let statuses = claim_forecast::claim_statuses(&self.state().record);
+            self.recorder.record(Event::Claims { statuses })?;
         }
-        let Some(round_s) = round_s.filter(|_| counted_index + 1 == PILOT) else { return Ok(()) };
+        let Some(round_s) = round_s.filter(|_| counted_index + 1 == PILOT_ROUNDS) else { return Ok(()) };
         let budget_s = self.plan.stop.budget_s.unwrap_or(USUAL_BUDGET_S);
         if let Some(text) = forecast_difference(&self.state().record, round_s, budget_s) {
-            let note = format!("from a pilot of {PILOT} rounds: {text}");
+            let note = format!("from a pilot of {PILOT_ROUNDS} rounds: {text}");
             self.recorder.record(Event::Forecast { text })?;
             self.recorder.record(Event::Note(Note::new(NoteKind::Remark, note)))?;
         }
@@ -282,7 +289,7 @@ impl Runner<'_, '_, '_> {
             self.executor.announce(self.upcoming_cells(round, variants));
         }
         for cell in cells {
-            if self.is_pilot(round) && self.has_no_room(&cell) {
+            if self.is_pilot(round) && self.exceeds_budget(&cell) {
                 self.note_not_tried(&cell)?;
                 continue;
             }
@@ -297,9 +304,9 @@ impl Runner<'_, '_, '_> {
     /// The cells that will come next if these variants stay in the run: those of this round and of some that follow.
     fn upcoming_cells(&self, round: u32, variants: &[usize]) -> Vec<Cell> {
         let stop = &self.plan.stop;
-        let end = if stop.adapts() { u32::MAX } else { stop.warmup + stop.rounds };
+        let end = if stop.is_adaptive() { u32::MAX } else { stop.warmup + stop.rounds };
         let mut cells = vec![];
-        for round in (round..end).filter(|round| stop.has(*round)).take(ROUNDS_AHEAD) {
+        for round in (round..end).filter(|round| stop.runs_round(*round)).take(ROUNDS_AHEAD) {
             cells.extend(matrix::cells(self.plan, self.variants, variants, round));
         }
         cells.retain(|cell| !self.is_over(cell));
@@ -316,26 +323,27 @@ impl Runner<'_, '_, '_> {
     /// because no figure of a pilot is compared.
     fn sort_by_priority(&self, cells: &mut [Cell]) {
         let order = elimination::by_priority(self.plan, self.variants);
-        let place = |cell: &Cell| order.iter().position(|at| self.variants[*at].name == cell.variant.name);
-        cells.sort_by_key(place);
+        let priority = |cell: &Cell| order.iter().position(|at| self.variants[*at].name == cell.variant.name);
+        cells.sort_by_key(priority);
         for (position, cell) in (0..).zip(cells) {
             cell.position = position;
         }
     }
 
-    /// Whether the budget is too short to try the variant of this cell: after its pilot there would be no time for the rounds
-    /// that compare two variants, even if both were as fast as the fastest variant so far. The first [`ALWAYS_TRIED`] variants
-    /// always run.
-    fn has_no_room(&self, cell: &Cell) -> bool {
+    /// Whether the budget is too short to try the variant of this cell: after its pilot there would be no time for the
+    /// rounds that compare two variants, even if both were as fast as the fastest variant so far. The first
+    /// [`MIN_TRIED_VARIANTS`] variants always run.
+    fn exceeds_budget(&self, cell: &Cell) -> bool {
         let record = &self.state().record;
-        let tried: Names = record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
-        if tried.contains(&cell.variant.name) || tried.len() < ALWAYS_TRIED {
+        let tried: VariantNames =
+            record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
+        if tried.contains(&cell.variant.name) || tried.len() < MIN_TRIED_VARIANTS {
             return false;
         }
-        let least = tried.iter().filter_map(|name| fastest_round_s(record, name)).reduce(f64::min);
-        let (Some(least), Some(budget)) = (least, self.plan.stop.extended_s()) else { return false };
-        let cells = 1 + 2 * rounds_among(2, self.plan.error_split());
-        self.begun.elapsed().as_secs_f64() + f64::from(cells) * least > budget
+        let fastest_s = tried.iter().filter_map(|name| fastest_round_s(record, name)).reduce(f64::min);
+        let (Some(fastest_s), Some(budget)) = (fastest_s, self.plan.stop.extended_s()) else { return false };
+        let cells = 1 + 2 * rounds_for_candidates(2, self.plan.error_split());
+        self.begun.elapsed().as_secs_f64() + f64::from(cells) * fastest_s > budget
     }
 
     /// Notes that the pilot did not try a variant, once per variant.
@@ -367,7 +375,7 @@ impl Runner<'_, '_, '_> {
                 .record(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
             outcome = self.attempt(&cell)?;
         }
-        if let (Outcome::Failed { why, .. }, Some(path)) = (&mut outcome, self.recorder.output_of(&cell)) {
+        if let (Outcome::Failed { why, .. }, Some(path)) = (&mut outcome, self.recorder.output_file(&cell)) {
             why.push_str(&format!("; its output is in {}", path.display()));
         }
         self.recorder.record(Event::CellFinished { cell: cell.id(), outcome: outcome.clone() })?;
@@ -387,10 +395,10 @@ impl Runner<'_, '_, '_> {
     fn attempt(&mut self, cell: &Cell) -> Result<Outcome> {
         let id = cell.id();
         self.recorder.record(Event::CellStarted { cell: cell.clone() })?;
-        let mut broken = None;
+        let mut record_error = None;
         let recorder = &mut *self.recorder;
         let mut emit = |mut what: CellEvent| {
-            let repeats = match &mut what {
+            let is_repeated = match &mut what {
                 CellEvent::Note(note) if note.kind == NoteKind::IdleTimeout => {
                     note.variant = Some(cell.variant.name.clone());
                     false
@@ -399,16 +407,16 @@ impl Runner<'_, '_, '_> {
                 CellEvent::Note(note) => recorder.state.notes().any(|known| known == note),
                 _ => false,
             };
-            if broken.is_none() && !repeats {
-                broken = recorder.record(Event::Cell { cell: id.clone(), what }).err();
+            if record_error.is_none() && !is_repeated {
+                record_error = recorder.record(Event::Cell { cell: id.clone(), what }).err();
             }
         };
         let outcome = self.executor.run(cell, &mut emit)?;
-        if let Some(broken) = broken {
-            return Err(broken);
+        if let Some(record_error) = record_error {
+            return Err(record_error);
         }
         // A clash of two metrics is known only after the cell has ended. The cell then fails, so that the user renames one.
-        Ok(match (&outcome, printed::clash(&self.recorder.state)) {
+        Ok(match (&outcome, printed::find_name_clash(&self.recorder.state)) {
             (Outcome::Done, Some(clash)) => clash.into(),
             _ => outcome,
         })

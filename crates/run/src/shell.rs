@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 /// Bytes of input that are sent at once.
-const PIECE: usize = 4096;
+const BUFFER_BYTES: usize = 4096;
 /// How often the size of the terminal is compared.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 /// The exit code of a shell that a signal ended is this number plus the number of the signal, as in shells.
@@ -31,46 +31,51 @@ const SIGNAL_EXIT_BASE: i32 = 128;
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Shell {
     /// Program and arguments.
-    pub words: Vec<String>,
+    #[serde(rename = "words")]
+    pub argv: Vec<String>,
     /// Whether it has a terminal.
     pub is_terminal: bool,
     /// The path of its standard input in the guest; the guest sets it when it boots.
-    pub input: PathBuf,
+    #[serde(rename = "input")]
+    pub input_path: PathBuf,
     /// The path of its standard output and standard error in the guest; the guest sets it when it boots.
-    pub output: PathBuf,
+    #[serde(rename = "output")]
+    pub output_path: PathBuf,
     /// The file in the guest for its exit code.
-    pub status: PathBuf,
+    #[serde(rename = "status")]
+    pub status_file: PathBuf,
 }
 
 impl Shell {
-    /// Runs the shell in a directory, and writes its exit code to [`Shell::status`].
+    /// Runs the shell in a directory, and writes its exit code to [`Shell::status_file`].
     ///
     /// # Errors
     /// The program cannot be started.
     pub fn run(&self, dir: &Path, bench: &mut Bench) -> CellResult {
         bench.emit(CellEvent::Phase { name: Phase::Shell });
         let failed =
-            |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.words[0]));
+            |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.argv[0]));
         let mut command = self.command(dir).map_err(failed)?;
         let mut child = limits::spawn(&mut command).map_err(failed)?;
         // The terminal closes only when no process has it open.
         drop(command);
         let status = child.wait().map_err(failed)?;
         let code = status.code().unwrap_or_else(|| SIGNAL_EXIT_BASE + status.signal().unwrap_or_default());
-        Ok(std::fs::write(&self.status, code.to_string()).map_err(Error::io("writing", &self.status))?)
+        Ok(std::fs::write(&self.status_file, code.to_string())
+            .map_err(Error::io("writing", &self.status_file))?)
     }
 
     fn command(&self, dir: &Path) -> io::Result<Command> {
         let (input, output) = if self.is_terminal {
             // Only the shell's own session may take it as its terminal.
             let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-            let terminal = File::from(rustix::fs::open(&self.input, flags, Mode::empty())?);
+            let terminal = File::from(rustix::fs::open(&self.input_path, flags, Mode::empty())?);
             (terminal.try_clone()?, terminal)
         } else {
-            (File::open(&self.input)?, OpenOptions::new().write(true).open(&self.output)?)
+            (File::open(&self.input_path)?, OpenOptions::new().write(true).open(&self.output_path)?)
         };
-        let mut command = Command::new(&self.words[0]);
-        command.args(&self.words[1..]).current_dir(dir);
+        let mut command = Command::new(&self.argv[0]);
+        command.args(&self.argv[1..]).current_dir(dir);
         command.stdin(input).stdout(output.try_clone()?).stderr(output);
         let is_terminal = self.is_terminal;
         // SAFETY: only system calls between fork and exec.
@@ -91,7 +96,7 @@ impl Shell {
 #[derive(Debug, Clone)]
 pub struct ShellSession {
     /// Program and arguments.
-    pub words: Vec<String>,
+    pub argv: Vec<String>,
     /// The value of `TERM`.
     pub term: String,
     /// Whether standard input and output are a terminal.
@@ -101,10 +106,10 @@ pub struct ShellSession {
 
 impl ShellSession {
     /// A session that has not begun, of a program with these arguments.
-    pub fn new(words: Vec<String>) -> ShellSession {
+    pub fn new(argv: Vec<String>) -> ShellSession {
         let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
         let term = std::env::var("TERM").unwrap_or_else(|_| "dumb".into());
-        ShellSession { words, term, is_terminal, exit: Arc::default() }
+        ShellSession { argv, term, is_terminal, exit: Arc::default() }
     }
 
     /// The exit code of the shell; None if it has not ended by itself.
@@ -113,14 +118,14 @@ impl ShellSession {
     }
 
     /// Notes the exit code.
-    pub fn ended(&self, code: i32) {
+    pub fn set_exit_code(&self, code: i32) {
         // A shell ends only once, so this cannot fail.
         let _ = self.exit.set(code);
     }
 
     /// The request to the agent.
-    pub fn request(&self) -> Shell {
-        Shell { words: self.words.clone(), is_terminal: self.is_terminal, ..Shell::default() }
+    pub fn to_request(&self) -> Shell {
+        Shell { argv: self.argv.clone(), is_terminal: self.is_terminal, ..Shell::default() }
     }
 }
 
@@ -128,7 +133,7 @@ impl ShellSession {
 pub struct HostTerminal {
     socket: UnixStream,
     /// The mode of the terminal before the shell began; None if standard input is not a terminal.
-    before: Option<Termios>,
+    saved_mode: Option<Termios>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -139,9 +144,9 @@ impl HostTerminal {
     /// # Errors
     /// The kernel refuses a socket.
     pub fn connect() -> io::Result<(HostTerminal, OwnedFd)> {
-        let (socket, theirs) = UnixStream::pair()?;
-        let (before, stop, threads) = (None, Arc::default(), vec![]);
-        Ok((HostTerminal { socket, before, stop, threads }, theirs.into()))
+        let (socket, qemu_end) = UnixStream::pair()?;
+        let (saved_mode, stop, threads) = (None, Arc::default(), vec![]);
+        Ok((HostTerminal { socket, saved_mode, stop, threads }, qemu_end.into()))
     }
 
     /// Connects standard input and output with the shell. Call it when the shell has begun: before that Ctrl-C ends fsarena, from
@@ -155,7 +160,7 @@ impl HostTerminal {
             let mut raw = before.clone();
             raw.make_raw();
             tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
-            self.before = Some(before);
+            self.saved_mode = Some(before);
         }
         let (mut input, stop) = (self.socket.try_clone()?, self.stop.clone());
         self.threads.push(std::thread::spawn(move || drop(send_input(&mut input, is_terminal, &stop))));
@@ -170,7 +175,7 @@ impl Drop for HostTerminal {
         self.stop.store(true, Ordering::Release);
         // QEMU has ended, so the output ends as well.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
-        if let Some(before) = &self.before {
+        if let Some(before) = &self.saved_mode {
             let _ = tcsetattr(io::stdin(), OptionalActions::Drain, before);
         }
     }
@@ -178,7 +183,7 @@ impl Drop for HostTerminal {
 
 /// Sends standard input, and each new size of the terminal, until the input ends or the shell has ended.
 fn send_input(to: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::Result<()> {
-    let (stdin, mut size, mut piece) = (io::stdin(), None, [0; PIECE]);
+    let (stdin, mut size, mut buffer) = (io::stdin(), None, [0; BUFFER_BYTES]);
     while !stop.load(Ordering::Acquire) {
         let now = if is_terminal { tcgetwinsize(&stdin).ok() } else { None };
         let now = now.map(|size| (size.ws_row, size.ws_col));
@@ -191,9 +196,9 @@ fn send_input(to: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::
             Ok(0) | Err(rustix::io::Errno::INTR) => continue,
             polled => polled?,
         };
-        match rustix::io::read(&stdin, &mut piece)? {
+        match rustix::io::read(&stdin, &mut buffer)? {
             0 => return Frame::End.write(to),
-            count => Frame::Bytes(piece[..count].to_vec()).write(to)?,
+            count => Frame::Bytes(buffer[..count].to_vec()).write(to)?,
         }
     }
     Ok(())
@@ -201,9 +206,9 @@ fn send_input(to: &mut UnixStream, is_terminal: bool, stop: &AtomicBool) -> io::
 
 /// Copies the output of the shell to standard output until it ends.
 fn show_output(from: &mut UnixStream) {
-    let (mut stdout, mut piece) = (io::stdout(), [0; PIECE]);
-    while let Ok(count @ 1..) = from.read(&mut piece) {
-        if stdout.write_all(&piece[..count]).and_then(|()| stdout.flush()).is_err() {
+    let (mut stdout, mut buffer) = (io::stdout(), [0; BUFFER_BYTES]);
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if stdout.write_all(&buffer[..count]).and_then(|()| stdout.flush()).is_err() {
             return;
         }
     }

@@ -1,13 +1,13 @@
 //! The stages of a study. Each stage is a run; a later stage continues with the best levels that an earlier stage found.
 
 use crate::error::{Result, RunError, require};
-use crate::execute::{Keep, Request, check, try_options};
-use crate::{preflight::trial::Trying, registry};
+use crate::execute::{Destination, RunRequest, check, try_options};
+use crate::{preflight::trial::TrialProgress, registry};
 use fsarena_core::average::mean;
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::file::{PlanFile, StageFile};
 use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Plan, Stage, Written};
+use fsarena_core::plan::{ParsedPlan, Plan, Stage};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{names::unknown, scale::Scale, study};
 use fsarena_stats::analyse::{BestLevel, analyse, best_levels};
@@ -45,7 +45,7 @@ impl<'a> Stages<'a> {
     /// # Errors
     /// An unknown stage, a run of another plan, or a plan that cannot be resolved.
     pub fn resolve(
-        written: &'a Written,
+        written: &'a ParsedPlan,
         mut over: Overrides,
         runs: &'a Path,
         after: Option<&str>,
@@ -72,18 +72,18 @@ impl<'a> Stages<'a> {
     }
 
     /// Checks all stages but the first against this machine, so that none fails after an earlier one was measured. The
-    /// workloads will run as `user`. If `trying` is set, also tries the options that the user wrote; `trying` receives the
-    /// progress.
+    /// workloads will run as `user`. If `progress` is set, also tries the options that the user wrote; `progress` gets the
+    /// numbers of finished and of all trials.
     ///
     /// # Errors
     /// Those of [`check`] and [`fn@try_options`].
-    pub fn check(&self, user: Option<&str>, mut trying: Option<Trying>) -> Result<(), RunError> {
+    pub fn check(&self, user: Option<&str>, mut progress: Option<TrialProgress>) -> Result<(), RunError> {
         for (_, plan) in self.stages.iter().skip(1) {
-            let mut request = Request::new(plan.clone(), Keep::New(self.runs.into()));
+            let mut request = RunRequest::new(plan.clone(), Destination::NewRun(self.runs.into()));
             request.user = user.map(String::from);
-            let (variants, check) = check(&request)?;
-            if let Some(trying) = &mut trying {
-                try_options(&request, &variants, &check, trying)?;
+            let (variants, requirements) = check(&request)?;
+            if let Some(progress) = &mut progress {
+                try_options(&request, &variants, &requirements, progress)?;
             }
         }
         Ok(())
@@ -98,18 +98,19 @@ impl<'a> Stages<'a> {
         self.begun += 1;
         let (name, earlier, mut plan) = (&stage.name, self.earlier.clone(), plan.clone());
         plan.stage = Some(Stage { name: name.clone(), earlier, not_compared: vec![], error_split: None });
-        let Some((best, of)) = stage.best.as_ref().zip(stage.of.as_ref()) else {
+        let Some((best, earlier_stage)) = stage.best_factor.as_ref().zip(stage.earlier_stage.as_ref()) else {
             return Ok(Some(NextStage::Plan(Box::new(plan), None)));
         };
-        let Some(id) = self.earlier.get(of) else {
+        let Some(id) = self.earlier.get(earlier_stage) else {
             let after = setting("after", "RUN");
-            let why = format!("stage {name} continues with a run of stage {of}: name that run, {after}");
+            let why =
+                format!("stage {name} continues with a run of stage {earlier_stage}: name that run, {after}");
             require(dry_run, || RunError::Plan(why))?;
-            let later = format!("stage {name}: every variant at its best {best} of stage {of}");
+            let later = format!("stage {name}: every variant at its best {best} of stage {earlier_stage}");
             return Ok(Some(NextStage::Later(later)));
         };
         let record = fsarena_store::read(&RunDir::find(self.runs, id)?)?;
-        let series = MetricSeries::of(&record, stage.by.as_deref().unwrap_or(DEFAULT_METRIC))?;
+        let series = MetricSeries::of(&record, stage.best_metric.as_deref().unwrap_or(DEFAULT_METRIC))?;
         let chosen = best_levels(&record.variants, &analyse(series), best);
         require(!chosen.is_empty(), || {
             let why = "has nothing to continue with: no variant of the earlier stage has data";
@@ -124,7 +125,7 @@ impl<'a> Stages<'a> {
     }
 
     /// Records the run of the stage that began last, so that later stages can continue with it.
-    pub fn ran(&mut self, run: &RunDir) {
+    pub fn record_run(&mut self, run: &RunDir) {
         let begun = self.stages[..self.begun].last();
         self.earlier.extend(begun.map(|(stage, _)| (stage.name.clone(), run.id())));
     }
@@ -148,8 +149,9 @@ fn earlier_runs(runs: &Path, file: &PlanFile, name: &str) -> Result<(EarlierRuns
     let run = RunDir::find(runs, name)?;
     let plan = run.plan()?;
     let stage = plan.stage.filter(|_| plan.name == *file.name.get_ref());
-    let place = |stage: Stage| Some((file.stages.iter().position(|known| known.name == stage.name)?, stage));
-    let (at, stage) = stage.and_then(place).ok_or_else(|| {
+    let position_of =
+        |stage: Stage| Some((file.stages.iter().position(|known| known.name == stage.name)?, stage));
+    let (at, stage) = stage.and_then(position_of).ok_or_else(|| {
         RunError::Plan(format!("run {} does not belong to a stage of {}", run.id(), file.name.get_ref()))
     })?;
     let mut earlier = stage.earlier;
@@ -159,7 +161,7 @@ fn earlier_runs(runs: &Path, file: &PlanFile, name: &str) -> Result<(EarlierRuns
 
 /// Formats a variant and its best level: `xfs none`.
 fn describe_best_level(best: &BestLevel) -> String {
-    let sure = if best.decided { "" } else { " (by the estimate, inconclusive)" };
+    let sure = if best.is_decided { "" } else { " (by the estimate, inconclusive)" };
     format!("{} {}{sure}", best.variant.name, best.level)
 }
 
@@ -181,7 +183,7 @@ fn budget_share(file: &PlanFile, stage: &StageFile, stages: &[&StageFile], scale
 /// Whether the study of a plan has stages after the stage of the plan that are not optional.
 pub fn has_later_stages(plan: &Plan) -> bool {
     let (Some(stage), Some(study)) = (&plan.stage, study::find(&plan.name)) else { return false };
-    let Ok(written) = PlanFile::parse(study.name, study.plan.as_bytes()) else { return false };
+    let Ok(written) = PlanFile::parse(study.name, study.plan_toml.as_bytes()) else { return false };
     let mut later = written.file.stages.iter().skip_while(|known| known.name != stage.name).skip(1);
     later.any(|stage| !stage.optional)
 }

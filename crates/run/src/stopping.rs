@@ -8,54 +8,55 @@ use fsarena_core::observations::claim_series;
 use fsarena_core::plan::{Plan, StopPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{record::RunRecord, scale::Scale};
-use fsarena_stats::judge::{Judged, judge_all};
-use fsarena_stats::{power, table};
+use fsarena_stats::judge::{JudgedClaim, judge_all};
+use fsarena_stats::{critical_values, power};
 use std::time::Duration;
 
-/// The rounds that a first answer about these variants requires, if `split` runs share the error probability. If the table
+/// The rounds that a first answer about these variants requires, if `error_split` runs share the error probability. If the table
 /// of the sequential test does not go up to this many variants, the number is that of the first look.
-pub fn rounds_for_an_answer(variants: &[Variant], split: usize) -> u32 {
+pub fn rounds_for_an_answer(variants: &[Variant], error_split: usize) -> u32 {
     let candidates = variants.iter().filter(|variant| !variant.is_bare_device()).count();
-    rounds_among(candidates, split)
+    rounds_for_candidates(candidates, error_split)
 }
 
 /// The rounds that a first answer about `candidates` variants requires; see [`rounds_for_an_answer`].
-pub fn rounds_among(candidates: usize, split: usize) -> u32 {
-    table::rounds_for_an_answer(split * candidates.saturating_sub(1)).unwrap_or(table::FIRST_LOOK) as u32
+pub fn rounds_for_candidates(candidates: usize, error_split: usize) -> u32 {
+    critical_values::rounds_for_first_bound(error_split * candidates.saturating_sub(1))
+        .unwrap_or(critical_values::FIRST_LOOK_ROUNDS) as u32
 }
 
 /// Decides before each round whether it runs, from the plan and the times of the rounds so far.
 #[derive(Debug, Clone)]
-pub struct Stopping {
+pub struct StoppingRule {
     plan: StopPlan,
     /// The rounds that a first answer requires. The number of a forecast overrides it.
     needed: u32,
     longest_round: Duration,
     first_round: Duration,
-    all_rounds: Duration,
+    total: Duration,
     rounds_done: u32,
 }
 
-impl Stopping {
+impl StoppingRule {
     /// The stopping rule of a plan whose first answer requires `needed` rounds.
-    pub fn new(plan: &StopPlan, needed: u32) -> Stopping {
-        Stopping {
+    pub fn new(plan: &StopPlan, needed: u32) -> StoppingRule {
+        StoppingRule {
             plan: plan.clone(),
             needed,
             longest_round: Duration::ZERO,
             first_round: Duration::ZERO,
-            all_rounds: Duration::ZERO,
+            total: Duration::ZERO,
             rounds_done: 0,
         }
     }
 
     /// Records the duration of a round that this process ran from its first cell on.
-    pub fn round_took(&mut self, took: Duration) {
-        self.longest_round = self.longest_round.max(took);
+    pub fn record_round(&mut self, duration: Duration) {
+        self.longest_round = self.longest_round.max(duration);
         if self.rounds_done == 0 {
-            self.first_round = took;
+            self.first_round = duration;
         }
-        self.all_rounds += took;
+        self.total += duration;
         self.rounds_done += 1;
     }
 
@@ -93,8 +94,8 @@ impl Stopping {
         };
         let answer_at = elapsed.as_secs_f64() + f64::from(missing) * next_round;
         let extended = self.plan.extended_s().filter(|extended| missing > 0 && answer_at <= *extended);
-        let late = elapsed.as_secs_f64() + next_round > extended.unwrap_or(budget);
-        late.then(|| {
+        let is_late = elapsed.as_secs_f64() + next_round > extended.unwrap_or(budget);
+        is_late.then(|| {
             format!("a further round would not have ended within the budget of {budget:.0} s{still_open}")
         })
     }
@@ -117,47 +118,47 @@ impl Stopping {
         forecast: Option<&RoundForecast>,
         size: &RunSize,
     ) -> Option<BudgetFit> {
-        let done = number.saturating_sub(self.plan.warmup);
-        let (budget, extended) = (self.plan.budget_s?, self.plan.extended_s()?);
+        let rounds_done = number.saturating_sub(self.plan.warmup);
+        let (budget_s, extended) = (self.plan.budget_s?, self.plan.extended_s()?);
         let missing = self.missing_rounds(number, forecast);
-        if done == 0 || missing == 0 {
+        if rounds_done == 0 || missing == 0 {
             return None;
         }
-        let round = forecast.map_or(self.usual_round_s(), |forecast| forecast.seconds);
+        let round_s = forecast.map_or(self.usual_round_s(), |forecast| forecast.seconds);
         let elapsed = elapsed.as_secs_f64();
-        let needed = done + missing;
-        let takes = elapsed + f64::from(missing) * round;
-        if takes <= budget {
-            return Some(BudgetFit::Holds);
+        let needed = rounds_done + missing;
+        let answer_s = elapsed + f64::from(missing) * round_s;
+        if answer_s <= budget_s {
+            return Some(BudgetFit::Fits);
         }
-        if takes <= extended {
-            return Some(BudgetFit::Exceeds(format!(
+        if answer_s <= extended {
+            return Some(BudgetFit::ExceedsDefault(format!(
                 "A first answer takes {needed} rounds, about {}: this run exceeds its default budget of {} for it.",
-                format_duration(takes),
-                format_duration(budget)
+                format_duration(answer_s),
+                format_duration(budget_s)
             )));
         }
-        let further = (budget - elapsed).max(0.0) / round.max(1e-3);
-        Some(BudgetFit::Short(Shortfall {
-            round,
-            budget,
-            done,
-            held: done + further as u32,
+        let further_rounds = (budget_s - elapsed).max(0.0) / round_s.max(1e-3);
+        Some(BudgetFit::TooShort(Shortfall {
+            round_s,
+            budget_s,
+            rounds_done,
+            rounds_in_budget: rounds_done + further_rounds as u32,
             needed,
-            remedy: size.remedy(takes, round, budget),
+            remedy: size.remedy(answer_s, round_s, budget_s),
         }))
     }
 
     /// The mean seconds of the rounds so far; None before the first one has ended.
     pub fn mean_round_s(&self) -> Option<f64> {
-        (self.rounds_done > 0).then(|| self.all_rounds.as_secs_f64() / f64::from(self.rounds_done))
+        (self.rounds_done > 0).then(|| self.total.as_secs_f64() / f64::from(self.rounds_done))
     }
 
     /// The usual seconds of a round. The first round runs with cold caches, so it counts only while it is the only one.
     fn usual_round_s(&self) -> f64 {
         match self.rounds_done {
-            0 | 1 => self.all_rounds.as_secs_f64(),
-            rounds => (self.all_rounds - self.first_round).as_secs_f64() / f64::from(rounds - 1),
+            0 | 1 => self.total.as_secs_f64(),
+            rounds => (self.total - self.first_round).as_secs_f64() / f64::from(rounds - 1),
         }
     }
 }
@@ -167,23 +168,23 @@ impl Stopping {
 #[derive(Debug, Clone, PartialEq)]
 pub enum BudgetFit {
     /// It is long enough.
-    Holds,
+    Fits,
     /// The run will exceed its default budget to reach the answer; the message for the user.
-    Exceeds(String),
+    ExceedsDefault(String),
     /// It is too short.
-    Short(Shortfall),
+    TooShort(Shortfall),
 }
 
 /// A budget that is too short for the rounds of a first answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shortfall {
     /// Seconds of a round, and of the budget.
-    round: f64,
-    budget: f64,
+    round_s: f64,
+    budget_s: f64,
     /// Rounds that the run has done.
-    done: u32,
+    rounds_done: u32,
     /// Rounds that the budget probably has time for.
-    held: u32,
+    rounds_in_budget: u32,
     /// Rounds that the answer requires.
     needed: u32,
     /// What the user can do: `budget=4m or scale=tiny`.
@@ -193,20 +194,22 @@ pub struct Shortfall {
 impl Shortfall {
     /// The message while the run continues: how many of the needed rounds the budget has time for.
     pub fn expectation(&self) -> String {
-        let Shortfall { held, needed, remedy, .. } = self;
+        let Shortfall { rounds_in_budget, needed, remedy, .. } = self;
         format!(
-            "A round takes about {}, so the budget of {} holds about {held} of the {needed} rounds that a first answer \
+            "A round takes about {}, so the budget of {} holds about {rounds_in_budget} of the {needed} rounds that a first answer \
              requires. For an answer: {remedy}.",
-            format_short_duration(self.round),
-            format_duration(self.budget)
+            format_short_duration(self.round_s),
+            format_duration(self.budget_s)
         )
     }
 
     /// The message at the end of the run: how many of the needed rounds ran.
     pub fn result(&self) -> String {
-        let Shortfall { done, needed, .. } = self;
-        let budget = format_duration(self.budget);
-        format!("the budget of {budget} held {done} of the {needed} rounds that a first answer requires")
+        let Shortfall { rounds_done, needed, .. } = self;
+        let budget = format_duration(self.budget_s);
+        format!(
+            "the budget of {budget} held {rounds_done} of the {needed} rounds that a first answer requires"
+        )
     }
 }
 
@@ -214,11 +217,11 @@ impl Shortfall {
 #[derive(Debug, Clone, Copy)]
 pub struct RunSize {
     /// The next smaller scale; None if no workload of the plan has a smaller one.
-    pub smaller: Option<Scale>,
+    pub smaller_scale: Option<Scale>,
     /// Number of variants that are compared.
     pub candidates: usize,
     /// Number of runs that share the error probability.
-    pub split: usize,
+    pub error_split: usize,
 }
 
 impl RunSize {
@@ -226,35 +229,36 @@ impl RunSize {
     pub fn of_plan(plan: &Plan, candidates: usize) -> RunSize {
         // Commands of the user have no scale. Larger values of `Scale` are smaller scales.
         let scaled = plan.workloads.iter().any(|workload| workload.name != "command");
-        let smaller = Scale::ALL.into_iter().find(|scale| scaled && *scale > plan.scale);
-        RunSize { smaller, candidates, split: plan.error_split() }
+        let smaller_scale = Scale::ALL.into_iter().find(|scale| scaled && *scale > plan.scale);
+        RunSize { smaller_scale, candidates, error_split: plan.error_split() }
     }
 
     /// Lists the settings that would make the budget long enough. The first answer takes `answer_s` seconds in all, a
     /// round takes `round_s`, and the budget is `budget_s`.
     fn remedy(&self, answer_s: f64, round_s: f64, budget_s: f64) -> String {
         // Runs that share the error probability share the budget too.
-        let mut ways = vec![setting("budget", &round_up_duration(1.1 * answer_s * self.split as f64))];
-        if let Some(scale) = self.smaller {
-            ways.push(setting("scale", scale.name()));
+        let mut remedies =
+            vec![setting("budget", &round_up_duration(1.1 * answer_s * self.error_split as f64))];
+        if let Some(scale) = self.smaller_scale {
+            remedies.push(setting("scale", scale.name()));
         }
         let variant_s = round_s / self.candidates.max(1) as f64;
         for fewer in (2..self.candidates).rev() {
-            let cells = fewer as u32 * rounds_among(fewer, self.split);
+            let cells = fewer as u32 * rounds_for_candidates(fewer, self.error_split);
             if variant_s * f64::from(cells) <= budget_s {
-                ways.push(format!("fewer variants (about {fewer} fit)"));
+                remedies.push(format!("fewer variants (about {fewer} fit)"));
                 break;
             }
         }
-        join_alternatives(&ways)
+        join_alternatives(&remedies)
     }
 }
 
 /// Joins alternatives: `a, b or c`.
-fn join_alternatives(ways: &[String]) -> String {
-    match ways {
+fn join_alternatives(alternatives: &[String]) -> String {
+    match alternatives {
         [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
-        _ => ways.concat(),
+        _ => alternatives.concat(),
     }
 }
 
@@ -293,7 +297,7 @@ pub fn forecast_difference(record: &RunRecord, round_s: f64, budget_s: f64) -> O
     let has_claims = !record.plan.claims.is_empty();
     let claims = if has_claims { record.plan.claims.clone() } else { claims_of_all_pairs(record) };
     let judged = judge_all(claim_series(record, &claims));
-    let spread = |judged: &&Judged| power::spread(&judged.d).unwrap_or(0.0);
+    let spread = |judged: &&JudgedClaim| power::spread(&judged.d).unwrap_or(0.0);
     let widest = judged.iter().max_by(|a, b| spread(a).total_cmp(&spread(b)))?;
     let difference = claimed_difference(widest, record);
     let text = power::forecast(&widest.d, round_s, budget_s, difference)?.to_string();
@@ -305,7 +309,7 @@ pub fn forecast_difference(record: &RunRecord, round_s: f64, budget_s: f64) -> O
 }
 
 /// The difference that decides a claim, as a fraction; the margin of the plan if the claim has no number.
-fn claimed_difference(judged: &Judged, record: &RunRecord) -> f64 {
+fn claimed_difference(judged: &JudgedClaim, record: &RunRecord) -> f64 {
     let margin = record.plan.stop.margin();
     match &judged.claim.relation {
         Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
@@ -315,13 +319,13 @@ fn claimed_difference(judged: &Judged, record: &RunRecord) -> f64 {
 
 /// A claim for each pair of filesystems: that the main metric has the same value for both. Bare devices are not compared.
 fn claims_of_all_pairs(record: &RunRecord) -> Vec<Claim> {
-    let subject = Quantity::of_all(&work::main_of_run(record));
+    let subject = Quantity::of_all(&work::main_metric_of_run(record));
     let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
     let names: Vec<&str> = candidates.map(|variant| variant.name.as_str()).collect();
     let mut claims = vec![];
     for (at, first) in names.iter().enumerate() {
         for second in &names[at + 1..] {
-            claims.push(Claim::same(subject.clone(), first, second, None));
+            claims.push(Claim::equality(subject.clone(), first, second, None));
         }
     }
     claims
@@ -332,8 +336,8 @@ mod tests {
     use super::*;
     use crate::testing::record;
 
-    fn rule(rounds: u32, budget_s: Option<f64>) -> Stopping {
-        Stopping::new(&StopPlan { rounds, budget_s, ..StopPlan::default() }, 8)
+    fn rule(rounds: u32, budget_s: Option<f64>) -> StoppingRule {
+        StoppingRule::new(&StopPlan { rounds, budget_s, ..StopPlan::default() }, 8)
     }
 
     #[test]
@@ -345,8 +349,8 @@ mod tests {
     #[test]
     fn no_round_is_started_that_would_end_too_late() {
         let mut rule = rule(30, Some(100.0));
-        rule.round_took(Duration::from_secs(30));
-        rule.round_took(Duration::from_secs(20));
+        rule.record_round(Duration::from_secs(30));
+        rule.record_round(Duration::from_secs(20));
         assert_eq!(rule.stop_reason(8, Duration::from_secs(69), None), None);
         assert!(rule.stop_reason(8, Duration::from_secs(71), None).is_some());
         // Before the first answer a usual round counts, not the longest.
@@ -357,10 +361,10 @@ mod tests {
     #[test]
     fn a_default_budget_is_exceeded_by_a_quarter_for_the_first_answer_only() {
         let stop =
-            StopPlan { rounds: 30, budget_s: Some(100.0), default_budget: true, ..StopPlan::default() };
+            StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget: true, ..StopPlan::default() };
         let runs = |stop: &StopPlan, needed, number, elapsed| {
-            let mut rule = Stopping::new(stop, needed);
-            rule.round_took(Duration::from_secs(13));
+            let mut rule = StoppingRule::new(stop, needed);
+            rule.record_round(Duration::from_secs(13));
             rule.stop_reason(number, Duration::from_secs(elapsed), None).is_none()
         };
         // Seven rounds took 91 s; the eighth ends at 104 s.
@@ -368,36 +372,43 @@ mod tests {
         assert!(!runs(&stop, 8, 8, 104), "the answer is there");
         assert!(!runs(&stop, 10, 7, 91), "three more rounds end at 130 s, beyond a quarter more");
         assert!(runs(&stop, 9, 7, 91), "two more end at 117 s");
-        let own = StopPlan { default_budget: false, ..stop };
+        let own = StopPlan { has_default_budget: false, ..stop };
         assert!(!runs(&own, 8, 7, 91), "a budget of the user is kept");
     }
 
     #[test]
     fn a_budget_that_is_too_short_is_reported_with_settings_that_help() {
-        let fit = |default_budget, rounds: &[f64], work: RunSize| {
-            let stop = StopPlan { rounds: 30, budget_s: Some(100.0), default_budget, ..StopPlan::default() };
-            let mut rule = Stopping::new(&stop, 10);
+        let fit = |has_default_budget, rounds: &[f64], work: RunSize| {
+            let stop =
+                StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget, ..StopPlan::default() };
+            let mut rule = StoppingRule::new(&stop, 10);
             assert_eq!(rule.budget_fit(0, Duration::ZERO, None, &work), None, "no round has run");
-            rounds.iter().for_each(|seconds| rule.round_took(Duration::from_secs_f64(*seconds)));
+            rounds.iter().for_each(|seconds| rule.record_round(Duration::from_secs_f64(*seconds)));
             let elapsed = Duration::from_secs_f64(rounds.iter().sum());
             rule.budget_fit(rounds.len() as u32, elapsed, None, &work)
         };
         let short = |rounds: &[f64], work| match fit(false, rounds, work) {
-            Some(BudgetFit::Short(short)) => short,
+            Some(BudgetFit::TooShort(short)) => short,
             other => panic!("{other:?}"),
         };
-        let work = RunSize { smaller: Some(Scale::Tiny), candidates: 6, split: 1 };
-        assert_eq!(fit(false, &[10.0], work), Some(BudgetFit::Holds));
+        let work = RunSize { smaller_scale: Some(Scale::Tiny), candidates: 6, error_split: 1 };
+        assert_eq!(fit(false, &[10.0], work), Some(BudgetFit::Fits));
         assert_eq!(
             short(&[20.0], work).expectation(),
             "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
              requires. For an answer: budget=4m, scale=tiny or fewer variants (about 3 fit)."
         );
-        assert_eq!(short(&[40.0], RunSize { smaller: None, candidates: 2, split: 1 }).remedy, "budget=8m");
-        assert_eq!(short(&[40.0], RunSize { smaller: None, candidates: 2, split: 2 }).remedy, "budget=15m");
+        assert_eq!(
+            short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 1 }).remedy,
+            "budget=8m"
+        );
+        assert_eq!(
+            short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 2 }).remedy,
+            "budget=15m"
+        );
         assert_eq!(
             fit(false, &[20.0, 8.0], work),
-            Some(BudgetFit::Holds),
+            Some(BudgetFit::Fits),
             "the first round found cold caches"
         );
         assert_eq!(
@@ -406,7 +417,7 @@ mod tests {
         );
         assert_eq!(
             fit(true, &[12.0], work),
-            Some(BudgetFit::Exceeds(
+            Some(BudgetFit::ExceedsDefault(
                 "A first answer takes 10 rounds, about 2 min: this run exceeds its default budget of 1 min 40 s for it."
                     .into()
             ))
@@ -418,7 +429,7 @@ mod tests {
     fn warm_up_rounds_and_the_first_round_after_them_always_run() {
         let mut plan = StopPlan { rounds: 8, budget_s: Some(1.0), ..StopPlan::default() };
         let late = |plan: &StopPlan, number| {
-            Stopping::new(plan, 8).stop_reason(number, Duration::from_secs(5), None)
+            StoppingRule::new(plan, 8).stop_reason(number, Duration::from_secs(5), None)
         };
         assert_eq!(late(&plan, 0), None);
         plan.warmup = 2;
@@ -452,7 +463,7 @@ mod tests {
             "all 9 rounds are done; one claim is left open"
         );
         let mut rule = rule(400, Some(100.0));
-        rule.round_took(Duration::from_secs(90));
+        rule.record_round(Duration::from_secs(90));
         assert_eq!(
             rule.stop_reason(9, Duration::from_secs(70), Some(&one)),
             None,

@@ -2,7 +2,7 @@
 //!
 //! This needs no undo journal: the executor has written the mount into its own before it starts the agent.
 
-use crate::bench::{Bench, lifecycle};
+use crate::bench::{Bench, lifecycle_task};
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
 use crate::{layers, pools::Pool, protocol::MountRequest};
@@ -28,10 +28,10 @@ pub fn mount(request: &MountRequest, log: Log) -> Result<u64, Error> {
 }
 
 fn mount_filesystem(request: &MountRequest, log: Log) -> Result<u64, Error> {
-    let MountRequest { source, target, fs_type, options, by_call, .. } = request;
+    let MountRequest { source, target, fs_type, options, by_syscall, .. } = request;
     let command = mount::mount_command(source, target, fs_type, options);
-    if !by_call {
-        return Ok(command.expect(log)?.max_rss_bytes);
+    if !by_syscall {
+        return Ok(command.run_checked(log)?.max_rss_bytes);
     }
     let pool = Pool::of(fs_type);
     let source = match &pool {
@@ -62,12 +62,12 @@ pub fn unmount(request: &MountRequest, log: Log) -> Result<(), Error> {
 
 fn unmount_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
     let Some(layer) = &request.layer else { return Ok(()) };
-    unmount_dir(request, &layers::root(&request.target, &layer.level), log)?;
+    unmount_dir(request, &layers::layer_root(&request.target, &layer.level), log)?;
     layers::wait_for_program()
 }
 
 fn unmount_dir(request: &MountRequest, dir: &Path, log: Log) -> Result<(), Error> {
-    match request.by_call {
+    match request.by_syscall {
         true => mount::unmount_by_syscall(dir, log),
         false => mount::unmount(dir, log),
     }
@@ -90,33 +90,33 @@ pub fn commit_layer(request: &MountRequest, log: Log) -> Result<(), Error> {
 /// The filesystem refuses.
 pub fn copies_note(request: &MountRequest, task: &str) -> Result<Option<Note>, Error> {
     let Some(layer) = &request.layer else { return Ok(None) };
-    let (files, bytes) = layers::copied_up(&request.target, layer)?;
+    let (files, bytes) = layers::count_new_copies(&request.target, layer)?;
     let files_text = if files == 1 { "1 file".into() } else { format!("{files} files") };
     let text = format!("copied up to the upper directory: {files_text}, {} after the task", ByteSize(bytes));
     Ok((files > 0).then(|| Note::new(NoteKind::Remark, text).task(task)))
 }
 
-/// Mounts the filesystem as a measured task. `first` runs before the mount and is timed with it.
-pub fn mount_task(
+/// Mounts the filesystem as a measured task. `before_mount` runs before the mount and is timed with it.
+pub fn measure_mount(
     kernel: &SysRoot,
     request: &MountRequest,
     info: &TaskInfo,
-    first: impl FnOnce(Log) -> Result<(), Error>,
+    before_mount: impl FnOnce(Log) -> Result<(), Error>,
     bench: &mut Bench,
 ) -> CellResult {
     bench.wait_until_idle(&info.id.to_string());
-    let mut space = Readings::default();
+    let mut readings = Readings::default();
     let work = |log: Log| {
-        first(log)?;
+        before_mount(log)?;
         let peak_bytes = mount(request, log)?;
         if let Some(bytes) = Space::at_path(&request.target).ok().and_then(|space| space.free_bytes()) {
-            space.set(reading::USABLE, bytes as f64);
+            readings.set(reading::USABLE, bytes as f64);
         }
         let device = BlockDevice::open(kernel, &request.source).ok();
         if let Some(bytes) = device.and_then(|device| device.size_bytes()) {
-            space.set(reading::DEVICE_SIZE, bytes as f64);
+            readings.set(reading::DEVICE_SIZE, bytes as f64);
         }
-        Ok::<_, Error>(TaskOutput { peak_bytes, ..TaskOutput::from(space) })
+        Ok::<_, Error>(TaskOutput { peak_bytes, ..TaskOutput::from(readings) })
     };
     bench.measure(info, SpentOn::Lifecycle, work, || sync_all(&[&request.target]))?;
     if let Some(journal) = &request.journal
@@ -131,21 +131,21 @@ pub fn mount_task(
     let options = mount::effective_options(kernel, &request.target)?;
     bench.note(Note::new(NoteKind::Options, options).task("mount"));
     if let Some(layer) = &request.layer {
-        let options = mount::effective_options(kernel, &layers::root(&request.target, &layer.level))?;
+        let options = mount::effective_options(kernel, &layers::layer_root(&request.target, &layer.level))?;
         bench.note(Note::new(NoteKind::Options, format!("{}: {options}", layer.level)).task("layer"));
     }
     Ok(())
 }
 
-/// Unmounts the filesystem as a measured task. If `stored` is set, the sample has the bytes that the files take.
-pub fn unmount_task(request: &MountRequest, stored: bool, bench: &mut Bench) -> CellResult {
+/// Unmounts the filesystem as a measured task. If `measures_space` is set, the sample has the bytes that the files take.
+pub fn measure_unmount(request: &MountRequest, measures_space: bool, bench: &mut Bench) -> CellResult {
     bench.wait_until_idle("unmount");
-    let mut space = Readings::default();
-    if stored && let Some(bytes) = request.packed_bytes.or_else(|| used_bytes(&request.target)) {
-        space.set(reading::HELD, bytes as f64);
+    let mut readings = Readings::default();
+    if measures_space && let Some(bytes) = request.packed_bytes.or_else(|| used_bytes(&request.target)) {
+        readings.set(reading::FILES_SPACE, bytes as f64);
     }
-    let work = |log: Log| unmount(request, log).map(|()| TaskOutput::from(space));
-    Ok(bench.measure(&lifecycle("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
+    let work = |log: Log| unmount(request, log).map(|()| TaskOutput::from(readings));
+    Ok(bench.measure(&lifecycle_task("unmount", "Unmount"), SpentOn::Lifecycle, work, || Ok(()))?)
 }
 
 /// Bytes in use on the filesystem of a directory, after a sync; None if the kernel does not report them.
@@ -155,11 +155,11 @@ fn used_bytes(dir: &Path) -> Option<u64> {
 }
 
 /// Syncs the filesystems of these directories, and the block devices and files among the paths.
-pub fn sync_all(places: &[&Path]) -> std::io::Result<()> {
-    places.iter().try_for_each(|place| {
-        let file_type = place.metadata()?.file_type();
+pub fn sync_all(paths: &[&Path]) -> std::io::Result<()> {
+    paths.iter().try_for_each(|path| {
+        let file_type = path.metadata()?.file_type();
         // fuse2fs does nothing at the fsync of a file that is not open for writing.
-        let file = File::options().read(true).write(file_type.is_file()).open(place)?;
+        let file = File::options().read(true).write(file_type.is_file()).open(path)?;
         if file_type.is_block_device() || file_type.is_file() {
             return file.sync_all();
         }
@@ -194,7 +194,7 @@ pub fn drop_own_cache(request: &MountRequest, log: Log) -> Result<(), Error> {
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// Whether this process may drop the kernel's caches.
-pub fn may_drop_caches() -> bool {
+pub fn can_drop_caches() -> bool {
     File::options().write(true).open(DROP_CACHES).is_ok()
 }
 

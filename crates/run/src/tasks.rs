@@ -4,14 +4,14 @@ use crate::ageing::{self, AgeStep};
 use crate::bench::Bench;
 use crate::error::{CellError, CellResult};
 use crate::executor::Log;
-use crate::protocol::{self, Answers, COPIES, Power, PrivilegedRequest, Profiling, Request};
+use crate::protocol::{self, AgentRequest, Answers, COPIES_DIR, Power, PrivilegedRequest, Profiling};
 use crate::target::{self, sync_all};
 use crate::{axes::load::parse_idle_time, printed, work};
 use fsarena_core::event::{CellEvent, Note, NoteKind, SpentOn};
-use fsarena_core::metric::{Declared, reading};
+use fsarena_core::metric::{DeclaredMetrics, reading};
 use fsarena_core::{factor, sample::TaskOutput};
 use fsarena_guest::host_root;
-use fsarena_load::task::{Action, Before, Task, TaskError};
+use fsarena_load::task::{Action, StartState, Task, TaskError};
 use fsarena_load::workload::{Client, Place};
 use fsarena_probe::trace::{TraceError, TraceOptions, TracedTasks, Tracer};
 use fsarena_sys::argv::Argv;
@@ -28,31 +28,35 @@ type Privileged<'a> = &'a mut dyn FnMut(PrivilegedRequest, &mut Bench) -> CellRe
 ///
 /// # Errors
 /// The failure of the first task or check that failed, with the id of the task.
-pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -> CellResult {
+pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileged) -> CellResult {
     let cell = &request.cell;
-    let (workload, job) = work::of_cell(cell).map_err(CellError::internal)?;
-    let mut place = Place::for_workload(&cell.workload, &request.root, &request.other);
+    let (workload, job) = work::workload_of_cell(cell).map_err(CellError::internal)?;
+    let mut place = Place::for_workload(&cell.workload, &request.root, &request.source_dir);
     if let Some(client) = request.client.filter(|_| !workload.shares_directory()) {
-        place = place.of_client(client);
+        place = place.for_client(client);
     }
     place.server_user.clone_from(&request.server_user);
     make_root(&place)?;
-    if let Some(step) = &request.age {
+    if let Some(step) = &request.age_step {
         if *step == AgeStep::Setup {
-            for action in workload.once(&job, &place).into_iter().chain(workload.setup_once(&job, &place)) {
+            for action in workload
+                .input_commands(&job, &place)
+                .into_iter()
+                .chain(workload.setup_once_actions(&job, &place))
+            {
                 action.perform(&mut bench.log())?;
             }
         }
-        let left = ageing::perform(step, &request.root, &request.other, &mut bench.log())?;
-        left.into_iter().for_each(|left| bench.emit(CellEvent::Tree(left)));
+        let tree = ageing::perform_step(step, &request.root, &request.source_dir, &mut bench.log())?;
+        tree.into_iter().for_each(|tree| bench.emit(CellEvent::Tree(tree)));
         return Ok(());
     }
-    if request.only_fill {
-        let filled = workload.fill(&job, &place)?;
+    if request.only_makes_files {
+        let filled = workload.fill_actions(&job, &place)?;
         return filled.into_iter().try_for_each(|action| Ok(action.perform(&mut bench.log()).map(drop)?));
     }
-    if let Some(paths) = &request.staged {
-        return stage(request, paths, workload.once(&job, &place), bench);
+    if let Some(paths) = &request.paths_to_copy {
+        return stage_inputs(request, paths, workload.input_commands(&job, &place), bench);
     }
     if let Some(shell) = &request.shell {
         return shell.run(&place.root, bench);
@@ -61,31 +65,31 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
     if request.mount.is_some() && !place.is_device() {
         bench.read_used_space(&request.root);
     }
-    let start_ns = start_ns(|| workload.empty_action(&job, &place))?;
+    let start_ns = measure_start_ns(|| workload.empty_action(&job, &place))?;
     if start_ns.is_some() {
         // If the cell has a mount, everything but the mounted filesystem and the source disk is read-only.
         let root = request.mount.is_none().then_some((reading::ROOT_WRITTEN, Path::new("/")));
-        let source = (reading::SOURCE_WRITTEN, request.other.as_path());
+        let source = (reading::SOURCE_WRITTEN, request.source_dir.as_path());
         bench.count_other_devices([source].into_iter().chain(root));
     }
-    let mut steps = workload.client_tasks(&job, &place, request.client.unwrap_or(Client::ALONE))?;
+    let mut tasks = workload.client_tasks(&job, &place, request.client.unwrap_or(Client::ALONE))?;
     match request.power {
         Power::On => {}
         // The power is cut during the first task; the others run after it is restored.
-        Power::Cut => steps.truncate(1),
-        Power::Restored => drop(steps.remove(0)),
+        Power::Cut => tasks.truncate(1),
+        Power::Restored => drop(tasks.remove(0)),
     }
     let mut declared = request.declared.clone();
-    printed::prepare();
-    for mut task in steps {
-        task.info.id.forget_factors(&cell.variant);
-        cell.workload.add_grid_to(&mut task.info.id);
+    printed::build_tables();
+    for mut task in tasks {
+        task.info.id.remove_factor_params(&cell.variant);
+        cell.workload.add_grid_params(&mut task.info.id);
         let id = task.info.id.clone();
-        let by = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
+        let task_name = format!("task {id} of {} in round {}", cell.variant.name, cell.round + 1);
         let with_part = |failed: CellError| failed.with_part(&id.to_string());
         run_task((request, &mut declared), task, start_ns, bench, privileged).map_err(with_part)?;
-        let checks = workload.checks(&job, &place, &id);
-        perform_all(checks, &by, &mut declared, &mut bench.log())
+        let checks = workload.check_actions(&job, &place, &id);
+        perform_actions(checks, &task_name, &mut declared, &mut bench.log())
             .map_err(|error| with_part(CellError::from(error)))?;
     }
     Ok(())
@@ -93,16 +97,21 @@ pub fn run_tasks(request: &Request, bench: &mut Bench, privileged: Privileged) -
 
 /// Makes the inputs of guests on the source disk, with the rights of the workload: what its first cell would make, and
 /// copies of files of this machine.
-fn stage(request: &Request, paths: &[PathBuf], once: Vec<Action>, bench: &mut Bench) -> CellResult {
+fn stage_inputs(
+    request: &AgentRequest,
+    paths: &[PathBuf],
+    once: Vec<Action>,
+    bench: &mut Bench,
+) -> CellResult {
     for action in once {
         action.perform(&mut bench.log())?;
     }
     for path in paths {
-        let copy = request.other.join(COPIES).join(path.strip_prefix("/").unwrap_or(path));
-        let above = copy.parent().unwrap_or(&request.other);
-        fsarena_sys::dirs::make_dirs(above).map_err(fsarena_sys::Error::io("making", above))?;
+        let copy = request.source_dir.join(COPIES_DIR).join(path.strip_prefix("/").unwrap_or(path));
+        let parent = copy.parent().unwrap_or(&request.source_dir);
+        fsarena_sys::dirs::make_dirs(parent).map_err(fsarena_sys::Error::io("making", parent))?;
         let argv = Argv::new("cp").args(["-a", "--"]).arg(path).arg(&copy);
-        argv.expect(&mut bench.log()).map_err(fsarena_sys::Error::from)?;
+        argv.run_checked(&mut bench.log()).map_err(fsarena_sys::Error::from)?;
     }
     Ok(())
 }
@@ -117,10 +126,10 @@ pub fn make_root(place: &Place) -> Result<(), fsarena_sys::Error> {
 
 /// The nanoseconds that the workload takes to start a command which does nothing: the median of five. None if the workload
 /// has no such command.
-fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskError> {
+fn measure_start_ns(empty_action: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskError> {
     let mut times = [0.0; 5];
     for time in &mut times {
-        let Some(action) = nothing() else { return Ok(None) };
+        let Some(action) = empty_action() else { return Ok(None) };
         let begun = Instant::now();
         action.perform(&mut |_| ())?;
         *time = begun.elapsed().as_nanos() as f64;
@@ -132,7 +141,7 @@ fn start_ns(nothing: impl Fn() -> Option<Action>) -> Result<Option<f64>, TaskErr
 /// Prepares and measures one task. `declared` are the metrics that commands of the run have printed so far; `start_ns` is
 /// added to the sample.
 fn run_task(
-    (request, declared): (&Request, &mut Declared),
+    (request, declared): (&AgentRequest, &mut DeclaredMetrics),
     task: Task,
     start_ns: Option<f64>,
     bench: &mut Bench,
@@ -156,27 +165,27 @@ fn run_task(
         }
         sync_prepared(request)?;
     }
-    match task.before {
-        Before::Warm => {}
-        Before::Remount => privileged(PrivilegedRequest::Remount, bench)?,
-        Before::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
+    match task.start_state {
+        StartState::Warm => {}
+        StartState::Remounted => privileged(PrivilegedRequest::Remount, bench)?,
+        StartState::ColdCache => privileged(PrivilegedRequest::DropCaches, bench)?,
     }
-    if prepared || task.before != Before::Warm {
+    if prepared || task.start_state != StartState::Warm {
         // What was in the cache before does not matter to this task.
         bench.was_cache_dropped();
     }
     privileged(PrivilegedRequest::WaitUntilIdle(task.info.id.to_string()), bench)?;
     let tracer = request.profiling.map(start_tracer).transpose()?;
-    let by =
+    let task_name =
         format!("task {} of {} in round {}", task.info.id, request.cell.variant.name, request.cell.round + 1);
     let work = |log: Log| {
-        let mut output = perform_all(task.work, &by, declared, log)?;
+        let mut output = perform_actions(task.work, &task_name, declared, log)?;
         if let Some(ns) = start_ns {
-            output.readings.set(reading::START, ns);
+            output.readings.set(reading::PROCESS_START, ns);
         }
         Ok::<_, TaskError>(output)
     };
-    bench.measure(&task.info, SpentOn::Timed, work, || sync_all(&request.places()))?;
+    bench.measure(&task.info, SpentOn::Timed, work, || sync_all(&request.paths_to_sync()))?;
     // Several clients drop the cache for each other.
     if request.client.is_none() && bench.was_cache_dropped() {
         bench.note(cache_dropped_note().variant(&request.cell.variant.name));
@@ -202,8 +211,8 @@ fn cache_dropped_note() -> Note {
 
 /// Writes the files that were prepared for a task to the device. The kernel would write them within seconds, in the middle
 /// of the task.
-fn sync_prepared(request: &Request) -> Result<(), fsarena_sys::Error> {
-    sync_all(&request.places()).map_err(fsarena_sys::Error::io("syncing", &request.root))
+fn sync_prepared(request: &AgentRequest) -> Result<(), fsarena_sys::Error> {
+    sync_all(&request.paths_to_sync()).map_err(fsarena_sys::Error::io("syncing", &request.root))
 }
 
 /// Starts the tracer: of this process with its threads and children for locks, of the whole machine for stacks.
@@ -215,34 +224,40 @@ fn start_tracer(profiling: Profiling) -> Result<Tracer, TraceError> {
 }
 
 /// Performs the actions of a task and returns their combined output. `printed` of the output has only the metrics that are
-/// new in the run. `by` names the task in errors.
-fn perform_all(
+/// new in the run. `task_name` names the task in errors.
+fn perform_actions(
     work: Vec<Action>,
-    by: &str,
-    declared: &mut Declared,
+    task_name: &str,
+    declared: &mut DeclaredMetrics,
     log: Log,
 ) -> Result<TaskOutput, TaskError> {
     let mut total = TaskOutput::default();
     let mut all_printed = vec![];
     for action in work {
         let mut output = action.perform(log)?;
-        all_printed.extend(output.printed.iter().cloned());
-        output.printed = printed::take(declared, &output.printed, by).map_err(TaskError::Unfit)?;
+        all_printed.extend(output.printed_metrics.iter().cloned());
+        output.printed_metrics =
+            printed::declare_all(declared, &output.printed_metrics, task_name).map_err(TaskError::Unfit)?;
         total.extend(output);
     }
-    printed::check_parts(declared, &all_printed).map_err(TaskError::Unfit)?;
+    printed::check_quotients(declared, &all_printed).map_err(TaskError::Unfit)?;
     Ok(total)
 }
 
 /// Executes a request that may require root. If this agent is one of several clients, sends requests that concern all of
 /// them to the process that started it.
-pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, answers: Answers) -> CellResult {
+pub fn perform_privileged(
+    request: &AgentRequest,
+    privileged_request: PrivilegedRequest,
+    bench: &mut Bench,
+    answers: Answers,
+) -> CellResult {
     let begun = Instant::now();
-    match (ask, &request.mount) {
-        (ask @ (PrivilegedRequest::Meet(_) | PrivilegedRequest::WaitUntilIdle(_)), _)
+    match (privileged_request, &request.mount) {
+        (privileged_request @ (PrivilegedRequest::Meet(_) | PrivilegedRequest::WaitUntilIdle(_)), _)
             if request.client.is_some() =>
         {
-            return protocol::send_privileged(answers, ask);
+            return protocol::send_privileged(answers, privileged_request);
         }
         (PrivilegedRequest::Meet(_), _) => return Ok(()),
         (PrivilegedRequest::WaitUntilIdle(task), mount) => {
@@ -251,7 +266,7 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             }
             bench.wait_until_idle(&task);
             let level = request.cell.variant.level(factor::FURTHER_IDLE);
-            bench.rest(parse_idle_time(level).unwrap_or_default());
+            bench.idle_for(parse_idle_time(level).unwrap_or_default());
             return Ok(());
         }
         (PrivilegedRequest::Remount, Some(mount)) if !mount.is_volatile() => {
@@ -265,7 +280,7 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
         }
         (PrivilegedRequest::CommitLayer | PrivilegedRequest::NoteCopies(_), None) => {}
         // A directory cannot be remounted, so its caches are dropped instead.
-        (PrivilegedRequest::Remount, None) if !target::may_drop_caches() => {
+        (PrivilegedRequest::Remount, None) if !target::can_drop_caches() => {
             let text = "only root can drop the caches of a directory, so they stay warm before tasks that otherwise begin with a new mount";
             bench.note(Note::new(NoteKind::Unavailable, text).fix("run as root"));
         }
@@ -273,10 +288,10 @@ pub fn perform(request: &Request, ask: PrivilegedRequest, bench: &mut Bench, ans
             if let Some(mount) = mount {
                 target::drop_own_cache(mount, &mut bench.log())?;
             }
-            target::drop_caches(&request.places())?;
-            host_root::look_up(&request.host_names);
+            target::drop_caches(&request.paths_to_sync())?;
+            host_root::look_up(&request.paths_to_look_up);
         }
     }
-    bench.spent(SpentOn::Lifecycle, begun.elapsed());
+    bench.record_time(SpentOn::Lifecycle, begun.elapsed());
     Ok(())
 }

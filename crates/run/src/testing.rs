@@ -7,7 +7,7 @@ use fsarena_core::{plan::Plan, record::RunRecord, state::RunState};
 use std::collections::BTreeSet;
 
 /// The record of a run of these filesystems with these claims, before its first event.
-pub fn empty(filesystems: &[&str], claims: &[&str]) -> RunRecord {
+pub fn empty_record(filesystems: &[&str], claims: &[&str]) -> RunRecord {
     let list = |texts: &[&str]| texts.iter().map(|text| format!("'{text}'")).collect::<Vec<_>>().join(",");
     let plan: Plan = toml::from_str(&format!(
         "name = 't'\ntitle = ''\nquestion = ''\nscale = 'tiny'\nseed = 1\nclaims = [{}]\n[factors]\n\
@@ -47,14 +47,14 @@ fn events(plan: &Plan, variant: &Variant, round: u32, seconds: f64) -> [Event; 3
 /// seconds with 1% of noise; each cell takes two seconds in all.
 pub fn record(seconds: &[(&str, f64)], claims: &[&str], rounds: u32) -> (RunRecord, BTreeSet<String>) {
     let names: Vec<&str> = seconds.iter().map(|(name, _)| *name).collect();
-    let mut state = RunState::new(empty(&names, claims));
+    let mut state = RunState::new(empty_record(&names, claims));
     let (plan, variants) = (state.record.plan.clone(), state.record.variants.clone());
     for round in 0..rounds {
         for (at, (_, seconds)) in seconds.iter().enumerate() {
             let noise = fsarena_core::schedule::mix(at as u64, u64::from(round)) % 21;
             let seconds = seconds * (0.99 + noise as f64 / 1000.0);
-            for (part, event) in events(&plan, &variants[at], round, seconds).iter().enumerate() {
-                state.apply(part as f64, event);
+            for (time, event) in events(&plan, &variants[at], round, seconds).iter().enumerate() {
+                state.apply(time as f64, event);
             }
         }
     }

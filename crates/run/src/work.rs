@@ -1,11 +1,11 @@
 //! The workloads of a plan: their requirements, their inputs, their tasks, and the metrics that answer for them.
 
-use crate::bench::{lifecycle, readings};
+use crate::bench::{lifecycle_task, readings};
 use crate::error::{Result, RunError};
 use crate::{file_layout, printed};
 use fsarena_core::cell::{Cell, TaskInfo, Variant, WorkloadPlan};
 use fsarena_core::matrix::{self, workload_of};
-use fsarena_core::metric::{self, Declaration, Declared};
+use fsarena_core::metric::{self, Declaration, DeclaredMetrics};
 use fsarena_core::names::distinct;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::sample::Direction;
@@ -18,7 +18,7 @@ use std::{path::Path, time::Duration};
 
 /// The combined requirements of all workloads of a plan.
 #[derive(Debug, Default)]
-pub struct Work {
+pub struct WorkRequirements {
     /// The space and inodes that the largest workload needs on the filesystem under test, which is new for each workload;
     /// and the space for the inputs of all workloads on the source disk.
     pub room: Room,
@@ -27,40 +27,40 @@ pub struct Work {
     /// Programs that the workloads execute.
     pub programs: BTreeSet<String>,
     /// Programs that the user wrote into the settings, by name or path.
-    pub own_programs: BTreeSet<String>,
+    pub user_programs: BTreeSet<String>,
     /// Notes for every report of these workloads.
     pub remarks: Vec<Note>,
     /// Number of timed tasks.
-    pub tasks: u32,
+    pub task_count: u32,
 }
 
-impl Work {
+impl WorkRequirements {
     /// The requirements of a plan: enough for each of its variants.
     ///
     /// # Errors
     /// An unknown workload, inputs that are missing, or a printed metric whose name is taken.
-    pub fn of_plan(plan: &Plan, variants: &[Variant]) -> Result<Work> {
-        let (mut all, mut declared) = (Work::default(), Declared::default());
+    pub fn of_plan(plan: &Plan, variants: &[Variant]) -> Result<WorkRequirements> {
+        let (mut all, mut declared) = (WorkRequirements::default(), DeclaredMetrics::default());
         for planned in &plan.workloads {
             // The size of the inputs in each directory. Versions of the workload with the same directory share them.
             let mut inputs = BTreeMap::new();
             for (at, version) in versions(planned, variants).iter().enumerate() {
-                let (workload, job) = workload(plan, version)?;
-                let Survey { room, demands, remarks, prints } = workload.survey(&job)?;
-                prints.iter().try_for_each(|declaration| declare(&mut declared, declaration))?;
-                all.demands = all.demands.and(demands);
+                let (workload, job) = find_workload(plan, version)?;
+                let Survey { room, demands, remarks, printed_metrics } = workload.survey(&job)?;
+                printed_metrics.iter().try_for_each(|declaration| declare(&mut declared, declaration))?;
+                all.demands = all.demands.merge(demands);
                 all.room.bytes = all.room.bytes.max(room.bytes);
                 all.room.inodes = all.room.inodes.max(room.inodes);
-                let shared: &mut u64 = inputs.entry(version.directory()).or_default();
-                *shared = room.other_bytes.max(*shared);
+                let shared: &mut u64 = inputs.entry(version.directory_name()).or_default();
+                *shared = room.source_bytes.max(*shared);
                 all.programs.extend(workload.programs(&job).into_iter().map(String::from));
-                all.own_programs.extend(workload.own_programs(&job));
+                all.user_programs.extend(workload.user_programs(&job));
                 if at == 0 {
                     all.remarks.extend(remarks);
-                    all.tasks += workload.outline(&job).len() as u32;
+                    all.task_count += workload.outline(&job).len() as u32;
                 }
             }
-            all.room.other_bytes += inputs.values().sum::<u64>();
+            all.room.source_bytes += inputs.values().sum::<u64>();
         }
         Ok(all)
     }
@@ -70,11 +70,11 @@ impl Work {
 ///
 /// # Errors
 /// A metric that has the name of one of fsarena's own metrics, or contradicts an earlier declaration.
-fn declare(declared: &mut Declared, Declaration { metric, by }: &Declaration) -> Result<()> {
+fn declare(declared: &mut DeclaredMetrics, Declaration { metric, origin }: &Declaration) -> Result<()> {
     if let Some(taken) = printed::refusal(&metric.id) {
-        return Err(RunError::Plan(format!("{by} finds {taken}")));
+        return Err(RunError::Plan(format!("{origin} finds {taken}")));
     }
-    match declared.declare_printed(metric, by) {
+    match declared.declare_printed(metric, origin) {
         Ok(_) => Ok(()),
         Err(error) => Err(RunError::Plan(error.to_string())),
     }
@@ -92,16 +92,16 @@ pub fn versions(planned: &WorkloadPlan, variants: &[Variant]) -> Vec<WorkloadPla
     versions
 }
 
-/// Makes the inputs of every workload of a plan in the directory `other`, and syncs them before anything is timed.
+/// Makes the inputs of every workload of a plan in the directory `source_dir`, and syncs them before anything is timed.
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub fn make_inputs(plan: &Plan, other: &Path) -> Result<()> {
+pub fn make_inputs(plan: &Plan, source_dir: &Path) -> Result<()> {
     for version in input_versions(plan) {
-        let (workload, job) = workload(plan, &version)?;
-        make_input(workload, &job, &version, other)?;
+        let (workload, job) = find_workload(plan, &version)?;
+        make_inputs_of_version(workload, &job, &version, source_dir)?;
     }
-    sync_inputs(other)
+    sync_inputs(source_dir)
 }
 
 /// The inputs that each round draws with its seed.
@@ -118,7 +118,7 @@ impl DrawnInputs {
     /// An unknown workload or an invalid setting.
     pub fn has_any(plan: &Plan) -> Result<bool> {
         for version in input_versions(plan) {
-            let (workload, job) = workload(plan, &version)?;
+            let (workload, job) = find_workload(plan, &version)?;
             if workload.draws_inputs(&job) {
                 return Ok(true);
             }
@@ -126,25 +126,25 @@ impl DrawnInputs {
         Ok(false)
     }
 
-    /// Replaces the drawn inputs in the directory `other` by those of a cell's round, unless they are there. Returns whether
+    /// Replaces the drawn inputs in the directory `source_dir` by those of a cell's round, unless they are there. Returns whether
     /// it did.
     ///
     /// # Errors
     /// A file cannot be read, written or removed.
-    pub fn draw(&mut self, plan: &Plan, cell: &Cell, other: &Path) -> Result<bool> {
+    pub fn draw(&mut self, plan: &Plan, cell: &Cell, source_dir: &Path) -> Result<bool> {
         if self.seed.replace(cell.seed) == Some(cell.seed) || !DrawnInputs::has_any(plan)? {
             return Ok(false);
         }
         for version in input_versions(plan) {
-            let (workload, job) = workload(plan, &version)?;
+            let (workload, job) = find_workload(plan, &version)?;
             let job = Job { seed: cell.seed, ..job };
             if workload.draws_inputs(&job) {
-                let old = Place::for_workload(&version, other, other).other;
+                let old = Place::for_workload(&version, source_dir, source_dir).source_dir;
                 std::fs::remove_dir_all(&old).map_err(fsarena_sys::Error::io("removing", &old))?;
-                make_input(workload, &job, &version, other)?;
+                make_inputs_of_version(workload, &job, &version, source_dir)?;
             }
         }
-        sync_inputs(other)?;
+        sync_inputs(source_dir)?;
         Ok(true)
     }
 }
@@ -154,21 +154,27 @@ fn input_versions(plan: &Plan) -> Vec<WorkloadPlan> {
     let variants = matrix::expand(plan);
     let all = |planned: &WorkloadPlan| std::iter::once(planned.clone()).chain(versions(planned, &variants));
     let mut made = BTreeSet::new();
-    plan.workloads.iter().flat_map(all).filter(|version| made.insert(version.directory())).collect()
+    plan.workloads.iter().flat_map(all).filter(|version| made.insert(version.directory_name())).collect()
 }
 
-/// Makes the inputs of a workload in its directory below `other`.
-fn make_input(workload: &dyn Workload, job: &Job, version: &WorkloadPlan, other: &Path) -> Result<()> {
-    // The inputs do not depend on the filesystem under test, so `other` stands for it too.
-    let place = Place::for_workload(version, other, other);
-    fsarena_sys::dirs::make_dirs(&place.other).map_err(fsarena_sys::Error::io("making", &place.other))?;
-    Ok(workload.inputs(job, &place)?)
+/// Makes the inputs of a workload in its directory below `source_dir`.
+fn make_inputs_of_version(
+    workload: &dyn Workload,
+    job: &Job,
+    version: &WorkloadPlan,
+    source_dir: &Path,
+) -> Result<()> {
+    // The inputs do not depend on the filesystem under test, so `source_dir` stands for it too.
+    let place = Place::for_workload(version, source_dir, source_dir);
+    fsarena_sys::dirs::make_dirs(&place.source_dir)
+        .map_err(fsarena_sys::Error::io("making", &place.source_dir))?;
+    Ok(workload.make_inputs(job, &place)?)
 }
 
 /// Writes the inputs back to their device.
-fn sync_inputs(other: &Path) -> Result<()> {
-    let sync = std::fs::File::open(other).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
-    Ok(sync.map_err(fsarena_sys::Error::io("syncing", other))?)
+fn sync_inputs(source_dir: &Path) -> Result<()> {
+    let sync = std::fs::File::open(source_dir).and_then(|dir| Ok(rustix::fs::syncfs(dir)?));
+    Ok(sync.map_err(fsarena_sys::Error::io("syncing", source_dir))?)
 }
 
 /// A workload, and its job: the checked settings, scale and seed.
@@ -178,34 +184,34 @@ type WorkloadJob = (&'static dyn Workload, Job);
 ///
 /// # Errors
 /// An unknown workload, or a setting of it that is out of range.
-pub fn workload(plan: &Plan, planned: &WorkloadPlan) -> Result<WorkloadJob> {
-    find_workload(planned, plan.scale, plan.seed).map_err(RunError::Plan)
+pub fn find_workload(plan: &Plan, planned: &WorkloadPlan) -> Result<WorkloadJob> {
+    checked_workload(planned, plan.scale, plan.seed).map_err(RunError::Plan)
 }
 
 /// Looks up the workload of a cell and checks its settings.
 ///
 /// # Errors
-/// The message of an error of [`workload`].
-pub fn of_cell(cell: &Cell) -> Result<WorkloadJob, String> {
-    find_workload(&cell.workload, cell.scale, cell.seed)
+/// The message of an error of [`find_workload`].
+pub fn workload_of_cell(cell: &Cell) -> Result<WorkloadJob, String> {
+    checked_workload(&cell.workload, cell.scale, cell.seed)
 }
 
 /// Whether the tasks of a cell only read files that are made before them.
 pub fn only_reads(cell: &Cell) -> bool {
-    of_cell(cell).is_ok_and(|(workload, job)| workload.only_reads(&job))
+    workload_of_cell(cell).is_ok_and(|(workload, job)| workload.only_reads(&job))
 }
 
 /// The time limit of each command of a cell; None if its workload has no limit.
 pub fn time_limit(cell: &Cell) -> Option<Duration> {
-    let (workload, job) = of_cell(cell).ok()?;
-    workload.time_limit(&job)
+    let (workload, job) = workload_of_cell(cell).ok()?;
+    workload.command_time_limit(&job)
 }
 
 /// Looks up a workload and checks its settings. Every job is made here, so that the settings in a stored plan or in a
 /// request to an agent are always checked.
-fn find_workload(planned: &WorkloadPlan, scale: Scale, seed: u64) -> Result<WorkloadJob, String> {
+fn checked_workload(planned: &WorkloadPlan, scale: Scale, seed: u64) -> Result<WorkloadJob, String> {
     let lacking = || format!("this fsarena has no workload {}", planned.name);
-    let workload = workloads::find(&planned.name).ok_or_else(lacking)?;
+    let workload = workloads::find_workload(&planned.name).ok_or_else(lacking)?;
     workload.def().check(&planned.settings)?;
     Ok((workload, Job { settings: planned.settings.clone(), scale, seed }))
 }
@@ -213,19 +219,21 @@ fn find_workload(planned: &WorkloadPlan, scale: Scale, seed: u64) -> Result<Work
 /// Checks the workloads of a stored plan, in every version that its variants run.
 ///
 /// # Errors
-/// The message of an error of [`workload`].
+/// The message of an error of [`find_workload`].
 pub fn check(plan: &Plan) -> Result<(), String> {
     let variants = matrix::expand(plan);
     for version in plan.workloads.iter().flat_map(|planned| versions(planned, &variants)) {
-        find_workload(&version, plan.scale, plan.seed)?;
+        checked_workload(&version, plan.scale, plan.seed)?;
     }
     Ok(())
 }
 
 /// The metrics that a report of a plan shows by default, the main one first.
 pub fn metrics(plan: &Plan) -> Vec<&str> {
-    let mut own =
-        plan.workloads.iter().filter_map(|planned| Some(workloads::find(&planned.name)?.def().metrics));
+    let mut own = plan
+        .workloads
+        .iter()
+        .filter_map(|planned| Some(workloads::find_workload(&planned.name)?.def().metrics));
     // A guest that counts instructions measures no time. A load of fixed duration executes about the same number of
     // instructions whatever the filesystem does, so the cost of one call counts there.
     if counts_instructions(plan) {
@@ -250,7 +258,8 @@ pub fn default_metrics(record: &RunRecord) -> Vec<String> {
     let chosen = record.plan.stop.best_metric.as_deref();
     let (mut first, mut others): (Vec<&str>, Vec<&str>) =
         of_plan.iter().copied().filter(has).partition(|id| chosen == Some(id));
-    let is_printed = |id: &str| record.plan.prints() && !own.contains(&id) && !of_plan.contains(&id);
+    let is_printed =
+        |id: &str| record.plan.can_print_metrics() && !own.contains(&id) && !of_plan.contains(&id);
     for reading in record.readings.iter().filter(|reading| is_printed(&reading.id)) {
         let leads = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
         if leads { &mut first } else { &mut others }.push(&reading.id);
@@ -259,7 +268,7 @@ pub fn default_metrics(record: &RunRecord) -> Vec<String> {
 }
 
 /// The main metric of a run so far: the first of [`default_metrics`]; that of its plan before the run has values.
-pub fn main_of_run(record: &RunRecord) -> String {
+pub fn main_metric_of_run(record: &RunRecord) -> String {
     default_metrics(record).into_iter().next().unwrap_or_else(|| main_metric(&record.plan).into())
 }
 
@@ -273,8 +282,8 @@ pub fn main_metric(plan: &Plan) -> &str {
     metrics(plan).first().unwrap_or(&"elapsed")
 }
 
-/// Whether lower or higher values of a metric are better: of one of fsarena's own, or of one that the plan declares for the output
-/// of its commands. None for a name that is unknown before the run.
+/// Whether lower or higher values of a metric are better: of one of fsarena's own, or of one that the plan declares for the
+/// output of its commands. None for a name that is unknown before the run.
 ///
 /// # Errors
 /// An unknown workload or an invalid setting.
@@ -286,8 +295,8 @@ pub fn direction(plan: &Plan, metric: &str) -> Result<Option<Direction>> {
         return Ok(Some(reading.direction));
     }
     for planned in &plan.workloads {
-        let (workload, job) = workload(plan, planned)?;
-        let mut prints = workload.survey(&job)?.prints.into_iter().map(|declared| declared.metric);
+        let (workload, job) = find_workload(plan, planned)?;
+        let mut prints = workload.survey(&job)?.printed_metrics.into_iter().map(|declared| declared.metric);
         if let Some(declared) = prints.find(|declared| declared.id == metric) {
             return Ok(Some(declared.direction));
         }
@@ -301,27 +310,27 @@ pub fn outline(plan: &Plan) -> Vec<TaskInfo> {
     let mut tasks = vec![];
     // For a guest mkfs is not a task, because it runs on the host.
     if is_mounted && !matches!(plan.device.backing, Backing::Guest(_)) {
-        tasks.push(lifecycle("mkfs", "Make the filesystem"));
+        tasks.push(lifecycle_task("mkfs", "Make the filesystem"));
     }
     if is_mounted {
-        tasks.push(lifecycle("mount", "Mount"));
+        tasks.push(lifecycle_task("mount", "Mount"));
     }
     let variants = matrix::expand(plan);
-    let [before, after] = file_layout::tasks();
+    let [before, after] = file_layout::layout_tasks();
     let has_layout = is_mounted && file_layout::is_measured(plan);
     tasks.extend(has_layout.then_some(before));
     for planned in &plan.workloads {
         let version = variants.first().map_or(planned.clone(), |variant| workload_of(variant, planned));
-        let Ok((workload, job)) = workload(plan, &version) else { continue };
+        let Ok((workload, job)) = find_workload(plan, &version) else { continue };
         for mut task in workload.outline(&job) {
-            variants.iter().for_each(|variant| task.id.forget_factors(variant));
-            planned.add_grid_to(&mut task.id);
+            variants.iter().for_each(|variant| task.id.remove_factor_params(variant));
+            planned.add_grid_params(&mut task.id);
             tasks.push(task);
         }
     }
     tasks.extend(has_layout.then_some(after));
     if is_mounted {
-        tasks.push(lifecycle("unmount", "Unmount"));
+        tasks.push(lifecycle_task("unmount", "Unmount"));
     }
     tasks
 }
@@ -347,7 +356,7 @@ mod tests {
             run.samples.values.push(vec![1.0; run.samples.len()]);
         }
         assert_eq!(default_metrics(&run), ["tps", "lat_ns", "elapsed", "size"]);
-        assert_eq!(main_of_run(&run), "tps");
+        assert_eq!(main_metric_of_run(&run), "tps");
         // The metric that the user chose comes before all others.
         run.plan.stop.best_metric = Some("elapsed".into());
         assert_eq!(default_metrics(&run), ["elapsed", "tps", "lat_ns", "size"]);

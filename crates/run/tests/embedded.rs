@@ -4,7 +4,9 @@ use fsarena_core::event::Event;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_run::{Keep, Request, RunError, RunOutcome, execute, registry, run_as_agent_if_requested};
+use fsarena_run::{
+    Destination, RunError, RunOutcome, RunRequest, execute, registry, run_as_agent_if_requested,
+};
 use std::path::Path;
 
 const PLAN: &str = "
@@ -38,8 +40,8 @@ fn plan(dir: &Path) -> Plan {
     registry::resolve(&PlanFile::parse("a plan", PLAN.as_bytes()).unwrap(), &over).unwrap()
 }
 
-fn request(dir: &Path) -> Request {
-    Request::new(plan(dir), Keep::New(dir.join("runs")))
+fn request(dir: &Path) -> RunRequest {
+    RunRequest::new(plan(dir), Destination::NewRun(dir.join("runs")))
 }
 
 fn is_complete(outcome: RunOutcome) -> bool {

@@ -3,8 +3,8 @@
 
 use fsarena_core::record::{RunRecord, RunStatus};
 use fsarena_core::state::RunState;
-use fsarena_report::live::{Intervals, RunView};
-use fsarena_store::{Events, RunDir, RunSummary, TimedEvent};
+use fsarena_report::live::{RunView, VariantIntervals};
+use fsarena_store::{EventReader, RunDir, RunSummary, TimedEvent};
 use serde_json::json;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// The time without a writer after which a run counts as ended. It is not 0, because the directory of a new run exists for a
 /// moment before a writer opens it.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The largest number of events per read.
-const BATCH: usize = 500;
+/// The largest number of events that one read of a log returns.
+const MAX_EVENTS_PER_READ: usize = 500;
 /// The number of newest events that a feed keeps for clients that reconnect.
 const KEPT_EVENTS: usize = 2000;
 /// The largest number of runs that the server follows at the same time.
@@ -26,7 +26,7 @@ const MAX_FEEDS: usize = 64;
 /// The runs that clients follow.
 #[derive(Default)]
 pub struct Feeds {
-    open: Mutex<HashMap<String, Arc<Feed>>>,
+    feeds: Mutex<HashMap<String, Arc<Feed>>>,
 }
 
 /// One run that clients follow.
@@ -39,11 +39,11 @@ pub struct Feed {
 /// The state of a run after the events read so far.
 struct FeedState {
     run: RunState,
-    intervals: Intervals,
+    intervals: VariantIntervals,
     /// The newest events as JSON, each with its id: the offset of its end in the log.
     recent: VecDeque<(u64, String)>,
     /// The id of the newest event.
-    last: u64,
+    last_id: u64,
     /// Whether the feed has read all events that the log had when the feed began.
     caught_up: bool,
     /// Whether the feed has ended, and no more events will come.
@@ -57,7 +57,7 @@ pub struct FeedUpdate {
     /// The state of the run as JSON.
     pub state: String,
     /// The id of the last event in that state.
-    pub last: u64,
+    pub last_id: u64,
     /// Whether the feed has ended, and no more events will come.
     pub ended: bool,
 }
@@ -67,17 +67,17 @@ impl Feeds {
     /// returns the run before its first event. `None` if the server already follows [`MAX_FEEDS`] runs.
     pub fn follow(
         &self,
-        run: &RunDir,
-        beginning: impl FnOnce() -> (RunRecord, Intervals),
+        dir: &RunDir,
+        beginning: impl FnOnce() -> (RunRecord, VariantIntervals),
     ) -> Option<(Arc<Feed>, watch::Receiver<u64>)> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = run.path().to_string_lossy().into_owned();
+        let mut feeds = self.feeds.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = dir.path().to_string_lossy().into_owned();
         // Drop feeds without listeners. Also drop feeds that have ended, because the run may have been resumed since.
-        open.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().ended);
-        if let Some(feed) = open.get(&key) {
+        feeds.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().ended);
+        if let Some(feed) = feeds.get(&key) {
             return Some((feed.clone(), feed.changed.subscribe()));
         }
-        if open.len() >= MAX_FEEDS {
+        if feeds.len() >= MAX_FEEDS {
             return None;
         }
         let (changed, listener) = watch::channel(0);
@@ -86,30 +86,30 @@ impl Feeds {
             run: RunState::new(record),
             intervals,
             recent: VecDeque::new(),
-            last: 0,
+            last_id: 0,
             caught_up: false,
             ended: false,
         };
         let feed = Arc::new(Feed { state: Mutex::new(state), changed });
-        open.insert(key, feed.clone());
-        let (run, follower) = (run.clone(), feed.clone());
-        tokio::spawn(async move { follower.follow(run).await });
+        feeds.insert(key, feed.clone());
+        let (dir, reader) = (dir.clone(), feed.clone());
+        tokio::spawn(async move { reader.read_log(dir).await });
         Some((feed, listener))
     }
 }
 
 impl Feed {
-    /// Reads the log until the run ends or the last client leaves.
-    async fn follow(&self, run: RunDir) {
-        let mut events = Events::of(&run);
+    /// Reads the log, and applies its events, until the run ends or the last client leaves.
+    async fn read_log(&self, dir: RunDir) {
+        let mut events = EventReader::open(&dir);
         let mut last_seen_writer = Instant::now();
         while self.changed.receiver_count() > 0 {
             let read = tokio::task::spawn_blocking(move || {
-                let batch = events.next(BATCH);
+                let batch = events.read_next(MAX_EVENTS_PER_READ);
                 (events, batch)
             });
-            let Ok((back, batch)) = read.await else { return self.end(None) };
-            events = back;
+            let Ok((returned, batch)) = read.await else { return self.end(None) };
+            events = returned;
             match batch {
                 Err(_) => return self.end(None),
                 Ok(batch) if !batch.is_empty() => self.apply(batch),
@@ -118,10 +118,10 @@ impl Feed {
                 Ok(_) if self.state().run.ended.is_some() => return self.end(None),
                 Ok(_) => {
                     self.catch_up();
-                    if run.is_being_written() {
+                    if dir.is_being_written() {
                         last_seen_writer = Instant::now();
                     } else if last_seen_writer.elapsed() >= WRITER_TIMEOUT {
-                        return self.end(fsarena_store::summary(&run).ok());
+                        return self.end(fsarena_store::read_summary(&dir).ok());
                     }
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
@@ -140,16 +140,16 @@ impl Feed {
                 state.recent.pop_front();
             }
             state.recent.push_back((id, json!(timed).to_string()));
-            state.last = id;
+            state.last_id = id;
         }
         self.notify(state);
     }
 
     /// Unlocks the state and wakes the clients that wait for more.
     fn notify(&self, state: MutexGuard<FeedState>) {
-        let last = state.last;
+        let last_id = state.last_id;
         drop(state);
-        self.changed.send_replace(last);
+        self.changed.send_replace(last_id);
     }
 
     /// Records that the feed has read all events of the log, and notifies the clients the first time.
@@ -160,7 +160,7 @@ impl Feed {
         }
     }
 
-    /// Ends the feed. If no event ended the run, its status is that of `summary`; `None` means that its files cannot be read.
+    /// Ends the feed. If no event ended the run, the run gets the status of `summary`; without one, its files cannot be read.
     fn end(&self, summary: Option<RunSummary>) {
         let mut state = self.state();
         if state.run.ended.is_none() {
@@ -187,9 +187,9 @@ impl Feed {
         self.state().caught_up
     }
 
-    /// The events after the one with this id, and the state of the run. Without an id, or if the feed no longer keeps the events
-    /// after it, there are no events, only the state.
-    pub fn since(&self, id: Option<u64>) -> FeedUpdate {
+    /// The events after the one with this id, and the state of the run. Without an id, or if the feed no longer keeps the
+    /// events after it, there are no events, only the state.
+    pub fn update_since(&self, id: Option<u64>) -> FeedUpdate {
         let state = self.state();
         let complete = state.recent.len() < KEPT_EVENTS;
         let known =
@@ -199,70 +199,73 @@ impl Feed {
             events.extend(state.recent.iter().filter(|(other, _)| *other > id).cloned());
         }
         let view = RunView::new(&state.run, &state.intervals);
-        FeedUpdate { events, state: json!(view).to_string(), last: state.last, ended: state.ended }
+        FeedUpdate { events, state: json!(view).to_string(), last_id: state.last_id, ended: state.ended }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Written, block_on};
+    use crate::testing::{TestRun, block_on};
     use fsarena_core::event::Event;
 
-    /// Waits until an update satisfies `enough`, and returns it.
+    /// Waits until `is_enough` is true for the update since the beginning, and returns the update.
     async fn wait_until(
         feed: &Feed,
         listener: &mut watch::Receiver<u64>,
-        enough: impl Fn(&FeedUpdate) -> bool,
+        is_enough: impl Fn(&FeedUpdate) -> bool,
     ) -> FeedUpdate {
         loop {
-            let news = feed.since(Some(0));
-            if enough(&news) {
-                return news;
+            let update = feed.update_since(Some(0));
+            if is_enough(&update) {
+                return update;
             }
             listener.changed().await.unwrap();
         }
     }
 
-    fn beginning(written: &Written) -> (RunRecord, Intervals) {
-        (RunRecord::new(written.run.plan().unwrap(), vec![]), Intervals::default())
+    fn beginning(run: &TestRun) -> (RunRecord, VariantIntervals) {
+        (RunRecord::new(run.dir.plan().unwrap(), vec![]), VariantIntervals::default())
     }
 
-    fn state(news: &FeedUpdate) -> serde_json::Value {
-        serde_json::from_str(&news.state).unwrap()
+    fn state(update: &FeedUpdate) -> serde_json::Value {
+        serde_json::from_str(&update.state).unwrap()
     }
 
     #[test]
     fn a_client_gets_new_events_and_after_reconnecting_the_missed_ones() {
         block_on(async {
-            let written = Written::new();
-            let mut writer = written.writer();
+            let run = TestRun::new();
+            let mut writer = run.writer();
             let feeds = Feeds::default();
-            let (feed, mut listener) = feeds.follow(&written.run, || beginning(&written)).unwrap();
+            let (feed, mut listener) = feeds.follow(&run.dir, || beginning(&run)).unwrap();
             writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
-            let first = wait_until(&feed, &mut listener, |news| news.last > 0).await;
+            let first = wait_until(&feed, &mut listener, |update| update.last_id > 0).await;
             assert!(!first.ended && state(&first)["round"] == 0);
-            let (again, _second) = feeds.follow(&written.run, || panic!("it is followed already")).unwrap();
+            let (again, _second) = feeds.follow(&run.dir, || panic!("it is followed already")).unwrap();
             writer.apply(&Event::RoundFinished { round: 0 }).unwrap();
             writer.apply(&Event::RunFinished { why: "enough".into(), complete: true }).unwrap();
-            wait_until(&again, &mut listener, |news| news.ended).await;
-            let rest = again.since(Some(first.last));
+            wait_until(&again, &mut listener, |update| update.ended).await;
+            let rest = again.update_since(Some(first.last_id));
             assert_eq!(rest.events.len(), 2);
-            assert!(rest.events[0].1.contains("round_finished") && rest.events[1].0 == rest.last);
+            assert!(rest.events[0].1.contains("round_finished") && rest.events[1].0 == rest.last_id);
             assert_eq!(state(&rest)["ended"]["why"], "enough");
-            assert!(again.since(Some(12345)).events.is_empty() && again.since(None).events.is_empty());
+            assert!(
+                again.update_since(Some(12345)).events.is_empty()
+                    && again.update_since(None).events.is_empty()
+            );
         });
     }
 
     #[test]
     fn a_run_without_a_writer_ends_as_interrupted() {
         block_on(async {
-            let written = Written::new();
-            drop(written.writer());
+            let run = TestRun::new();
+            drop(run.writer());
             let feeds = Feeds::default();
-            let (feed, mut listener) = feeds.follow(&written.run, || beginning(&written)).unwrap();
-            let news = wait_until(&feed, &mut listener, |news| news.ended).await;
-            assert_eq!(state(&news)["ended"]["why"], "interrupted");
+            let (feed, mut listener) = feeds.follow(&run.dir, || beginning(&run)).unwrap();
+            let update = wait_until(&feed, &mut listener, |update| update.ended).await;
+            assert_eq!(state(&update)["ended"]["why"], "interrupted");
         });
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::{fs::Metadata, io, os::unix::fs::MetadataExt, thread};
 
 /// The files of a run that the server reads, with those that SQLite reads in addition to the database.
-const FILES: [&str; 7] =
+const FILES_OF_RUN: [&str; 7] =
     ["run.db", "plan.toml", "command.log", "events.jsonl", "run.db-wal", "run.db-shm", "run.db-journal"];
 
 /// A folder of runs.
@@ -22,14 +22,14 @@ pub struct FoundRun {
     /// The name of the run, which is that of its directory.
     pub id: String,
     /// The directory of the run.
-    pub run: RunDir,
+    pub dir: RunDir,
     /// The state of its files.
     pub stamp: Stamp,
-    /// Why the server must not read the run, in words; `None` if it may.
-    pub refused: Option<String>,
+    /// Why the server must not read the run; `None` if it may.
+    pub refused_because: Option<String>,
 }
 
-/// Inode, size in bytes, and modification time in seconds and nanoseconds.
+/// The inode of a file, its size in bytes, and its modification time in seconds and nanoseconds.
 type FileState = (u64, u64, i64, i64);
 
 /// The state of a run's files. If two stamps are equal, the run has not changed, and its database need not be opened again.
@@ -37,13 +37,13 @@ type FileState = (u64, u64, i64, i64);
 pub struct Stamp {
     /// The states of the database, of its write-ahead log, and of the plan.
     files: [Option<FileState>; 3],
-    /// Whether a process writes the run.
+    /// Whether a process is writing the run.
     pub running: bool,
 }
 
 impl Stamp {
     /// The size of the database with its log, in bytes.
-    pub fn bytes(&self) -> u64 {
+    pub fn database_bytes(&self) -> u64 {
         self.files.iter().take(2).flatten().map(|(_, size, ..)| size).sum()
     }
 }
@@ -81,7 +81,7 @@ impl Folder {
     pub fn find(&self, id: &str) -> io::Result<Option<FoundRun>> {
         for entry in std::fs::read_dir(&self.root)? {
             let path = entry?.path();
-            if name(&path) == id {
+            if file_name(&path) == id {
                 return Ok(self.inspect(&path));
             }
         }
@@ -90,34 +90,34 @@ impl Folder {
 
     /// The run at a path in the folder; `None` if the path is not a run.
     fn inspect(&self, path: &Path) -> Option<FoundRun> {
-        let id = name(path);
+        let id = file_name(path);
         // `open` also refuses directories whose database is a pipe, a directory or a broken link.
-        let run = RunDir::open(path).ok()?;
-        let (stamp, refused) = match self.file_states(path) {
+        let dir = RunDir::open(path).ok()?;
+        let (stamp, refused_because) = match self.file_states(path) {
             Ok([database, plan, _, _, log, ..]) => {
-                (Stamp { files: [database, log, plan], running: run.is_being_written() }, None)
+                (Stamp { files: [database, log, plan], running: dir.is_being_written() }, None)
             }
             Err(why) => (Stamp::default(), Some(why)),
         };
-        Some(FoundRun { id, run, stamp, refused })
+        Some(FoundRun { id, dir, stamp, refused_because })
     }
 
-    /// The states of the files of a run, in the order of [`FILES`]; `None` for a missing file. Requests the metadata of each file
-    /// only once, because a folder may have thousands of runs.
+    /// The states of the files of a run, in the order of [`FILES_OF_RUN`]; `None` for a missing file. Requests the metadata of
+    /// each file only once, because a folder may have thousands of runs.
     ///
     /// # Errors
-    /// Why the server must not read the run, in words.
-    fn file_states(&self, path: &Path) -> Result<[Option<FileState>; FILES.len()], String> {
-        let outside = |path: &Path| !path.canonicalize().is_ok_and(|real| real.starts_with(&self.root));
-        if path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) && outside(path) {
+    /// Why the server must not read the run.
+    fn file_states(&self, path: &Path) -> Result<[Option<FileState>; FILES_OF_RUN.len()], String> {
+        let leads_outside = |path: &Path| !path.canonicalize().is_ok_and(|real| real.starts_with(&self.root));
+        if path.symlink_metadata().is_ok_and(|meta| meta.is_symlink()) && leads_outside(path) {
             return Err("a symbolic link that leads out of the folder; it is not followed".into());
         }
-        let mut states = [None; FILES.len()];
-        for (state, name) in states.iter_mut().zip(FILES) {
+        let mut states = [None; FILES_OF_RUN.len()];
+        for (state, name) in states.iter_mut().zip(FILES_OF_RUN) {
             let file = path.join(name);
             let Ok(mut meta) = file.symlink_metadata() else { continue };
             if meta.is_symlink() {
-                if outside(&file) {
+                if leads_outside(&file) {
                     return Err(format!(
                         "its {name} is a symbolic link that leads out of the folder; it is not followed"
                     ));
@@ -134,7 +134,7 @@ impl Folder {
 }
 
 /// The last component of a path.
-fn name(path: &Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -142,7 +142,7 @@ fn file_state(meta: &Metadata) -> FileState {
     (meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// The number of threads that read folders and databases.
+/// The number of threads that read folders or databases at the same time.
 const READERS: usize = 4;
 
 /// Calls `read` for each item on several threads, and returns the results in the order of the items.
@@ -160,6 +160,7 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], read: impl Fn(&T) -> R + Sync)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::symlink;
 
     #[test]
     fn parallel_results_are_in_the_order_of_the_items() {
@@ -171,9 +172,8 @@ mod tests {
             );
         }
     }
-    use std::os::unix::fs::symlink;
 
-    fn run(root: &Path, id: &str) -> PathBuf {
+    fn create_run(root: &Path, id: &str) -> PathBuf {
         let path = root.join(id);
         std::fs::create_dir_all(&path).unwrap();
         std::fs::write(path.join("run.db"), "x").unwrap();
@@ -183,8 +183,8 @@ mod tests {
     #[test]
     fn names_that_leave_the_folder_are_not_found() {
         let root = tempfile::tempdir().unwrap();
-        let (inside, outside) = (root.path().join("runs"), run(root.path(), "secret"));
-        run(&inside, "one");
+        let (inside, outside) = (root.path().join("runs"), create_run(root.path(), "secret"));
+        create_run(&inside, "one");
         std::fs::write(inside.join("a file"), "").unwrap();
         std::fs::create_dir(inside.join("no run")).unwrap();
         let folder = Folder::open(&inside).unwrap();
@@ -201,17 +201,17 @@ mod tests {
     #[test]
     fn links_out_of_the_folder_are_refused() {
         let root = tempfile::tempdir().unwrap();
-        let (inside, outside) = (root.path().join("runs"), run(root.path(), "secret"));
-        run(&inside, "one");
+        let (inside, outside) = (root.path().join("runs"), create_run(root.path(), "secret"));
+        create_run(&inside, "one");
         symlink(&outside, inside.join("out")).unwrap();
         symlink(inside.join("one"), inside.join("in")).unwrap();
         for file in ["run.db", "plan.toml", "events.jsonl", "run.db-wal"] {
-            let path = run(&inside, &format!("with-{file}"));
+            let path = create_run(&inside, &format!("with-{file}"));
             let _ = std::fs::remove_file(path.join(file));
             symlink(outside.join("run.db"), path.join(file)).unwrap();
         }
         let folder = Folder::open(&inside).unwrap();
-        let refused = |id: &str| folder.find(id).unwrap().unwrap().refused;
+        let refused = |id: &str| folder.find(id).unwrap().unwrap().refused_because;
         assert!(refused("one").is_none() && refused("in").is_none());
         for id in ["out", "with-run.db", "with-plan.toml", "with-events.jsonl", "with-run.db-wal"] {
             assert!(refused(id).unwrap().contains("leads out of the folder"), "{id}");
@@ -221,25 +221,25 @@ mod tests {
     #[test]
     fn devices_and_directories_instead_of_files_are_refused() {
         let root = tempfile::tempdir().unwrap();
-        let path = run(root.path(), "one");
+        let path = create_run(root.path(), "one");
         symlink("/dev/zero", path.join("plan.toml")).unwrap();
         std::fs::create_dir(path.join("events.jsonl")).unwrap();
         let folder = Folder::open(root.path()).unwrap();
-        assert!(folder.find("one").unwrap().unwrap().refused.is_some());
+        assert!(folder.find("one").unwrap().unwrap().refused_because.is_some());
         std::fs::remove_file(path.join("plan.toml")).unwrap();
-        assert!(folder.find("one").unwrap().unwrap().refused.unwrap().contains("not a regular file"));
+        assert!(folder.find("one").unwrap().unwrap().refused_because.unwrap().contains("not a regular file"));
     }
 
     #[test]
     fn a_stamp_changes_with_the_files() {
         let root = tempfile::tempdir().unwrap();
-        let path = run(root.path(), "one");
+        let path = create_run(root.path(), "one");
         let folder = Folder::open(root.path()).unwrap();
         let stamp = || folder.find("one").unwrap().unwrap().stamp;
         let first = stamp();
-        assert_eq!((first.clone(), first.bytes()), (stamp(), 1));
+        assert_eq!((first.clone(), first.database_bytes()), (stamp(), 1));
         std::fs::write(path.join("run.db-wal"), "longer").unwrap();
         assert_ne!(first, stamp());
-        assert_eq!(stamp().bytes(), 7);
+        assert_eq!(stamp().database_bytes(), 7);
     }
 }

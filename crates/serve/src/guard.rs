@@ -1,8 +1,8 @@
 //! Decides which requests are allowed, and adds the headers that restrict what a browser may do with a page.
 //!
-//! * **Host**: a foreign web site can make its own name resolve to this machine (DNS rebinding), and its scripts could then read
-//!   the pages of this server. Such a request has the foreign name in its Host header, and is refused. IP addresses cannot be
-//!   rebound, so they are accepted.
+//! * **Host**: a foreign web site can make its own name resolve to this machine (DNS rebinding), and its scripts could then
+//!   read the pages of this server. Such a request has the foreign name in its Host header, and is refused. IP addresses cannot
+//!   be rebound, so they are accepted.
 //! * **Token**: unless the server listens on a loopback address, each client must send the token, as a Bearer token or once in
 //!   the query. From the query it goes into a cookie that scripts cannot read and that other sites do not send.
 //! * **Methods**: only GET and HEAD, because the server is read-only.
@@ -24,33 +24,33 @@ use std::{net::IpAddr, sync::Arc};
 pub const SHORTEST_TOKEN: usize = 16;
 
 /// The Content-Security-Policy of the pages: they may load only files of this server.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The rules of one server for requests.
 pub struct Guard {
     /// The host names that a Host header may have, besides IP addresses and `localhost`.
-    names: Vec<String>,
+    host_names: Vec<String>,
     /// Whether the server listens on a loopback address, which only this machine can reach.
-    loopback: bool,
+    is_loopback: bool,
     token: Option<String>,
     /// The name of the cookie with the token.
-    cookie: String,
+    cookie_name: String,
 }
 
 impl Guard {
     /// The rules of a server that listens on this address. Without a given token, creates one unless the address is loopback.
-    pub fn new(address: IpAddr, port: u16, names: Vec<String>, token: Option<String>) -> Guard {
-        let loopback = address.is_loopback();
-        let token = token.or_else(|| (!loopback).then(new_token));
-        // Browsers share cookies between all ports of a machine. The name has the port, so that two servers do not overwrite each
-        // other's cookie.
-        Guard { names, loopback, token, cookie: format!("fsarena-{port}") }
+    pub fn new(address: IpAddr, port: u16, host_names: Vec<String>, token: Option<String>) -> Guard {
+        let is_loopback = address.is_loopback();
+        let token = token.or_else(|| (!is_loopback).then(new_token));
+        // Browsers share cookies between all ports of a machine. The name has the port, so that two servers do not overwrite
+        // each other's cookie.
+        Guard { host_names, is_loopback, token, cookie_name: format!("fsarena-{port}") }
     }
 
     /// The first host name by which clients reach the machine; `None` if the user gave none.
-    pub fn name(&self) -> Option<&str> {
-        self.names.first().map(String::as_str)
+    pub fn first_host_name(&self) -> Option<&str> {
+        self.host_names.first().map(String::as_str)
     }
 
     /// The token that clients must send; `None` if none is required.
@@ -64,19 +64,19 @@ impl Guard {
         let authority = host.parse::<Authority>().ok().filter(|authority| !authority.as_str().contains('@'));
         let host = authority.as_ref().map_or(host, Authority::host);
         match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
-            Ok(address) => !self.loopback || address.is_loopback(),
+            Ok(address) => !self.is_loopback || address.is_loopback(),
             Err(_) => {
-                let same = |name: &str| name.eq_ignore_ascii_case(host);
-                same("localhost") || self.names.iter().any(|name| same(name))
+                let is_host = |name: &str| name.eq_ignore_ascii_case(host);
+                is_host("localhost") || self.host_names.iter().any(|name| is_host(name))
             }
         }
     }
 
     /// Whether a request has the token, as a Bearer token (RFC 6750) or in this server's cookie (RFC 6265).
     fn has_token(&self, token: &str, headers: &HeaderMap) -> bool {
-        let texts =
+        let values_of =
             |name: HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-        for credentials in texts(AUTHORIZATION) {
+        for credentials in values_of(AUTHORIZATION) {
             if let Some((scheme, sent)) = credentials.split_once(' ')
                 && scheme.eq_ignore_ascii_case("Bearer")
                 && equal_tokens(sent.trim(), token)
@@ -84,24 +84,26 @@ impl Guard {
                 return true;
             }
         }
-        let mut cookies = texts(COOKIE).flat_map(|all| all.split(';'));
+        let mut cookies = values_of(COOKIE).flat_map(|all| all.split(';'));
         cookies.any(|cookie| {
             let (name, sent) = cookie.trim().split_once('=').unwrap_or_default();
-            name == self.cookie && equal_tokens(sent, token)
+            name == self.cookie_name && equal_tokens(sent, token)
         })
     }
 
     /// The response to a request that is not allowed, or a redirect that sets the cookie. `None` if the request is allowed.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let hosts = request.headers().get_all(HOST);
-        let mut named = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
+        let mut host_names =
+            hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
         if hosts.iter().next().is_none() {
             return Some(refuse(StatusCode::BAD_REQUEST, "The request names no host."));
         }
-        if !named.all(|host| self.accepts_host(host)) {
+        if !host_names.all(|host| self.accepts_host(host)) {
             let allow = setting("allow_host", "");
-            let words = format!("This server does not accept requests for that host name; {allow} adds one.");
-            return Some(refuse(StatusCode::MISDIRECTED_REQUEST, &words));
+            let message =
+                format!("This server does not accept requests for that host name; {allow} adds one.");
+            return Some(refuse(StatusCode::MISDIRECTED_REQUEST, &message));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, "This server can only be read.");
@@ -113,10 +115,10 @@ impl Guard {
             return None;
         }
         Some(match without_token(request.uri(), token) {
-            Some(rest) => self.redirect_with_cookie(token, &rest),
+            Some(target) => self.redirect_with_cookie(token, &target),
             None => {
-                let words = "This server requires its token: open the address that it printed, or send the token as a Bearer token.";
-                let mut response = refuse(StatusCode::UNAUTHORIZED, words);
+                let message = "This server requires its token: open the address that it printed, or send the token as a Bearer token.";
+                let mut response = refuse(StatusCode::UNAUTHORIZED, message);
                 response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
                 response
             }
@@ -124,17 +126,17 @@ impl Guard {
     }
 
     /// A redirect that sets the cookie with the token, and leads to the same page without the token in its address.
-    fn redirect_with_cookie(&self, token: &str, rest: &str) -> Response {
+    fn redirect_with_cookie(&self, token: &str, target: &str) -> Response {
         if !is_cookie_value(token) {
             return refuse(
                 StatusCode::BAD_REQUEST,
                 "The token cannot be kept in a cookie; send it as a Bearer token.",
             );
         }
-        let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie);
-        match (HeaderValue::try_from(cookie.to_string()), HeaderValue::try_from(rest)) {
-            (Ok(cookie), Ok(rest)) => {
-                (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, rest)]).into_response()
+        let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name);
+        match (HeaderValue::try_from(cookie.to_string()), HeaderValue::try_from(target)) {
+            (Ok(cookie), Ok(target)) => {
+                (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, target)]).into_response()
             }
             _ => refuse(StatusCode::BAD_REQUEST, "The address without the token is not valid in HTTP."),
         }
@@ -173,12 +175,12 @@ fn without_token(uri: &Uri, token: &str) -> Option<String> {
 }
 
 /// A response of plain text that refuses a request.
-fn refuse(status: StatusCode, words: &str) -> Response {
-    (status, format!("{words}\n")).into_response()
+fn refuse(status: StatusCode, message: &str) -> Response {
+    (status, format!("{message}\n")).into_response()
 }
 
 /// Middleware that refuses forbidden requests, and adds the security headers to every answer.
-pub async fn check_requests(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub async fn check_request(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let mut response = match guard.refusal(&request) {
         Some(refused) => refused,
         None => next.run(request).await,
@@ -195,14 +197,14 @@ pub async fn check_requests(State(guard): State<Arc<Guard>>, request: Request, n
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(POLICY));
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(CONTENT_POLICY));
     response
 }
 
 /// A page with its own Content-Security-Policy, which no other site may embed in a frame.
-pub fn with_policy(page: impl Into<Body>, policy: &str) -> Response {
+pub fn page_with_policy(page: impl Into<Body>, policy: &str) -> Response {
     let policy = HeaderValue::try_from(format!("{policy}; frame-ancestors 'none'"));
-    let policy = policy.unwrap_or(HeaderValue::from_static(POLICY));
+    let policy = policy.unwrap_or(HeaderValue::from_static(CONTENT_POLICY));
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     ([(CONTENT_TYPE, html), (CONTENT_SECURITY_POLICY, policy)], page.into()).into_response()
 }
@@ -226,11 +228,11 @@ mod tests {
 
     #[test]
     fn hosts_that_a_foreign_site_can_claim_are_refused() {
-        let local = guard("127.0.0.1", None);
+        let loopback = guard("127.0.0.1", None);
         for host in
             ["localhost", "LocalHost:8017", "127.0.0.1:9", "[::1]:8017", "::1", "127.8.8.8", "bench.lan:80"]
         {
-            assert!(local.accepts_host(host), "{host}");
+            assert!(loopback.accepts_host(host), "{host}");
         }
         for host in [
             "evil.example",
@@ -243,20 +245,20 @@ mod tests {
             "localhost@evil.example",
             "evil.example@localhost",
         ] {
-            assert!(!local.accepts_host(host), "{host}");
+            assert!(!loopback.accepts_host(host), "{host}");
         }
-        let open = guard("0.0.0.0", None);
+        let exposed = guard("0.0.0.0", None);
         assert!(
-            open.accepts_host("192.0.2.1:8017")
-                && open.accepts_host("[2001:db8::1]")
-                && !open.accepts_host("evil.example")
+            exposed.accepts_host("192.0.2.1:8017")
+                && exposed.accepts_host("[2001:db8::1]")
+                && !exposed.accepts_host("evil.example")
         );
     }
 
     #[test]
     fn all_hosts_of_a_request_are_checked() {
-        let local = guard("127.0.0.1", None);
-        let status = |request: Request| local.refusal(&request).map(|response| response.status().as_u16());
+        let loopback = guard("127.0.0.1", None);
+        let status = |request: Request| loopback.refusal(&request).map(|response| response.status().as_u16());
         assert_eq!(status(request("/", &[(HOST, "localhost")])), None);
         assert_eq!(status(request("/", &[])), Some(400));
         assert_eq!(status(request("/", &[(HOST, "localhost"), (HOST, "evil.example")])), Some(421));
@@ -272,10 +274,10 @@ mod tests {
         let [one, two] = [(); 2].map(|()| guard("0.0.0.0", None).token().unwrap().to_string());
         assert!(one.len() == 32 && one != two);
 
-        let open = guard("0.0.0.0", Some("a-token-of-mine-0"));
+        let exposed = guard("0.0.0.0", Some("a-token-of-mine-0"));
         let status = |uri: &str, header: Option<(HeaderName, &str)>| {
             let headers: Vec<_> = [(HOST, "192.0.2.1")].into_iter().chain(header).collect();
-            open.refusal(&request(uri, &headers)).map(|response| response.status().as_u16())
+            exposed.refusal(&request(uri, &headers)).map(|response| response.status().as_u16())
         };
         assert_eq!(status("/", None), Some(401));
         assert_eq!(status("/", Some((AUTHORIZATION, "Bearer a-token-of-mine-0"))), None);
@@ -288,9 +290,9 @@ mod tests {
 
     #[test]
     fn a_token_in_the_query_moves_to_a_cookie() {
-        let open = guard("0.0.0.0", Some("a-token-of-mine-0"));
+        let exposed = guard("0.0.0.0", Some("a-token-of-mine-0"));
         let request = request("//evil/compare?run=a&token=a-token-of-mine-0&run=b", &[(HOST, "192.0.2.1")]);
-        let response = open.refusal(&request).unwrap();
+        let response = exposed.refusal(&request).unwrap();
         assert_eq!(response.status(), 303);
         assert_eq!(response.headers()[LOCATION], "/evil/compare?run=a&run=b");
         let cookie = response.headers()[SET_COOKIE].to_str().unwrap();

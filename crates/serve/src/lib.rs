@@ -8,7 +8,7 @@
 //! | `overview` | reads what the list of runs shows about each run, and again only if the run's files have changed |
 //! | `list_query` | parses the search words and the sort order of the list |
 //! | `state` | holds the data that all requests share, and caches the points of histories |
-//! | `server` | accepts connections; computes the one-line verdict of each run in the background |
+//! | `server` | accepts connections; computes the one-line answer of each run in the background |
 //! | `renderer` | renders an expensive page again only if its runs have changed, a few at a time, on separate threads |
 //! | `feed` | reads the events of a run in progress, once for all clients that follow it |
 //! | `routes` | serves the pages and files |

@@ -4,7 +4,7 @@ use crate::overview::Overview;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::{cmp::Ordering, sync::Arc};
 
-/// The columns by which the list can be sorted: the name in the URL, and the head.
+/// The columns by which the list can be sorted: the id in the URL, and the heading.
 pub const COLUMNS: [(&str, &str); 8] = [
     ("begun", "Begun"),
     ("run", "Run"),
@@ -21,9 +21,9 @@ pub const COLUMNS: [(&str, &str); 8] = [
 pub struct ListQuery {
     /// The search words. A run matches if it contains all of them.
     pub search: String,
-    /// The column by which the list is sorted: a name of [`COLUMNS`].
+    /// The column by which the list is sorted: an id of [`COLUMNS`].
     pub sort: &'static str,
-    /// Whether the largest value is first.
+    /// Whether the largest or newest value is first.
     pub descending: bool,
 }
 
@@ -38,14 +38,14 @@ impl ListQuery {
     }
 
     /// The URL of the list sorted by a column. If the list is already sorted by it, the order is reversed.
-    pub fn sorted_by(&self, column: &str) -> String {
+    pub fn url_sorted_by(&self, column: &str) -> String {
         let descending = if self.sort == column { !self.descending } else { descends_by_default(column) };
         let order = if descending { "down" } else { "up" };
-        format!("/?search={}&sort={column}&order={order}", in_query(&self.search))
+        format!("/?search={}&sort={column}&order={order}", url_encoded(&self.search))
     }
 
     /// The `aria-sort` attribute of a column's head.
-    pub fn aria(&self, column: &str) -> &'static str {
+    pub fn aria_sort(&self, column: &str) -> &'static str {
         if self.sort != column {
             "none"
         } else if self.descending {
@@ -56,7 +56,7 @@ impl ListQuery {
     }
 
     /// The runs that match, sorted.
-    pub fn select(&self, runs: &[Arc<Overview>]) -> Vec<Arc<Overview>> {
+    pub fn select_runs(&self, runs: &[Arc<Overview>]) -> Vec<Arc<Overview>> {
         let words: Vec<String> = self.search.split_whitespace().map(str::to_lowercase).collect();
         let mut selected: Vec<_> = runs.iter().filter(|run| run.contains_words(&words)).cloned().collect();
         // `runs` has the newest first, and the stable sort keeps this order for equal values.
@@ -75,12 +75,12 @@ fn descends_by_default(column: &str) -> bool {
 
 /// The ascending order of two runs by a column.
 fn compare_by(a: &Overview, b: &Overview, column: &str) -> Ordering {
-    let verdict = |run: &Overview| run.verdict.get().cloned().unwrap_or_default();
+    let answer = |run: &Overview| run.answer.get().cloned().unwrap_or_default();
     match column {
         "run" => a.summary.id.cmp(&b.summary.id),
         "study" => a.summary.study.cmp(&b.summary.study),
         "state" => a.state().text().cmp(b.state().text()),
-        "answer" => verdict(a).cmp(&verdict(b)),
+        "answer" => answer(a).cmp(&answer(b)),
         "rounds" => a.summary.rounds.cmp(&b.summary.rounds),
         "variants" => a.summary.variants.cmp(&b.summary.variants),
         "machine" => a.summary.machines.cmp(&b.summary.machines),
@@ -92,7 +92,7 @@ fn compare_by(a: &Overview, b: &Overview, column: &str) -> Ordering {
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// The text percent-encoded for the query of a URL.
-pub fn in_query(text: &str) -> String {
+pub fn url_encoded(text: &str) -> String {
     utf8_percent_encode(text, ENCODED).to_string()
 }
 
@@ -107,13 +107,19 @@ mod tests {
     #[test]
     fn sorting_by_the_same_column_again_reverses_the_order() {
         let newest = list_query(&[]);
-        assert_eq!((newest.sort, newest.descending, newest.aria("begun")), ("begun", true, "descending"));
-        assert!(newest.sorted_by("begun").ends_with("sort=begun&order=up"));
-        assert!(newest.sorted_by("rounds").ends_with("sort=rounds&order=down"));
-        assert!(newest.sorted_by("study").ends_with("sort=study&order=up"));
+        assert_eq!(
+            (newest.sort, newest.descending, newest.aria_sort("begun")),
+            ("begun", true, "descending")
+        );
+        assert!(newest.url_sorted_by("begun").ends_with("sort=begun&order=up"));
+        assert!(newest.url_sorted_by("rounds").ends_with("sort=rounds&order=down"));
+        assert!(newest.url_sorted_by("study").ends_with("sort=study&order=up"));
         let study = list_query(&[("sort", "study"), ("search", " a&b ")]);
-        assert_eq!((study.descending, study.aria("study"), study.aria("run")), (false, "ascending", "none"));
-        assert_eq!(study.sorted_by("study"), "/?search=a%26b&sort=study&order=down");
+        assert_eq!(
+            (study.descending, study.aria_sort("study"), study.aria_sort("run")),
+            (false, "ascending", "none")
+        );
+        assert_eq!(study.url_sorted_by("study"), "/?search=a%26b&sort=study&order=down");
         assert_eq!(list_query(&[("sort", "nothing"), ("order", "sideways")]).sort, "begun");
     }
 }

@@ -2,9 +2,9 @@
 //! files have changed.
 
 use crate::folder::{Folder, FoundRun, in_parallel};
-use crate::renderer::MAX_LISTED_DATABASE;
+use crate::renderer::MAX_LISTED_DATABASE_BYTES;
 use fsarena_core::plan::Plan;
-use fsarena_store::{Error, RunSummary, summary};
+use fsarena_store::{Error, RunSummary, read_summary};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,16 +16,16 @@ const LISTING_LIFETIME: Duration = Duration::from_millis(300);
 
 /// What the list of runs shows about one run, as its files were when the server read them.
 pub struct Overview {
-    /// The directory of the run, and the sizes and times of its files.
+    /// The directory of the run, and the state of its files.
     pub run_files: FoundRun,
     /// The summary from the database.
     pub summary: RunSummary,
     /// The plan; `None` if it cannot be read.
     pub plan: Option<Plan>,
-    /// Why the run or its plan cannot be read, in words; `None` if both can.
+    /// Why the run or its plan cannot be read; `None` if both can.
     pub problem: Option<String>,
-    /// The verdict of the run in one line, once the server has computed it.
-    pub verdict: OnceLock<String>,
+    /// The answer of the run in one line, once the server has computed it.
+    pub answer: OnceLock<String>,
 }
 
 /// The state of a run in the list of runs.
@@ -35,7 +35,7 @@ pub enum ListedState {
     Complete,
     /// A process writes the run.
     Running,
-    /// The run stopped before.
+    /// The run stopped before that.
     NotComplete,
     /// The run or its plan cannot be read.
     Unreadable,
@@ -110,7 +110,7 @@ impl Overviews {
                 None => unread.push(found),
             }
         }
-        runs.extend(self.read(unread));
+        runs.extend(self.read_overviews(unread));
         runs.sort_by(|a, b| {
             (&b.summary.started, &b.run_files.id).cmp(&(&a.summary.started, &a.run_files.id))
         });
@@ -135,8 +135,8 @@ impl Overviews {
     }
 
     /// Reads the overviews of these runs on several threads.
-    fn read(&self, unread: Vec<FoundRun>) -> Vec<Arc<Overview>> {
-        let readable = unread.iter().filter(|found| found.refused.is_none()).count();
+    fn read_overviews(&self, unread: Vec<FoundRun>) -> Vec<Arc<Overview>> {
+        let readable = unread.iter().filter(|found| found.refused_because.is_none()).count();
         self.databases_read.fetch_add(readable as u64, Ordering::Relaxed);
         in_parallel(&unread, |found| Arc::new(read_overview(found.clone())))
     }
@@ -144,9 +144,9 @@ impl Overviews {
 
 /// Reads what the list shows about one run. A run that cannot be read gets an overview with the problem.
 fn read_overview(found: FoundRun) -> Overview {
-    let damaged = |what: &str| Error::Damaged(found.run.path().into(), what.into());
-    let read = || summary(&found.run).map(|summary| (summary, found.run.plan()));
-    let result = match &found.refused {
+    let damaged = |what: &str| Error::Damaged(found.dir.path().into(), what.into());
+    let read = || read_summary(&found.dir).map(|summary| (summary, found.dir.plan()));
+    let result = match &found.refused_because {
         Some(why) => Err(damaged(why)),
         // Catch panics, so that one damaged run does not keep the server from listing the others.
         None => catch_unwind(AssertUnwindSafe(read))
@@ -155,10 +155,10 @@ fn read_overview(found: FoundRun) -> Overview {
     let (mut summary, plan, problem) = match result {
         Ok((summary, Ok(plan))) => (summary, Some(plan), None),
         Ok((summary, Err(error))) => (summary, None, Some(error.to_string())),
-        Err(error) => (RunSummary::unreadable(&found.run, &error), None, Some(error.to_string())),
+        Err(error) => (RunSummary::unreadable(&found.dir, &error), None, Some(error.to_string())),
     };
     summary.id.clone_from(&found.id);
-    Overview { run_files: found, summary, plan, problem, verdict: OnceLock::new() }
+    Overview { run_files: found, summary, plan, problem, answer: OnceLock::new() }
 }
 
 impl Overview {
@@ -175,17 +175,17 @@ impl Overview {
         }
     }
 
-    /// Whether the server has still to compute the verdict of the run. It computes none for a run that is too large.
-    pub fn is_pending(&self) -> bool {
-        self.verdict.get().is_none()
+    /// Whether the server still has to compute the answer of the run. It computes none for a run that is too large.
+    pub fn is_answer_pending(&self) -> bool {
+        self.answer.get().is_none()
             && self.problem.is_none()
             && !self.state().is_running()
-            && self.run_files.stamp.bytes() <= MAX_LISTED_DATABASE
+            && self.run_files.stamp.database_bytes() <= MAX_LISTED_DATABASE_BYTES
             && self.summary.rounds > 0
     }
 
-    /// Whether the run contains all of these words, which must be in lower case: in its state, its summary, its plan, its answer
-    /// or its problem.
+    /// Whether the run contains all of these words, which must be in lower case: in its state, its summary, its plan, its
+    /// answer or its problem.
     pub fn contains_words(&self, words: &[String]) -> bool {
         if words.is_empty() {
             return true;
@@ -193,15 +193,15 @@ impl Overview {
         let plan = self.plan.iter().flat_map(|plan| [&plan.name, &plan.title, &plan.question]);
         let claims = self.plan.iter().flat_map(|plan| plan.claims.iter().map(|claim| &claim.text));
         let summary = &self.summary;
-        let own = [&summary.id, &summary.study, &summary.started, &summary.status.why];
+        let from_summary = [&summary.id, &summary.study, &summary.started, &summary.status.why];
         let lists = [&summary.variants, &summary.machines, &summary.notes].into_iter().flatten();
-        let rest = self.verdict.get().into_iter().chain(&self.problem);
-        let texts: Vec<String> = own
+        let answer_or_problem = self.answer.get().into_iter().chain(&self.problem);
+        let texts: Vec<String> = from_summary
             .into_iter()
             .chain(plan)
             .chain(claims)
             .chain(lists)
-            .chain(rest)
+            .chain(answer_or_problem)
             .map(|text| text.to_lowercase())
             .collect();
         words.iter().all(|word| {

@@ -3,8 +3,8 @@
 //! A page is rendered once for each state of its runs, however many clients request it at the same time. If the client whose
 //! request renders the page leaves, the next request renders it again. Pages that cannot be rendered are not cached.
 //!
-//! The pages that are rendered at the same time read at most [`BUDGET`] of databases; a page with larger databases is rendered
-//! alone.
+//! The pages that are rendered at the same time read at most [`BUDGET_MIB`] of databases; a page with larger databases is
+//! rendered alone.
 
 use axum::body::Bytes;
 use fsarena_report::advice::REPORT;
@@ -12,17 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{collections::HashMap, fmt::Debug};
 use tokio::sync::{OnceCell, Semaphore};
 
-/// The total size of the databases that several pages may read at the same time, in MiB. In memory a run takes about three times
-/// its database.
-const BUDGET: u32 = 256;
+/// The total size of the databases that several pages may read at the same time, in MiB. In memory a run takes about three
+/// times its database.
+const BUDGET_MIB: u32 = 256;
 /// The share of the budget that the smallest page takes, in MiB, so that at most four pages are rendered at the same time.
-const MIN_SHARE: u32 = BUDGET / 4;
+const MIN_SHARE_MIB: u32 = BUDGET_MIB / 4;
 /// The largest total size of the databases of a page, in bytes.
-pub const MAX_PAGE_DATABASES: u64 = 1 << 30;
-/// The list of runs shows a one-line verdict only for runs whose database is at most this large, in bytes.
-pub const MAX_LISTED_DATABASE: u64 = 64 << 20;
+pub const MAX_PAGE_DATABASE_BYTES: u64 = 1 << 30;
+/// The list of runs shows a one-line answer only for runs whose database is at most this large, in bytes.
+pub const MAX_LISTED_DATABASE_BYTES: u64 = 64 << 20;
 /// The largest total size of cached pages, in bytes.
-const CACHE_BYTES: usize = 64 << 20;
+const MAX_CACHE_BYTES: usize = 64 << 20;
 
 /// A page, or the reason why it cannot be rendered.
 pub type RenderResult = Result<Bytes, String>;
@@ -36,7 +36,7 @@ pub struct Renderer {
 /// The cached pages.
 struct Pages {
     /// The pages by the hash of their key, each with the number of the last request for it.
-    kept: HashMap<blake3::Hash, (u64, Arc<OnceCell<Bytes>>)>,
+    entries: HashMap<blake3::Hash, (u64, Arc<OnceCell<Bytes>>)>,
     /// The number of requests so far.
     requests: u64,
 }
@@ -44,31 +44,31 @@ struct Pages {
 impl Renderer {
     /// A renderer with an empty cache.
     pub fn new() -> Renderer {
-        let pages = Pages { kept: HashMap::new(), requests: 0 };
-        Renderer { budget: Arc::new(Semaphore::new(BUDGET as usize)), pages: Mutex::new(pages) }
+        let pages = Pages { entries: HashMap::new(), requests: 0 };
+        Renderer { budget: Arc::new(Semaphore::new(BUDGET_MIB as usize)), pages: Mutex::new(pages) }
     }
 
     /// The page with this key, from the cache or rendered by `render`. The key must contain the stamp of every run on the page.
-    /// `bytes` is the size of its databases. Requests that arrive while the page is being rendered wait for the same page.
+    /// `database_bytes` is the size of its databases. Requests that arrive meanwhile wait for the same page.
     ///
     /// # Errors
-    /// The databases are larger than [`MAX_PAGE_DATABASES`], or the page cannot be rendered.
+    /// The databases are larger than [`MAX_PAGE_DATABASE_BYTES`], or the page cannot be rendered.
     pub async fn page(
         &self,
         key: &impl Debug,
-        bytes: u64,
+        database_bytes: u64,
         render: impl FnOnce() -> RenderResult + Send + 'static,
     ) -> RenderResult {
-        if bytes > MAX_PAGE_DATABASES {
+        if database_bytes > MAX_PAGE_DATABASE_BYTES {
             return Err(format!(
                 "The databases for this page have {} MiB, and the server reads at most {} MiB. Use {REPORT} instead.",
-                bytes >> 20,
-                MAX_PAGE_DATABASES >> 20
+                database_bytes >> 20,
+                MAX_PAGE_DATABASE_BYTES >> 20
             ));
         }
         // Hash the key, because it may be as long as a request.
-        let cell = self.cell(hash_key(key));
-        let page = cell.get_or_try_init(|| self.render(bytes, render)).await.cloned();
+        let entry = self.entry(hash_key(key));
+        let page = entry.get_or_try_init(|| self.render(database_bytes, render)).await.cloned();
         self.shrink_cache();
         page
     }
@@ -76,15 +76,16 @@ impl Renderer {
     /// Waits for a share of the budget, and renders a page on a separate thread.
     async fn render(
         &self,
-        bytes: u64,
+        database_bytes: u64,
         render: impl FnOnce() -> RenderResult + Send + 'static,
     ) -> RenderResult {
-        let share = u32::try_from(bytes >> 20).unwrap_or(BUDGET).clamp(MIN_SHARE, BUDGET);
+        let share_mib =
+            u32::try_from(database_bytes >> 20).unwrap_or(BUDGET_MIB).clamp(MIN_SHARE_MIB, BUDGET_MIB);
         let failed = |_| "This page could not be made; this is a fault of fsarena.".to_string();
         let permit = self
             .budget
             .clone()
-            .acquire_many_owned(share)
+            .acquire_many_owned(share_mib)
             .await
             .map_err(|_| "The server ends.".to_string())?;
         let work = move || {
@@ -97,28 +98,28 @@ impl Renderer {
     }
 
     /// The cache entry of a key; adds an empty one if it is missing.
-    fn cell(&self, key: blake3::Hash) -> Arc<OnceCell<Bytes>> {
+    fn entry(&self, key: blake3::Hash) -> Arc<OnceCell<Bytes>> {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
         pages.requests += 1;
         let request = pages.requests;
-        let (last_request, cell) = pages.kept.entry(key).or_default();
+        let (last_request, page) = pages.entries.entry(key).or_default();
         *last_request = request;
-        cell.clone()
+        page.clone()
     }
 
     /// Removes the least recently requested pages while the cache is over its limit. Keeps those that a request waits for.
     fn shrink_cache(&self) {
         let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
-        let size = |cell: &OnceCell<Bytes>| cell.get().map_or(0, Bytes::len);
+        let size = |page: &OnceCell<Bytes>| page.get().map_or(0, Bytes::len);
         // Each entry also takes some memory besides its page.
-        let mut total: usize = pages.kept.values().map(|(_, cell)| size(cell) + 1024).sum();
-        while total > CACHE_BYTES {
-            let unused = pages.kept.iter().filter(|(_, (_, cell))| Arc::strong_count(cell) == 1);
-            let Some((key, (_, cell))) = unused.min_by_key(|(_, (last_request, _))| *last_request) else {
+        let mut total: usize = pages.entries.values().map(|(_, page)| size(page) + 1024).sum();
+        while total > MAX_CACHE_BYTES {
+            let unused = pages.entries.iter().filter(|(_, (_, page))| Arc::strong_count(page) == 1);
+            let Some((key, (_, page))) = unused.min_by_key(|(_, (last_request, _))| *last_request) else {
                 return;
             };
-            let (key, freed) = (*key, size(cell) + 1024);
-            pages.kept.remove(&key);
+            let (key, freed) = (*key, size(page) + 1024);
+            pages.entries.remove(&key);
             total -= freed;
         }
     }
@@ -139,23 +140,23 @@ mod tests {
     #[test]
     fn a_page_is_rendered_once_for_all_requests() {
         block_on(async {
-            let (renderer, made) = (Arc::new(Renderer::new()), Arc::new(AtomicUsize::new(0)));
-            let ask = || {
-                let (renderer, made) = (renderer.clone(), made.clone());
+            let (renderer, render_count) = (Arc::new(Renderer::new()), Arc::new(AtomicUsize::new(0)));
+            let send_request = || {
+                let (renderer, render_count) = (renderer.clone(), render_count.clone());
                 tokio::spawn(async move {
-                    let make = move || {
-                        made.fetch_add(1, Ordering::SeqCst);
+                    let render = move || {
+                        render_count.fetch_add(1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_millis(30));
                         Ok("page".into())
                     };
-                    renderer.page(&"a", 1, make).await
+                    renderer.page(&"a", 1, render).await
                 })
             };
-            let asked: Vec<_> = (0..50).map(|_| ask()).collect();
-            for one in asked {
-                assert_eq!(one.await.unwrap(), Ok("page".into()));
+            let requests: Vec<_> = (0..50).map(|_| send_request()).collect();
+            for request in requests {
+                assert_eq!(request.await.unwrap(), Ok("page".into()));
             }
-            assert_eq!(made.load(Ordering::SeqCst), 1);
+            assert_eq!(render_count.load(Ordering::SeqCst), 1);
         });
     }
 
@@ -164,26 +165,26 @@ mod tests {
         block_on(async {
             let (renderer, now, most) =
                 (Arc::new(Renderer::new()), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-            let ask = |key: usize| {
+            let send_request = |key: usize| {
                 let (renderer, now, most) = (renderer.clone(), now.clone(), most.clone());
                 tokio::spawn(async move {
-                    let make = move || {
+                    let render = move || {
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         std::thread::sleep(Duration::from_millis(5));
                         now.fetch_sub(1, Ordering::SeqCst);
                         if key == 7 { panic!("a fault of the test's own") } else { Ok("page".into()) }
                     };
-                    renderer.page(&key, 1, make).await
+                    renderer.page(&key, 1, render).await
                 })
             };
-            let asked: Vec<_> = (0..24).map(ask).collect();
+            let requests: Vec<_> = (0..24).map(send_request).collect();
             let mut faults = 0;
-            for one in asked {
-                faults += usize::from(one.await.unwrap().is_err());
+            for request in requests {
+                faults += usize::from(request.await.unwrap().is_err());
             }
             assert_eq!(faults, 1);
             assert!(most.load(Ordering::SeqCst) <= 4);
-            assert!(renderer.page(&100, MAX_PAGE_DATABASES + 1, || Ok("".into())).await.is_err());
+            assert!(renderer.page(&100, MAX_PAGE_DATABASE_BYTES + 1, || Ok("".into())).await.is_err());
         });
     }
 
@@ -200,13 +201,13 @@ mod tests {
     fn the_least_recently_requested_pages_leave_the_cache() {
         block_on(async {
             let renderer = Renderer::new();
-            let page = || Bytes::from(vec![b'x'; CACHE_BYTES / 3]);
+            let page = || Bytes::from(vec![b'x'; MAX_CACHE_BYTES / 3]);
             for key in ["a", "b", "a", "c"] {
                 renderer.page(&key, 1, move || Ok(page())).await.unwrap();
             }
-            let kept = renderer.pages.lock().unwrap();
+            let pages = renderer.pages.lock().unwrap();
             assert_eq!(
-                ["a", "b", "c"].map(|key| kept.kept.contains_key(&hash_key(&key))),
+                ["a", "b", "c"].map(|key| pages.entries.contains_key(&hash_key(&key))),
                 [true, false, true]
             );
         });

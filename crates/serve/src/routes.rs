@@ -5,20 +5,23 @@ mod history;
 mod live;
 mod page;
 
-use crate::guard::{self, Guard, with_policy};
-use crate::state::{Shared, State};
-use crate::templates::{self, Message};
+use crate::guard::{self, Guard, page_with_policy};
+use crate::state::{SharedData, State};
+use crate::templates::{self, MessagePage};
 use crate::{folder::FoundRun, list_query::ListQuery, overview::Overview, renderer::RenderResult};
 use axum::extract::{Path, Query};
 use axum::response::{Html, IntoResponse, Response};
 use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
 use fsarena_report::{commands::Commands, html};
-use page::{PageResult, blocking, failed, find_run, query_values, unprocessable_page, unreadable};
+use page::{
+    PageResult, find_run, internal_error_page, query_values, run_blocking, unprocessable_page,
+    unreadable_folder_page,
+};
 use serde_json::json;
 use std::sync::Arc;
 
 /// The router with all pages and files. Each request passes the guard first.
-pub fn app(shared: Arc<Shared>, guard: Arc<Guard>) -> Router {
+pub fn router(shared: Arc<SharedData>, guard: Arc<Guard>) -> Router {
     Router::new()
         .route("/", get(runs_page))
         .route("/runs.json", get(runs_json))
@@ -27,11 +30,11 @@ pub fn app(shared: Arc<Shared>, guard: Arc<Guard>) -> Router {
         .route("/runs/{id}/events", get(live::events))
         .route("/compare", get(compare::page))
         .route("/history", get(history::page))
-        .route("/assets/{name}", get(asset))
-        .route("/favicon.ico", get(icon))
-        .fallback(|| async { Message::new(StatusCode::NOT_FOUND, "Page not found.").into_response() })
+        .route("/assets/{name}", get(serve_asset))
+        .route("/favicon.ico", get(serve_icon))
+        .fallback(|| async { MessagePage::new(StatusCode::NOT_FOUND, "Page not found.").into_response() })
         .with_state(shared)
-        .layer(axum::middleware::from_fn_with_state(guard, guard::check_requests))
+        .layer(axum::middleware::from_fn_with_state(guard, guard::check_request))
 }
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
@@ -39,19 +42,19 @@ const ICON: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 3 3\
                     d=\"M0 0h1v3H0z\"/><path fill=\"#d55e00\" d=\"M1 1h1v2H1z\"/><path fill=\"#009e73\" d=\"M2 2h1v1H2z\"/></svg>";
 
 /// Serves a style sheet or a script.
-async fn asset(Path(name): Path<String>) -> Response {
-    let style = || format!("{}{}", fsarena_report::html::style(), include_str!("../assets/serve.css"));
+async fn serve_asset(Path(name): Path<String>) -> Response {
+    let style = || format!("{}{}", fsarena_report::html::style_sheet(), include_str!("../assets/serve.css"));
     match name.as_str() {
         "style.css" => ([(CONTENT_TYPE, "text/css; charset=utf-8")], style()).into_response(),
         "report.js" => ([(CONTENT_TYPE, JAVASCRIPT)], fsarena_report::html::SCRIPT).into_response(),
         "runs.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../assets/runs.js")).into_response(),
         "live.js" => ([(CONTENT_TYPE, JAVASCRIPT)], include_str!("../assets/live.js")).into_response(),
-        _ => Message::new(StatusCode::NOT_FOUND, "File not found.").into_response(),
+        _ => MessagePage::new(StatusCode::NOT_FOUND, "File not found.").into_response(),
     }
 }
 
 /// Serves the icon of the browser tab.
-async fn icon() -> Response {
+async fn serve_icon() -> Response {
     ([(CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
 }
 
@@ -60,17 +63,18 @@ async fn report_page(state: State, Path(id): Path<String>) -> PageResult {
     let found = find_run(&state, id).await?;
     let key = ("report", found.id.clone(), found.stamp.clone());
     let (shared, id) = (state.0.clone(), found.id.clone());
-    let page = state.renderer.page(&key, found.stamp.bytes(), move || render_report(&shared, &found)).await;
+    let page =
+        state.renderer.page(&key, found.stamp.database_bytes(), move || render_report(&shared, &found)).await;
     let page = page.map_err(|why| unprocessable_page(format!("Run {id} cannot be shown. {why}")))?;
-    Ok(with_policy(page, &html::policy()))
+    Ok(page_with_policy(page, &html::content_security_policy()))
 }
 
 /// Reads and analyses a run, and renders its report.
-fn render_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderResult {
-    let record = fsarena_store::read(&found.run).map_err(|error| error.to_string())?;
-    let mut report = (shared.analysis.report)(record)?;
+fn render_report(shared: &Arc<SharedData>, found: &FoundRun) -> RenderResult {
+    let record = fsarena_store::read(&found.dir).map_err(|error| error.to_string())?;
+    let mut report = (shared.analysis.analyse_run)(record)?;
     let mut commands = Commands::default();
-    fsarena_store::commands(&found.run, &mut |line| commands.push(line))
+    fsarena_store::for_each_command(&found.dir, &mut |line| commands.push(line))
         .map_err(|error| error.to_string())?;
     report.commands = commands;
     fsarena_report::report_page::page(&report).map(Into::into).map_err(|error| error.to_string())
@@ -80,13 +84,13 @@ fn render_report(shared: &Arc<Shared>, found: &FoundRun) -> RenderResult {
 async fn selected_runs(
     state: &State,
     list_query: &ListQuery,
-) -> Result<(Vec<Arc<Overview>>, usize), Message> {
+) -> Result<(Vec<Arc<Overview>>, usize), MessagePage> {
     state.overviews.record_list_read();
     let (shared, list_query) = (state.0.clone(), list_query.clone());
     let work = move || {
-        shared.overviews.list(&shared.folder).map(|listed| (list_query.select(&listed), listed.len()))
+        shared.overviews.list(&shared.folder).map(|listed| (list_query.select_runs(&listed), listed.len()))
     };
-    blocking(work).await?.map_err(unreadable)
+    run_blocking(work).await?.map_err(unreadable_folder_page)
 }
 
 fn parse_list_query(query: &[(String, String)]) -> ListQuery {
@@ -99,8 +103,9 @@ async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>) -> 
     let (runs, total) = selected_runs(&state, &list_query).await?;
     let folder = state.folder.root().display().to_string();
     let page =
-        blocking(move || templates::render(&templates::Runs { folder, list_query, runs, total })).await?;
-    Ok(Html(page.map_err(failed)?).into_response())
+        run_blocking(move || templates::render(&templates::RunsPage { folder, list_query, runs, total }))
+            .await?;
+    Ok(Html(page.map_err(internal_error_page)?).into_response())
 }
 
 /// Serves the list of runs as JSON.
@@ -111,7 +116,7 @@ async fn runs_json(state: State, Query(query): Query<Vec<(String, String)>>) -> 
         json!({
             "run": summary.id, "study": summary.study, "started": summary.started, "state": run.state().text(),
             "why": summary.status.why, "problem": run.problem, "rounds": summary.rounds, "variants": summary.variants,
-            "machines": summary.machines, "answer": run.verdict.get(), "answer_pending": run.is_pending(),
+            "machines": summary.machines, "answer": run.answer.get(), "answer_pending": run.is_answer_pending(),
         })
     };
     let rows: Vec<_> = runs.iter().map(row).collect();

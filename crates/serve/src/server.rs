@@ -5,7 +5,7 @@
 
 use crate::guard::{Guard, SHORTEST_TOKEN};
 use crate::overview::{Overview, Overviews};
-use crate::state::{AnalysisFunctions, Points, Shared};
+use crate::state::{AnalysisFunctions, PointCache, SharedData};
 use crate::{feed::Feeds, folder::Folder, renderer::Renderer, routes};
 use fsarena_core::exit::{ExitCode, Exits};
 use fsarena_core::setting_text::setting;
@@ -24,12 +24,12 @@ const MAX_CONNECTIONS: usize = 768;
 /// The largest time that a client may take to send the headers of a request.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// The number of threads that read databases and render pages. The renderer has its own limit for work at the same time.
-const WORKERS: usize = 32;
+const MAX_BLOCKING_THREADS: usize = 32;
 
 /// Options of the server.
 pub struct Options {
     /// The folder of runs.
-    pub runs: PathBuf,
+    pub folder: PathBuf,
     /// The address to listen on.
     pub bind: IpAddr,
     /// The port; 0 for a free one.
@@ -48,7 +48,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     guard: Arc<Guard>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedData>,
 }
 
 impl Server {
@@ -58,12 +58,13 @@ impl Server {
     /// The folder cannot be read, the token is too short, the address cannot be used, or the system refuses threads.
     pub fn open(options: Options) -> Result<Server, Error> {
         if let Some(token) = options.token.as_ref().filter(|token| token.len() < SHORTEST_TOKEN) {
-            return Err(Error::Token(token.len()));
+            return Err(Error::ShortToken(token.len()));
         }
-        let path = &options.runs;
+        let path = &options.folder;
         let folder = Folder::open(path).map_err(|source| Error::Folder { path: path.clone(), source })?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(2).max_blocking_threads(WORKERS).enable_all().build();
+        let runtime =
+            builder.worker_threads(2).max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build();
         let runtime = runtime.map_err(Error::Start)?;
         let requested = SocketAddr::new(options.bind, options.port);
         let listener = runtime
@@ -71,10 +72,10 @@ impl Server {
             .map_err(|source| Error::Listen { address: requested, source })?;
         let address = listener.local_addr().map_err(Error::Start)?;
         let guard = Arc::new(Guard::new(address.ip(), address.port(), options.hosts, options.token));
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedData {
             folder,
             overviews: Overviews::default(),
-            points: Points::default(),
+            points: PointCache::default(),
             renderer: Renderer::new(),
             feeds: Feeds::default(),
             analysis: options.analysis,
@@ -96,7 +97,7 @@ impl Server {
     /// first host name of the options.
     pub fn url(&self) -> String {
         let query = self.token().map_or(String::new(), |token| format!("?token={token}"));
-        match self.guard.name().filter(|_| self.address.ip().is_unspecified()) {
+        match self.guard.first_host_name().filter(|_| self.address.ip().is_unspecified()) {
             Some(name) => format!("http://{name}:{}/{query}", self.address.port()),
             None => format!("http://{}/{query}", self.address),
         }
@@ -109,17 +110,17 @@ impl Server {
     /// The system does not deliver signals.
     pub fn run(self) -> Result<(), Error> {
         let Server { runtime, listener, guard, shared, .. } = self;
-        let ended = runtime.block_on(async move {
+        let result = runtime.block_on(async move {
             let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Start)?;
             let mut terminate = signal(SignalKind::terminate()).map_err(Error::Start)?;
             let mut hangup = signal(SignalKind::hangup()).map_err(Error::Start)?;
             tokio::spawn(answer_pending_runs(shared.clone()));
             // Read the folder before the first request, because the first list of many runs takes a while.
-            let first = shared.clone();
-            tokio::task::spawn_blocking(move || drop(first.overviews.fill_cache(&first.folder)));
-            let app = routes::app(shared, guard);
+            let listed = shared.clone();
+            tokio::task::spawn_blocking(move || drop(listed.overviews.fill_cache(&listed.folder)));
+            let router = routes::router(shared, guard);
             tokio::select! {
-                () = accept(listener, app) => {}
+                () = accept_connections(listener, router) => {}
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
                 _ = hangup.recv() => {}
@@ -128,42 +129,42 @@ impl Server {
         });
         // Do not wait for the threads: work on a large run can take many seconds.
         runtime.shutdown_background();
-        ended
+        result
     }
 }
 
 /// Accepts connections, each in a separate task; never returns.
-async fn accept(listener: TcpListener, app: axum::Router) {
-    let free = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+async fn accept_connections(listener: TcpListener, router: axum::Router) {
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let Ok(permit) = free.clone().acquire_owned().await else { return };
+        let Ok(permit) = connections.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else {
             // Most likely there are no free file descriptors. Wait until other connections close.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let app = app.clone();
+        let router = router.clone();
         tokio::spawn(async move {
-            serve_connection(stream, app).await;
+            serve_connection(stream, router).await;
             drop(permit);
         });
     }
 }
 
 /// Answers the requests of one connection.
-async fn serve_connection(stream: TcpStream, app: axum::Router) {
+async fn serve_connection(stream: TcpStream, router: axum::Router) {
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     // Ignore errors: a client may close the connection at any time.
-    let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(app)).await;
+    let _ = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)).await;
 }
 
 /// An error that keeps the server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder of runs cannot be read, or is not a folder.
-    #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), folder_error_words(.source))]
+    #[error("{}: {}; `fsarena serve DIR` names the folder that holds runs", .path.display(), folder_error_text(.source))]
     Folder {
         /// The path of the folder.
         path: PathBuf,
@@ -180,14 +181,14 @@ pub enum Error {
     },
     /// The token is too short; the value is its number of characters.
     #[error("the token has {0} characters; give one of at least {MIN}, or none to have one made", MIN = SHORTEST_TOKEN)]
-    Token(usize),
+    ShortToken(usize),
     /// The system refused threads, timers or signals.
     #[error("the server could not start: {0}")]
     Start(std::io::Error),
 }
 
 /// The reason why the folder cannot be read.
-fn folder_error_words(source: &std::io::Error) -> String {
+fn folder_error_text(source: &std::io::Error) -> String {
     match source.kind() {
         ErrorKind::NotADirectory => "not a folder".into(),
         _ => source.to_string(),
@@ -211,19 +212,19 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Listen { source, .. } if source.kind() != ErrorKind::AddrNotAvailable => ExitCode::Missing,
-            Error::Folder { .. } | Error::Listen { .. } | Error::Token(_) => ExitCode::Usage,
+            Error::Folder { .. } | Error::Listen { .. } | Error::ShortToken(_) => ExitCode::Usage,
             Error::Start(_) => ExitCode::Internal,
         }
     }
 }
 
 /// The pause between two checks for runs without an answer.
-const PENDING_INTERVAL: Duration = Duration::from_secs(2);
+const ANSWER_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Computes the missing answers of runs whenever a client has read the list; never returns.
-async fn answer_pending_runs(shared: Arc<Shared>) {
+async fn answer_pending_runs(shared: Arc<SharedData>) {
     loop {
-        tokio::time::sleep(PENDING_INTERVAL).await;
+        tokio::time::sleep(ANSWER_INTERVAL).await;
         if shared.overviews.take_list_was_read() {
             let shared = shared.clone();
             let _ = tokio::task::spawn_blocking(move || answer_all_pending(&shared)).await;
@@ -232,23 +233,23 @@ async fn answer_pending_runs(shared: Arc<Shared>) {
 }
 
 /// Computes the missing answers, for the newest runs first. Stops as soon as a run is in progress.
-fn answer_all_pending(shared: &Shared) {
+fn answer_all_pending(shared: &SharedData) {
     while let Ok(runs) = shared.overviews.list(&shared.folder) {
         if runs.iter().any(|run| run.state().is_running()) {
             return;
         }
-        let Some(next) = runs.iter().find(|run| run.is_pending()) else { return };
+        let Some(next) = runs.iter().find(|run| run.is_answer_pending()) else { return };
         let line = catch_unwind(AssertUnwindSafe(|| answer_line(shared, next)));
         let line = line.unwrap_or_else(|_| "could not be analysed; this is a fault of fsarena".into());
-        let _ = next.verdict.set(line);
+        let _ = next.answer.set(line);
     }
 }
 
 /// The answer of a run in one line, or the error.
-fn answer_line(shared: &Shared, run: &Overview) -> String {
-    match fsarena_store::read(&run.run_files.run) {
-        Ok(record) => match (shared.analysis.report)(record) {
-            Ok(report) => report.in_a_line(),
+fn answer_line(shared: &SharedData, run: &Overview) -> String {
+    match fsarena_store::read(&run.run_files.dir) {
+        Ok(record) => match (shared.analysis.analyse_run)(record) {
+            Ok(report) => report.one_line_answer(),
             Err(error) => error,
         },
         Err(error) => error.to_string(),

@@ -1,7 +1,7 @@
 //! The templates of the pages. The template engine escapes all text, except for HTML in which `fsarena_report` already escaped
 //! the text.
 
-use crate::list_query::{COLUMNS, ListQuery, in_query};
+use crate::list_query::{COLUMNS, ListQuery, url_encoded};
 use crate::{overview::Overview, renderer::RenderResult};
 use askama::Template;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// The list of runs.
 #[derive(Template)]
 #[template(path = "runs.html")]
-pub struct Runs {
+pub struct RunsPage {
     /// The path of the folder of runs.
     pub folder: String,
     /// The search and sort order.
@@ -27,7 +27,7 @@ pub struct Runs {
 /// A comparison of runs.
 #[derive(Template)]
 #[template(path = "compare.html")]
-pub struct Compare {
+pub struct ComparePage {
     /// The title, which names both sides.
     pub title: String,
     /// The ids of the runs.
@@ -35,7 +35,7 @@ pub struct Compare {
     /// The published figures with which the run is compared; `None` if runs are compared with each other.
     pub published: Option<String>,
     /// The other published figures with which the first run can be compared.
-    pub known: Vec<String>,
+    pub other_published: Vec<String>,
     /// The metric of the comparison.
     pub metric: String,
     /// The metrics to choose from.
@@ -49,7 +49,7 @@ pub struct Compare {
 /// The history of a metric over runs.
 #[derive(Template)]
 #[template(path = "history.html")]
-pub struct History {
+pub struct HistoryPage {
     /// The study, variant and metric to show.
     pub query: HistoryQuery,
     /// Studies to choose from.
@@ -77,19 +77,19 @@ pub struct LivePage {
 /// A page with a single message, such as an error.
 #[derive(Template)]
 #[template(path = "message.html")]
-pub struct Message {
+pub struct MessagePage {
     status: StatusCode,
-    words: String,
+    text: String,
 }
 
-impl Message {
+impl MessagePage {
     /// A page with this HTTP status and message.
-    pub fn new(status: StatusCode, words: impl Into<String>) -> Message {
-        Message { status, words: words.into() }
+    pub fn new(status: StatusCode, text: impl Into<String>) -> MessagePage {
+        MessagePage { status, text: text.into() }
     }
 }
 
-impl IntoResponse for Message {
+impl IntoResponse for MessagePage {
     fn into_response(self) -> Response {
         match render(&self) {
             Ok(page) => (self.status, Html(page)).into_response(),
@@ -105,54 +105,54 @@ pub fn render(template: &impl Template) -> RenderResult {
 
 /// Methods with which all templates format text. The template engine escapes the result.
 trait TextFilters {
-    /// The text as one line without control characters.
-    fn line(&self, text: &str) -> String {
+    /// The text in one line, without control characters.
+    fn in_one_line(&self, text: &str) -> String {
         safe::line(text)
     }
 
     /// The text encoded for the query of a URL.
-    fn query(&self, text: &str) -> String {
-        in_query(text)
+    fn url_encoded(&self, text: &str) -> String {
+        url_encoded(text)
     }
 }
 
-impl TextFilters for Runs {}
-impl TextFilters for Compare {}
-impl TextFilters for History {}
+impl TextFilters for RunsPage {}
+impl TextFilters for ComparePage {}
+impl TextFilters for HistoryPage {}
 impl TextFilters for LivePage {}
-impl TextFilters for Message {}
+impl TextFilters for MessagePage {}
 
-impl Runs {
+impl RunsPage {
     /// The start of a run.
-    fn begun(&self, run: &Overview) -> String {
-        self.line(&format_start(&run.summary.started))
+    fn start_time(&self, run: &Overview) -> String {
+        self.in_one_line(&format_start(&run.summary.started))
     }
 
     /// The number of matching runs, and of all: `3 of 20 runs`, or `20 runs` if all match.
-    fn count(&self) -> String {
+    fn count_text(&self) -> String {
         let all = plural(self.total, "run");
         if self.runs.len() == self.total { all } else { format!("{} of {all}", self.runs.len()) }
     }
 
-    /// The answer of a run in one line, or its problem; empty if the answer is not computed yet.
-    fn answer(&self, run: &Overview) -> String {
-        let words = run.problem.as_ref().or(run.verdict.get());
-        words.map_or(String::new(), |words| self.line(words))
+    /// The answer of a run in one line, or why the run cannot be read; empty if the answer is not computed yet.
+    fn answer_text(&self, run: &Overview) -> String {
+        let text = run.problem.as_ref().or(run.answer.get());
+        text.map_or(String::new(), |text| self.in_one_line(text))
     }
 
     /// The question of the plan of a run; empty if its plan cannot be read.
-    fn question(&self, run: &Overview) -> String {
-        run.plan.as_ref().map_or(String::new(), |plan| self.line(&plan.question))
+    fn plan_question(&self, run: &Overview) -> String {
+        run.plan.as_ref().map_or(String::new(), |plan| self.in_one_line(&plan.question))
     }
 
-    /// Whether the server can open the report of a run.
-    fn opens(&self, run: &Overview) -> bool {
+    /// Whether the server can show a report of the run.
+    fn has_report(&self, run: &Overview) -> bool {
         run.problem.is_none()
     }
 }
 
 /// The ids of all metrics to choose from; includes the chosen one, even if it is not predefined.
-pub fn metrics(chosen: &str) -> Vec<String> {
+pub fn metrics_to_choose(chosen: &str) -> Vec<String> {
     let mut metrics: Vec<String> = METRICS.iter().map(|metric| metric.spec.id.to_string()).collect();
     if !metrics.iter().any(|id| id == chosen) {
         metrics.push(chosen.into());

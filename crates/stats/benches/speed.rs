@@ -3,9 +3,11 @@
 
 use fsarena_core::claim::{Claim, Relation};
 use fsarena_stats::evalue::e_bh;
-use fsarena_stats::simulate::noise::{Noise, Order, differences};
-use fsarena_stats::simulate::selftest::{RUNS, selftest};
-use fsarena_stats::{hodges_lehmann::Walsh, ranks::simultaneous, simulate::stream, verdict::judge};
+use fsarena_stats::simulate::noise::{Noise, Order, simulate_log_ratios};
+use fsarena_stats::simulate::selftest::{RUNS, run_selftest};
+use fsarena_stats::{
+    hodges_lehmann::WalshAverages, ranks::simultaneous_intervals, simulate::run_rng, verdict::judge,
+};
 use std::process::{Command, Stdio};
 use std::{hint::black_box, io::Write, time::Instant};
 
@@ -36,14 +38,14 @@ print(median(lambda: [wilcoxon(d) for d in claims]), median(walsh))";
 
 fn main() {
     let claims: Vec<Vec<f64>> = (0..CLAIMS as u64)
-        .map(|claim| differences(Noise::Spikes, Order::Random, ROUNDS, &mut stream(1, claim)))
+        .map(|claim| simulate_log_ratios(Noise::Spikes, Order::Random, ROUNDS, &mut run_rng(1, claim)))
         .collect();
     let [signed_rank, averages] = python(&claims).map_or([None; 2], |peer| peer.map(Some));
     println!("{:<50} {:>10} {:>10} {:>10} {:>8}", "", "ms", "goal", "peer", "ratio");
     let all = median(|| all_claims(&claims));
     row("1,000 claims x 400 rounds / scipy wilcoxon", all, Some(1e3), signed_rank);
     let one = median(|| {
-        let walsh = Walsh::new(claims[0].clone()).expect("finite");
+        let walsh = WalshAverages::new(claims[0].clone()).expect("finite");
         (walsh.estimate(), walsh.interval(C))
     });
     row(
@@ -54,10 +56,10 @@ fn main() {
     );
     row("the same / numpy", one, Some(1.0), averages);
     let values: Vec<Vec<f64>> = claims[..6].iter().map(|d| d.iter().map(|d| d.exp()).collect()).collect();
-    let six = median(|| simultaneous(&values, 1));
+    let six = median(|| simultaneous_intervals(&values, 1));
     row("simultaneous intervals of 6 variants, n = 400", six, None, None);
     let begun = Instant::now();
-    let passed = selftest(RUNS, 1).passed();
+    let passed = run_selftest(RUNS, 1).passed();
     let words = format!("selftest, {RUNS} runs a check: {}", if passed { "passed" } else { "FAILED" });
     row(&words, 1e3 * begun.elapsed().as_secs_f64(), Some(60e3), None);
 }

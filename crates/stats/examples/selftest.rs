@@ -1,9 +1,10 @@
-//! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS [RULE]]`. With the beginning
-//! of a rule's name, such as `gate`, it checks only the rules whose names begin so; with `growth`, the laws of scale grids.
+//! The simulated self-test, timed: `cargo run --release -p fsarena-stats --example selftest -- [RUNS [RULE]]`. With the
+//! beginning of a rule's name, such as `gate`, it checks only the rules whose names begin so; with `growth`, the laws of scale
+//! grids.
 
 use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::growth::growth_checks;
-use fsarena_stats::simulate::selftest::{Check, RUNS, checks, selftest};
+use fsarena_stats::simulate::selftest::{Check, RUNS, check_rules, run_selftest};
 use std::time::Instant;
 
 fn main() {
@@ -13,15 +14,15 @@ fn main() {
         if rule == "growth" {
             growth_checks(runs, 1).iter().for_each(|check| println!("{check:?} {:?}", check.state()));
         }
-        checks(runs, 1, |name| name.starts_with(&rule)).iter().for_each(line);
+        check_rules(runs, 1, |name| name.starts_with(&rule)).iter().for_each(print_check);
         return println!("\n{:.1} s", start.elapsed().as_secs_f64());
     }
-    let report = selftest(runs, 1);
+    let report = run_selftest(runs, 1);
     for check in &report.checks {
-        line(check);
+        print_check(check);
     }
     println!("\nThe negative test, fixed order:");
-    line(&report.negative);
+    print_check(&report.negative);
     println!(
         "\n{} in {:.1} s",
         if report.passed() { "passed" } else { "FAILED" },
@@ -29,13 +30,13 @@ fn main() {
     );
 }
 
-fn line(check: &Check) {
+fn print_check(check: &Check) {
     println!(
         "{:42} {:24} {:5.2}%  at most {:5.2}%  {}",
         check.rule.name(),
         check.noise.name(),
         100.0 * check.errors.rate(),
-        100.0 * check.errors.upper(),
+        100.0 * check.errors.upper_limit(),
         if check.state() == PromiseState::Kept { "passed" } else { "FAILED" }
     );
 }

@@ -3,10 +3,10 @@
 //! Each interval has 95% confidence for one pair of variants and one task; intervals are not corrected for their number.
 //! Verdicts on claims use the same [`Grid`] and the same paired log ratios.
 
-use crate::comparison::{Comparison, compare_with};
+use crate::comparison::{Comparison, compare_with_references};
 use crate::ratio::{LogRatios, log_ratios};
 use crate::regret::Regrets;
-use crate::{average::median, simulate::parallel};
+use crate::{average::median, simulate::in_parallel};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor;
 use fsarena_core::matrix::PLAIN;
@@ -36,8 +36,8 @@ pub struct TaskAnalysis {
     pub task: TaskInfo,
     /// How the variants compare on it.
     pub comparison: Comparison,
-    /// Why its figures are shown without a ranking; None if they are valid.
-    pub excluded: Option<InvalidReason>,
+    /// Why its figures are shown without a ranking; None if they are ranked.
+    pub unranked_because: Option<InvalidReason>,
 }
 
 /// All tasks in the totals together.
@@ -46,7 +46,7 @@ pub struct Overall {
     /// The number of tasks in it.
     pub tasks: usize,
     /// The number of tasks in the totals of the run. It can be larger, because not every task has every metric.
-    pub of: usize,
+    pub tasks_in_totals: usize,
     /// Their total as the metric declares it, if the metric has one.
     pub total: Option<CombinedTasks>,
     /// The name of the value in the answer: `total`, `largest`, `geometric mean`.
@@ -67,7 +67,7 @@ pub struct CombinedTasks {
     /// The comparison of the variants.
     pub comparison: Comparison,
     /// For each variant, the number of rounds that are left out because only some of their tasks have a value.
-    pub left_out: Vec<usize>,
+    pub left_out_rounds: Vec<usize>,
     /// The regret of choosing each variant: how much more it can cost than the best.
     pub regrets: Regrets,
 }
@@ -77,15 +77,15 @@ pub fn analyse(series: MetricSeries) -> Analysis {
     let MetricSeries { grid, dropped, with_dropped, error_split } = series;
     let with_data: Vec<usize> = (0..grid.tasks.len()).filter(|task| has_data(&grid.values[*task])).collect();
     let mean_costs = grid.mean_costs();
-    let tasks = parallel(with_data.len(), |at| {
+    let tasks = in_parallel(with_data.len(), |at| {
         let task = with_data[at as usize];
-        let comparison = compare_with(&grid.values[task], &grid.references, grid.metric.direction)
+        let comparison = compare_with_references(&grid.values[task], &grid.references, grid.metric.direction)
             .with_mean_costs(mean_costs.as_ref().map(|costs| &costs.values[task]));
-        let excluded = grid.excluded.get(&task).copied();
+        let unranked_because = grid.excluded.get(&task).copied();
         TaskAnalysis {
             task: grid.tasks[task].clone(),
-            comparison: if excluded.is_some() { comparison.unranked() } else { comparison },
-            excluded,
+            comparison: if unranked_because.is_some() { comparison.unranked() } else { comparison },
+            unranked_because,
         }
     });
     let mut overall = Overall::of(&grid, error_split);
@@ -102,16 +102,16 @@ pub struct TaskMedians {
     /// The task.
     pub task: TaskInfo,
     /// The median over rounds of each variant, in the metric's unit; None without a value.
-    pub variants: Vec<Option<f64>>,
+    pub medians: Vec<Option<f64>>,
 }
 
-/// The medians of every task in the totals that has data, including tasks that no ranking uses. Much faster than [`analyse`].
-pub fn medians(grid: &Grid) -> Vec<TaskMedians> {
+/// The medians of every task in the totals that has data, also of tasks without a ranking. Much faster than [`analyse`].
+pub fn task_medians(grid: &Grid) -> Vec<TaskMedians> {
     let mut tasks = vec![];
     for (task, values) in grid.tasks.iter().zip(&grid.values) {
         if task.in_totals && has_data(values) {
-            let variants = values.iter().map(|variant| median(variant)).collect();
-            tasks.push(TaskMedians { task: task.clone(), variants });
+            let medians = values.iter().map(|variant| median(variant)).collect();
+            tasks.push(TaskMedians { task: task.clone(), medians });
         }
     }
     tasks
@@ -129,8 +129,8 @@ impl Overall {
         let means = costs.map(|costs| costs.geometric_means(&tasks));
         Some(Overall {
             tasks: tasks.len(),
-            of: grid.tasks.iter().filter(|task| task.in_totals).count(),
-            name: grid.metric.whole().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
+            tasks_in_totals: grid.tasks.iter().filter(|task| task.in_totals).count(),
+            name: grid.metric.total_name().filter(|_| totals.is_some()).unwrap_or("geometric mean"),
             total: totals.map(|values| CombinedTasks::of(grid, &tasks, (values, mean_totals), error_split)),
             geometric: CombinedTasks::of(grid, &tasks, (grid.geometric_means(&tasks), means), error_split),
             with_all_rounds: None,
@@ -139,23 +139,23 @@ impl Overall {
 
     /// The number of tasks in words: `6 tasks`, or `2 of 6 tasks` if others lack the metric or do not combine with these.
     pub fn scope(&self) -> String {
-        if self.tasks < self.of {
-            format!("{} of {}", self.tasks, plural(self.of, "task"))
+        if self.tasks < self.tasks_in_totals {
+            format!("{} of {}", self.tasks, plural(self.tasks_in_totals, "task"))
         } else {
             plural(self.tasks, "task")
         }
     }
 
-    /// The comparison by total and the comparison by geometric mean. The first is None if the metric has no total. The second is
-    /// None if there is only one task with a total, because it would repeat the first.
-    pub fn wholes(&self) -> [Option<&Comparison>; 2] {
+    /// The comparison by total and the comparison by geometric mean. The first is None if the metric has no total. The second
+    /// is None if there is only one task with a total, because it would repeat the first.
+    pub fn comparisons(&self) -> [Option<&Comparison>; 2] {
         let total = self.total.as_ref().map(|total| &total.comparison);
         let geometric = (self.tasks > 1 || total.is_none()).then_some(&self.geometric.comparison);
         [total, geometric]
     }
 
-    /// The comparison of the answer: by the total, or by the geometric mean if the metric has no total.
-    pub fn main(&self) -> &CombinedTasks {
+    /// The values that decide the answer: the total, or the geometric mean if the metric has no total.
+    pub fn total_or_geometric(&self) -> &CombinedTasks {
         self.total.as_ref().unwrap_or(&self.geometric)
     }
 }
@@ -172,15 +172,15 @@ impl CombinedTasks {
         let has_some_task = |variant: usize, round: usize| {
             tasks.iter().any(|task| !grid.values[*task][variant][round].is_nan())
         };
-        let mut left_out = vec![];
+        let mut left_out_rounds = vec![];
         for (variant, rounds) in values.iter().enumerate() {
             let is_left_out = |round: &usize| rounds[*round].is_nan() && has_some_task(variant, *round);
-            left_out.push((0..rounds.len()).filter(is_left_out).count());
+            left_out_rounds.push((0..rounds.len()).filter(is_left_out).count());
         }
         let direction = grid.metric.direction;
         CombinedTasks {
-            left_out,
-            comparison: compare_with(&values, &grid.references, direction)
+            left_out_rounds,
+            comparison: compare_with_references(&values, &grid.references, direction)
                 .with_mean_costs(mean_costs.as_ref()),
             regrets: Regrets::compute(&values, &grid.references, direction, error_split),
             values,
@@ -191,15 +191,15 @@ impl CombinedTasks {
 
 impl Analysis {
     /// Whether there are too few rounds for an exact interval.
-    pub fn provisional(&self) -> bool {
+    pub fn is_provisional(&self) -> bool {
         match &self.overall {
-            Some(overall) => overall.main().comparison.provisional(),
-            None => self.tasks.iter().all(|task| task.comparison.provisional()),
+            Some(overall) => overall.total_or_geometric().comparison.is_provisional(),
+            None => self.tasks.iter().all(|task| task.comparison.is_provisional()),
         }
     }
 
     /// The tasks in the totals.
-    pub fn tasks(&self) -> impl Iterator<Item = &TaskAnalysis> {
+    pub fn tasks_in_totals(&self) -> impl Iterator<Item = &TaskAnalysis> {
         self.tasks.iter().filter(|task| task.task.in_totals)
     }
 }
@@ -248,7 +248,7 @@ pub struct BestLevel {
     /// Its level of the factor.
     pub level: String,
     /// Whether it differs significantly from every rival. If not, only its estimate is the best.
-    pub decided: bool,
+    pub is_decided: bool,
 }
 
 /// For every combination of the other factors' levels, returns the level of `factor` with the best geometric mean over all
@@ -270,10 +270,10 @@ pub fn best_levels(variants: &[Variant], analysis: &Analysis, factor: &str) -> V
     let mut best = vec![];
     for (mut variant, members) in groups {
         let Some(&first) = comparison.order.iter().find(|at| members.contains(at)) else { continue };
-        let decided = members.iter().all(|other| *other == first || comparison.separated[first][*other]);
+        let is_decided = members.iter().all(|other| *other == first || comparison.differs[first][*other]);
         let level = variants[first].level(factor).to_string();
         variant.levels.insert(factor.to_string(), level.clone());
-        best.push(BestLevel { variant, level, decided });
+        best.push(BestLevel { variant, level, is_decided });
     }
     best
 }
@@ -283,10 +283,10 @@ pub fn without_level(variant: &Variant, factor: &str) -> Variant {
     let level = variant.level(factor).to_string();
     let mut rest = variant.clone();
     rest.levels.remove(factor);
-    let shown = if level.is_empty() { PLAIN } else { &level };
+    let name_part = if level.is_empty() { PLAIN } else { &level };
     let mut parts: Vec<&str> = variant.name.split('/').collect();
     // If two parts of the name are equal, remove the last.
-    if let Some(at) = parts.iter().rposition(|part| *part == shown) {
+    if let Some(at) = parts.iter().rposition(|part| *part == name_part) {
         parts.remove(at);
     }
     rest.name = if parts.is_empty() { variant.level(factor::FS).to_string() } else { parts.join("/") };

@@ -1,12 +1,12 @@
 //! The decisions of a bisection: whether its ends differ, which of them a candidate is nearer to, and whether the first bad
 //! candidate differs from the last good one.
 //!
-//! All are bounds of [`crate::table`] on one side, at 5%/`share` over all looks. The shares of all comparisons of a bisection add
-//! up to 1, so it ends at a wrong candidate in at most 5% of cases: a bisection that ends wrong has made at least one wrong
-//! decision ([`crate::simulate`] measures how many do).
+//! All are bounds of [`crate::critical_values`] on one side, at 5%/`error_split` over all looks. The shares of all comparisons
+//! of a bisection add up to 1, so it ends at a wrong candidate in at most 5% of cases: a bisection that ends wrong has made at
+//! least one wrong decision ([`crate::simulate`] measures how many do).
 
-use crate::hodges_lehmann::Walsh;
-use crate::table;
+use crate::critical_values;
+use crate::hodges_lehmann::WalshAverages;
 use crate::verdict::Region;
 use fsarena_core::bisect::ComparisonResult;
 use fsarena_core::claim::Pair;
@@ -14,21 +14,21 @@ use fsarena_core::claim::Pair;
 /// The logarithms of the figures of GOOD, of a candidate and of BAD in one round.
 pub type StepRound = [f64; 3];
 
-/// The rounds after which counts decide a step, if they agree. Counts repeat, so only the data can turn them, which many workloads
-/// draw anew in each round.
+/// The rounds after which counts decide a step, if they agree. Counts repeat, so only the data can turn them, which many
+/// workloads draw anew in each round.
 pub const COUNTED_ROUNDS: usize = 2;
 /// How near a count must be to that of an end, as a share of the distance between the ends.
-const NEAR: f64 = 0.25;
+const NEAR_SHARE: f64 = 0.25;
 
-/// The two bounds of the centre of these differences at the level 5%/`share` each; None with too few rounds.
-fn bounds(d: &[f64], share: usize) -> Option<(f64, f64)> {
-    Some(Walsh::new(d.to_vec())?.interval(table::bound(d.len(), share)?))
+/// The two bounds of the centre of these differences at the level 5%/`error_split` each; None with too few rounds.
+fn bounds(d: &[f64], error_split: usize) -> Option<(f64, f64)> {
+    Some(WalshAverages::new(d.to_vec())?.interval(critical_values::critical_value(d.len(), error_split)?))
 }
 
 /// Judges the ends by d = ln(BAD/GOOD): [`ComparisonResult::More`] or `Less` if the claim is refuted, `NoChange` if it holds.
 /// `margin` is for claims without a percentage. None if the rounds do not decide it.
-pub fn judge_ends(pair: &Pair, d: &[f64], margin: f64, share: usize) -> Option<ComparisonResult> {
-    let (region, (low, high)) = (Region::of(pair, Some(margin)), bounds(d, share)?);
+pub fn judge_ends(pair: &Pair, d: &[f64], margin: f64, error_split: usize) -> Option<ComparisonResult> {
+    let (region, (low, high)) = (Region::of(pair, Some(margin)), bounds(d, error_split)?);
     if low > region.high {
         Some(ComparisonResult::More)
     } else if high < region.low {
@@ -40,16 +40,17 @@ pub fn judge_ends(pair: &Pair, d: &[f64], margin: f64, share: usize) -> Option<C
     }
 }
 
-/// Judges a step: [`ComparisonResult::Good`] or `Bad`, the end that the candidate is nearer to. `direction` is 1 if BAD has more
-/// than GOOD, else −1. None if the rounds do not decide it.
+/// Judges a step: [`ComparisonResult::Good`] or `Bad`, the end that the candidate is nearer to. `direction` is 1 if BAD has
+/// more than GOOD, else −1. None if the rounds do not decide it.
 ///
 /// With d = ln(candidate) − ½·(ln(GOOD) + ln(BAD)), the candidate is bad if the lower bound of d is above 0. It must also have
 /// significantly more than GOOD: if it is as good as GOOD, both are exchangeable in every round, so this second condition holds
 /// the level whatever the noise is, while d is symmetric only if the noise is. Good is the reverse, against BAD.
-pub fn judge_step(rounds: &[StepRound], direction: f64, share: usize) -> Option<ComparisonResult> {
-    let c = table::bound(rounds.len(), share)?;
-    let walsh =
-        |of: fn(&StepRound) -> f64| Walsh::new(rounds.iter().map(|round| direction * of(round)).collect());
+pub fn judge_step(rounds: &[StepRound], direction: f64, error_split: usize) -> Option<ComparisonResult> {
+    let c = critical_values::critical_value(rounds.len(), error_split)?;
+    let walsh = |value: fn(&StepRound) -> f64| {
+        WalshAverages::new(rounds.iter().map(|round| direction * value(round)).collect())
+    };
     let middle = walsh(|[good, candidate, bad]| candidate - 0.5 * (good + bad))?;
     if middle.lies_above(c, 0.0) && walsh(|[good, candidate, _]| candidate - good)?.lies_above(c, 0.0) {
         return Some(ComparisonResult::Bad);
@@ -63,16 +64,16 @@ pub fn judge_step(rounds: &[StepRound], direction: f64, share: usize) -> Option<
 /// Judges a step by counts, which repeat: in each round the candidate must be near the same end.
 /// None if it is not, or with fewer rounds than [`COUNTED_ROUNDS`]; then [`judge_step`] decides with more rounds.
 pub fn judge_counted_step(rounds: &[StepRound], direction: f64) -> Option<ComparisonResult> {
-    let all = |is_near: fn(f64) -> bool| {
+    let all_near = |is_near: fn(f64) -> bool| {
         rounds.iter().all(|[good, candidate, bad]| {
             direction * (bad - good) > 0.0 && is_near((candidate - good) / (bad - good))
         })
     };
     if rounds.len() < COUNTED_ROUNDS {
         None
-    } else if all(|place| place.abs() <= NEAR) {
+    } else if all_near(|place| place.abs() <= NEAR_SHARE) {
         Some(ComparisonResult::Good)
-    } else if all(|place| (place - 1.0).abs() <= NEAR) {
+    } else if all_near(|place| (place - 1.0).abs() <= NEAR_SHARE) {
         Some(ComparisonResult::Bad)
     } else {
         None
@@ -80,25 +81,31 @@ pub fn judge_counted_step(rounds: &[StepRound], direction: f64) -> Option<Compar
 }
 
 /// Judges by d = ln(child/parent) whether the first bad candidate differs from the last good one in the direction of the ends,
-/// whose ln(BAD/GOOD) is about `whole`. [`ComparisonResult::NoChange`] if the difference is less than an eighth of that.
-pub fn judge_confirmation(d: &[f64], direction: f64, whole: f64, share: usize) -> Option<ComparisonResult> {
+/// whose ln(BAD/GOOD) is about `full_difference`. [`ComparisonResult::NoChange`] if the difference is less than an eighth of
+/// that.
+pub fn judge_confirmation(
+    d: &[f64],
+    direction: f64,
+    full_difference: f64,
+    error_split: usize,
+) -> Option<ComparisonResult> {
     let signed: Vec<f64> = d.iter().map(|d| direction * d).collect();
-    let (low, high) = bounds(&signed, share)?;
+    let (low, high) = bounds(&signed, error_split)?;
     if low > 0.0 {
         Some(ComparisonResult::Confirmed)
-    } else if high < whole.abs() / 8.0 {
+    } else if high < full_difference.abs() / 8.0 {
         Some(ComparisonResult::NoChange)
     } else {
         None
     }
 }
 
-/// The rounds after which a comparison with `done` rounds is judged next: the first look of its share, then looks at least 1.4
-/// times as far, because each begins a run. None after the last look, or if no number of rounds reaches the level.
-pub fn next_look(done: usize, share: usize) -> Option<usize> {
-    let first = table::rounds_for_an_answer(share)?;
+/// The rounds after which a comparison with `done` rounds is judged next: the first look that has bounds, then looks at least
+/// 1.4 times as far, because each begins a run. None after the last look, or if no number of rounds reaches the level.
+pub fn next_look(done: usize, error_split: usize) -> Option<usize> {
+    let first = critical_values::rounds_for_first_bound(error_split)?;
     let least = first.max((done * 7).div_ceil(5));
-    table::LOOKS.iter().map(|look| look.rounds).find(|n| *n >= least && *n > done)
+    critical_values::LOOKS.iter().map(|look| look.rounds).find(|n| *n >= least && *n > done)
 }
 
 #[cfg(test)]
@@ -115,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_ends_differ_if_a_bound_is_beyond_the_margin() {
-        // Ten rounds, share 8: c = 0, the extremes of the averages, which are those of the values.
+        // Ten rounds, an eighth of the error: c = 0, the extremes of the averages, which are those of the values.
         let d: Vec<f64> = (1..=10).map(|i| 0.01 + f64::from(i) / 1000.0).collect();
         let at_most = |percent: f64| pair(&format!("x: candidate <= baseline within {percent}%"));
         assert_eq!(judge_ends(&at_most(1.0), &d, 0.0, 8), Some(ComparisonResult::More));
@@ -124,8 +131,8 @@ mod tests {
         assert_eq!(judge_ends(&at_most(1.0), &d[..9], 0.0, 8), None, "too few rounds for an eighth of 5%");
         let less: Vec<f64> = d.iter().map(|d| -d).collect();
         assert_eq!(judge_ends(&at_most(1.0), &less, 0.0, 8), Some(ComparisonResult::NoChange));
-        let same = pair("x: candidate == baseline within 1%");
-        assert_eq!(judge_ends(&same, &less, 0.0, 8), Some(ComparisonResult::Less));
+        let equal = pair("x: candidate == baseline within 1%");
+        assert_eq!(judge_ends(&equal, &less, 0.0, 8), Some(ComparisonResult::Less));
     }
 
     #[test]
@@ -144,16 +151,13 @@ mod tests {
 
     #[test]
     fn two_rounds_of_counts_decide_a_step_if_they_agree() {
-        let counted = |places: &[f64]| {
+        let judge = |places: &[f64]| {
             let rounds: Vec<StepRound> = places.iter().map(|place| [1.0, 1.0 + 0.01 * place, 1.01]).collect();
             judge_counted_step(&rounds, 1.0)
         };
-        assert_eq!(counted(&[0.0, 0.2]), Some(ComparisonResult::Good));
-        assert_eq!(counted(&[1.0, 0.9]), Some(ComparisonResult::Bad));
-        assert_eq!(
-            [counted(&[0.0]), counted(&[0.0, 1.0]), counted(&[0.5, 0.5]), counted(&[2.0, 2.0])],
-            [None; 4]
-        );
+        assert_eq!(judge(&[0.0, 0.2]), Some(ComparisonResult::Good));
+        assert_eq!(judge(&[1.0, 0.9]), Some(ComparisonResult::Bad));
+        assert_eq!([judge(&[0.0]), judge(&[0.0, 1.0]), judge(&[0.5, 0.5]), judge(&[2.0, 2.0])], [None; 4]);
         assert_eq!(judge_counted_step(&[[1.0, 1.0, 1.0]; 2], 1.0), None, "the ends are equal");
     }
 
@@ -167,7 +171,9 @@ mod tests {
 
     #[test]
     fn looks_are_as_far_apart_as_a_run_is_worth() {
-        let looks = |share| std::iter::successors(next_look(0, share), move |done| next_look(*done, share));
+        let looks = |error_split| {
+            std::iter::successors(next_look(0, error_split), move |done| next_look(*done, error_split))
+        };
         assert_eq!(looks(8).collect::<Vec<_>>(), [10, 15, 24, 38, 60, 96, 152, 242, 400]);
         assert_eq!((next_look(0, 2), next_look(2, 8), next_look(0, 65)), (Some(8), Some(10), None));
     }

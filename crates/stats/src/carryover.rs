@@ -1,11 +1,12 @@
 //! Tests for carry-over: whether the values of a variant depend on the variant that ran before it. Other modules use its
 //! randomisation test of the order of variants too.
 //!
-//! The null hypothesis is that the order does not matter. Then every other random order would have given the same values, so the
-//! statistic of the recorded order is compared with those of random orders. Such a test is exact for any noise (Fisher 1935).
+//! The null hypothesis is that the order does not matter. Then every other random order would have given the same values, so
+//! the statistic of the recorded order is compared with those of random orders. Such a test is exact for any noise (Fisher
+//! 1935).
 
 use crate::average::{logs, mean};
-use crate::table::FIRST_LOOK;
+use crate::critical_values::FIRST_LOOK_ROUNDS;
 use fsarena_core::schedule::{mix, order_of_round};
 
 /// The number of random orders. The statistic of the recorded order must exceed those of 95% of them.
@@ -14,7 +15,7 @@ const DRAWS: usize = 199;
 const ALPHA: f64 = 0.05;
 
 /// The largest number of rounds that the test uses, because more take long and show little more.
-const ROUNDS: usize = 2_000;
+const MAX_ROUNDS: usize = 2_000;
 
 /// The effect of the variant that ran before.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,30 +31,32 @@ pub struct Carryover {
 /// Tests `values[variant][round]`, given the variants of each round in the order in which they ran. Uses the first 2,000 rounds
 /// at most. None for fewer than eight rounds or two variants, or if no variant has a predecessor with values.
 pub fn carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Option<Carryover> {
-    if orders.len() < FIRST_LOOK || values.len() < 2 {
+    if orders.len() < FIRST_LOOK_ROUNDS || values.len() < 2 {
         return None;
     }
-    let orders = &orders[..orders.len().min(ROUNDS)];
-    let values: Vec<&[f64]> = values.iter().map(|rounds| &rounds[..rounds.len().min(ROUNDS)]).collect();
+    let orders = &orders[..orders.len().min(MAX_ROUNDS)];
+    let values: Vec<&[f64]> = values.iter().map(|rounds| &rounds[..rounds.len().min(MAX_ROUNDS)]).collect();
     let residuals = residuals(&values);
-    let (_, after, log) = strongest(&residuals, orders)?;
-    let between = |orders: &[Vec<usize>]| strongest(&residuals, orders).map_or(0.0, |(between, ..)| between);
-    let significant = order_p_value(orders, seed, DRAWS, between) <= ALPHA;
+    let (_, after, log) = strongest_predecessor(&residuals, orders)?;
+    let statistic = |orders: &[Vec<usize>]| {
+        strongest_predecessor(&residuals, orders).map_or(0.0, |(statistic, ..)| statistic)
+    };
+    let significant = order_p_value(orders, seed, DRAWS, statistic) <= ALPHA;
     Some(Carryover { after, change: log.exp_m1(), significant })
 }
 
 /// The logarithms minus the means of their round and of their variant; NaN for a missing value.
 fn residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
     let mut logs = logs(values);
-    let known = |x: &f64| x.is_finite();
+    let is_known = |x: &f64| x.is_finite();
     for column in 0..logs.first().map_or(0, Vec::len) {
-        let mean = mean(logs.iter().map(|rounds| rounds[column]).filter(known));
+        let mean = mean(logs.iter().map(|rounds| rounds[column]).filter(is_known));
         for rounds in &mut logs {
             rounds[column] -= mean;
         }
     }
     for rounds in &mut logs {
-        let mean = mean(rounds.iter().copied().filter(known));
+        let mean = mean(rounds.iter().copied().filter(is_known));
         rounds.iter_mut().for_each(|x| *x -= mean);
     }
     logs
@@ -63,7 +66,7 @@ fn residuals(values: &[&[f64]]) -> Vec<Vec<f64>> {
 /// that follow it minus the mean residual of those that follow others. The statistic is Σ sᵥ²/nᵥ over the predecessors v, where
 /// sᵥ is the sum of the residuals of the nᵥ values that follow v. The last variant of a round precedes the first of the next
 /// round.
-fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
+fn strongest_predecessor(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usize, f64)> {
     let mut sums = vec![(0.0, 0.0); residuals.len()];
     for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
         for (variant, before) in order.iter().zip(before) {
@@ -74,19 +77,20 @@ fn strongest(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Option<(f64, usiz
             }
         }
     }
-    let (all, total) = sums.iter().fold((0.0, 0.0), |(a, n), (sum, count)| (a + sum, n + count));
-    let between = sums.iter().filter(|(_, count)| *count > 0.0).map(|(sum, count)| sum * sum / count).sum();
-    let change = |(sum, count): (f64, f64)| sum / count - (all - sum) / (total - count);
+    let (total_sum, total_count) =
+        sums.iter().fold((0.0, 0.0), |(all, n), (sum, count)| (all + sum, n + count));
+    let statistic = sums.iter().filter(|(_, count)| *count > 0.0).map(|(sum, count)| sum * sum / count).sum();
+    let change = |(sum, count): (f64, f64)| sum / count - (total_sum - sum) / (total_count - count);
     let changes = sums.iter().map(|sums| change(*sums)).enumerate().filter(|(_, change)| change.is_finite());
     let (after, change) = changes.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
-    Some((between, after, change))
+    Some((statistic, after, change))
 }
 
 /// The same rounds in randomly drawn orders, which depend only on the seed and the number of the draw.
 fn drawn_orders(orders: &[Vec<usize>], seed: u64, draw: usize) -> Vec<Vec<usize>> {
     let shuffled = |(at, order): (usize, &Vec<usize>)| {
-        let new = order_of_round(mix(seed, draw as u64), at as u32, order.len());
-        new.into_iter().map(|place| order[place]).collect()
+        let places = order_of_round(mix(seed, draw as u64), at as u32, order.len());
+        places.into_iter().map(|place| order[place]).collect()
     };
     orders.iter().enumerate().map(shuffled).collect()
 }
@@ -146,27 +150,28 @@ mod tests {
     }
 
     #[test]
-    fn successors_by_hand() {
+    fn the_strongest_predecessor_matches_values_computed_by_hand() {
         // 0 1 | 1 0: after 0 come 1 (0.3) and none, after 1 come 1 (0.1) and 0 (−0.2).
         let residuals = [vec![0.5, -0.2], vec![0.3, 0.1]];
-        let (between, after, change) = strongest(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
-        assert!((between - (0.09 + 0.01 / 2.0)).abs() < 1e-12);
+        let (statistic, after, change) =
+            strongest_predecessor(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
+        assert!((statistic - (0.09 + 0.01 / 2.0)).abs() < 1e-12);
         // Of two groups either differs from the other by as much.
         let expected = if after == 0 { 0.3 + 0.05 } else { -0.05 - 0.3 };
         assert!((change - expected).abs() < 1e-12, "{after} {change}");
     }
 
     #[test]
-    fn the_last_of_a_round_comes_before_the_first_of_the_next() {
+    fn the_last_variant_of_a_round_precedes_the_first_of_the_next() {
         assert_eq!(predecessors(&[vec![0, 1], vec![1, 0]]), [[None, Some(0)], [Some(1), Some(1)]]);
     }
 
     #[test]
-    fn a_statistic_that_does_not_depend_on_the_order_never_stands_out() {
+    fn a_statistic_that_does_not_depend_on_the_order_has_a_p_value_of_one() {
         let orders: Vec<Vec<usize>> = (0..8).map(|number| order_of_round(7, number, 3)).collect();
         assert_eq!(order_p_value(&orders, 1, 99, |_| 1.0), 1.0);
         // The recorded orders themselves.
-        let same = |other: &[Vec<usize>]| f64::from(u8::from(other == orders));
-        assert_eq!(order_p_value(&orders, 1, 99, same), 0.01);
+        let is_recorded = |drawn: &[Vec<usize>]| f64::from(u8::from(drawn == orders));
+        assert_eq!(order_p_value(&orders, 1, 99, is_recorded), 0.01);
     }
 }

@@ -7,17 +7,17 @@
 //! segments. If it is significant, the segment is split there, and the search continues.
 //!
 //! **Confirmation**: the search selects values that look like a change, so the same values cannot confirm it. Only new values
-//! can: the first [`FRESH`] values after the shortest prefix of the series in which the search finds the change. A single
-//! one-sided Mann–Whitney test checks whether they are beyond the values before the change.
+//! can: the first [`CONFIRMING_VALUES`] values after the shortest prefix of the series in which the search finds the change. A
+//! single one-sided Mann–Whitney test checks whether they are beyond the values before the change.
 
 use crate::{average::median, hodges_lehmann::mann_whitney};
 use chacha20::ChaCha8Rng;
 use rand::{SeedableRng, seq::SliceRandom};
 
 /// The fewest values between two changes.
-pub const SHORTEST: usize = 3;
+pub const SHORTEST_SEGMENT: usize = 3;
 /// The number of later values that are tested to confirm a change.
-pub const FRESH: usize = 3;
+pub const CONFIRMING_VALUES: usize = 3;
 /// The level of both tests.
 const LEVEL: f64 = 0.05;
 /// Permutations of a test, as in the authors' program.
@@ -44,7 +44,7 @@ pub struct Change {
     /// The probability of a split with a Q at least as large by chance.
     pub p: f64,
     /// The length of the shortest prefix of the series in which the search finds it.
-    pub seen_with: usize,
+    pub prefix_length: usize,
     /// Whether later values confirm it.
     pub confirmation: Confirmation,
 }
@@ -60,54 +60,61 @@ pub enum Confirmation {
     /// Later values do not confirm the change, or there are too few yet.
     Suspected {
         /// The number of values that are still missing; 0 if there are enough and they do not confirm the change.
-        wanting: usize,
+        missing_values: usize,
     },
 }
 
-/// The number of equal parts of the 5% error of a history of which its alarm with this number, from 1, may spend one: k(k+1). All
-/// parts, 1/2 + 1/6 + 1/12 + …, add up to 5%, however many alarms there will be.
+/// k(k+1), where k is the number of an alarm of a history, counted from 1: the alarm may spend 1/(k(k+1)) of the 5% error of the
+/// history. All parts, 1/2 + 1/6 + 1/12 + …, add up to the whole, however many alarms there will be.
 pub fn alarm_split(number: u32) -> u32 {
     number.saturating_mul(number + 1)
 }
 
-/// Whether two changes that were found with different numbers of values are the same one: their places differ by less than
-/// [`SHORTEST`], and both rise or fall.
+/// Whether two changes, each an index and whether the values rise, are the same: their indices differ by less than
+/// [`SHORTEST_SEGMENT`], and both rise or both fall.
 pub fn is_same_change(a: (usize, bool), b: (usize, bool)) -> bool {
-    a.0.abs_diff(b.0) < SHORTEST && a.1 == b.1
+    a.0.abs_diff(b.0) < SHORTEST_SEGMENT && a.1 == b.1
 }
 
 /// Finds the changes of a series of finite values, in its order.
-pub fn changes(values: &[f64]) -> Vec<Change> {
+pub fn find_changes(values: &[f64]) -> Vec<Change> {
     let splits = e_divisive(values);
     let ends: Vec<usize> =
         std::iter::once(0).chain(splits.iter().map(|split| split.at)).chain([values.len()]).collect();
     let change = |(place, split): (usize, &Split)| {
         let (before, after) = (&values[ends[place]..split.at], &values[split.at..ends[place + 2]]);
         let [low, high] = [before, after].map(|values| median(values).unwrap_or(f64::NAN));
-        let seen_with = first_seen(values, split.at);
-        let confirmation = confirm(before, &values[seen_with..], high > low);
-        Change { at: split.at, before: low, after: high, p: split.p, seen_with, confirmation }
+        let prefix_length = shortest_prefix_with_change(values, split.at);
+        let confirmation = confirm(before, &values[prefix_length..], high > low);
+        Change { at: split.at, before: low, after: high, p: split.p, prefix_length, confirmation }
     };
     splits.iter().enumerate().map(change).collect()
 }
 
-/// The length of the shortest prefix of the series in which the search finds a change at `at`, or less than [`SHORTEST`] away.
-fn first_seen(values: &[f64], at: usize) -> usize {
-    let near = |split: &Split| split.at.abs_diff(at) < SHORTEST;
-    (at + SHORTEST..values.len()).find(|n| e_divisive(&values[..*n]).iter().any(near)).unwrap_or(values.len())
+/// The length of the shortest prefix of the series in which the search finds a change at `at`, or less than
+/// [`SHORTEST_SEGMENT`] away.
+fn shortest_prefix_with_change(values: &[f64], at: usize) -> usize {
+    let is_near = |split: &Split| split.at.abs_diff(at) < SHORTEST_SEGMENT;
+    (at + SHORTEST_SEGMENT..values.len())
+        .find(|n| e_divisive(&values[..*n]).iter().any(is_near))
+        .unwrap_or(values.len())
 }
 
-/// Tests whether the first [`FRESH`] later values are beyond the values before a change.
-fn confirm(before: &[f64], later: &[f64], up: bool) -> Confirmation {
-    let Some(fresh) = later.get(..FRESH) else {
-        return Confirmation::Suspected { wanting: FRESH - later.len() };
+/// Tests whether the first [`CONFIRMING_VALUES`] later values are beyond the values before a change.
+fn confirm(before: &[f64], later: &[f64], rises: bool) -> Confirmation {
+    let Some(fresh) = later.get(..CONFIRMING_VALUES) else {
+        return Confirmation::Suspected { missing_values: CONFIRMING_VALUES - later.len() };
     };
-    let beyond = |new: f64, old: f64| if up { new > old } else { new < old };
-    let against = fresh.iter().flat_map(|new| before.iter().map(move |old| !beyond(*new, *old)));
-    let u = against.filter(|against| *against).count();
-    let p: f64 = mann_whitney(before.len(), FRESH)[..=u].iter().sum();
+    let beyond = |new: f64, old: f64| if rises { new > old } else { new < old };
+    let is_against = fresh.iter().flat_map(|new| before.iter().map(move |old| !beyond(*new, *old)));
+    let u = is_against.filter(|is_against| *is_against).count();
+    let p: f64 = mann_whitney(before.len(), CONFIRMING_VALUES)[..=u].iter().sum();
     // The tolerance allows for rounding: an exact p of 1/20 must count.
-    if p <= LEVEL + 1e-12 { Confirmation::Confirmed { p } } else { Confirmation::Suspected { wanting: 0 } }
+    if p <= LEVEL + 1e-12 {
+        Confirmation::Confirmed { p }
+    } else {
+        Confirmation::Suspected { missing_values: 0 }
+    }
 }
 
 /// Finds the change points of a series, in its order. The random permutations depend only on the length of the series.
@@ -117,14 +124,14 @@ pub fn e_divisive(values: &[f64]) -> Vec<Split> {
     loop {
         let ends = || found.iter().map(|split| split.at).chain([values.len()]);
         let segments: Vec<(usize, usize)> = std::iter::once(0).chain(ends()).zip(ends()).collect();
-        let Some((at, q)) = largest(values, &segments) else { return found };
+        let Some((at, q)) = best_split_of_segments(values, &segments) else { return found };
         let mut shuffled = values.to_vec();
         let mut as_large = || {
             for (from, to) in &segments {
                 shuffled[*from..*to].shuffle(&mut random);
             }
             // The tolerance allows for rounding: an equal split must count.
-            largest(&shuffled, &segments).is_some_and(|(_, other)| other >= q * (1.0 - 1e-9))
+            best_split_of_segments(&shuffled, &segments).is_some_and(|(_, other)| other >= q * (1.0 - 1e-9))
         };
         let (mut count, mut p) = (0, 0.0);
         for _ in 0..PERMUTATIONS {
@@ -141,13 +148,13 @@ pub fn e_divisive(values: &[f64]) -> Vec<Split> {
 }
 
 /// The split with the largest Q of all segments.
-fn largest(values: &[f64], segments: &[(usize, usize)]) -> Option<(usize, f64)> {
-    let best = |(from, to): &(usize, usize)| split(&values[*from..*to]).map(|(at, q)| (from + at, q));
+fn best_split_of_segments(values: &[f64], segments: &[(usize, usize)]) -> Option<(usize, f64)> {
+    let best = |(from, to): &(usize, usize)| best_split(&values[*from..*to]).map(|(at, q)| (from + at, q));
     segments.iter().filter_map(best).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// The split of a segment with the largest Q over every τ and κ; the first of equal ones. None if the segment is too short.
-fn split(values: &[f64]) -> Option<(usize, f64)> {
+fn best_split(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     let mut best: Option<(usize, f64)> = None;
     // After the pass of a κ: `within[k]` is the sum of distances among the first k values, for k up to κ, and `between[τ]` is
@@ -164,9 +171,9 @@ fn split(values: &[f64]) -> Option<(usize, f64)> {
         }
         between[last] += to_first;
         within[kappa] = within[last] + to_first;
-        for tau in SHORTEST..(kappa + 1).saturating_sub(SHORTEST) {
+        for tau in SHORTEST_SEGMENT..(kappa + 1).saturating_sub(SHORTEST_SEGMENT) {
             let after = within[kappa] - within[tau] - between[tau];
-            let q = statistic((tau, within[tau]), (kappa - tau, after), between[tau]);
+            let q = energy_statistic((tau, within[tau]), (kappa - tau, after), between[tau]);
             if best.is_none_or(|(_, most)| q > most) {
                 best = Some((tau, q));
             }
@@ -176,7 +183,7 @@ fn split(values: &[f64]) -> Option<(usize, f64)> {
 }
 
 /// Q of two groups, from the size and the sum of distances within each, and the sum of distances between them.
-fn statistic((n, x): (usize, f64), (m, y): (usize, f64), between: f64) -> f64 {
+fn energy_statistic((n, x): (usize, f64), (m, y): (usize, f64), between: f64) -> f64 {
     let pairs = |count: f64| count * (count - 1.0) / 2.0;
     let (n, m) = (n as f64, m as f64);
     n * m / (n + m) * (2.0 * between / (n * m) - x / pairs(n) - y / pairs(m))
@@ -189,16 +196,16 @@ mod tests {
     #[test]
     fn the_statistic_matches_values_computed_by_hand() {
         // Every distance between is 1, none within: 3·3/6 · 2.
-        assert_eq!(split(&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), Some((3, 3.0)));
+        assert_eq!(best_split(&[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]), Some((3, 3.0)));
         // Between: 4+5+6 + 3+4+5 + 2+3+4 = 36, a mean of 36/9 = 4. The mean within each group is 4/3. Q = 1.5 · (8 − 8/3) = 8.
-        let (at, q) = split(&[0.0, 1.0, 2.0, 4.0, 5.0, 6.0]).unwrap();
+        let (at, q) = best_split(&[0.0, 1.0, 2.0, 4.0, 5.0, 6.0]).unwrap();
         assert_eq!(at, 3);
         assert!((q - 8.0).abs() < 1e-12, "{q}");
-        assert_eq!(split(&[1.0; 5]), None);
+        assert_eq!(best_split(&[1.0; 5]), None);
     }
 
     /// Computes the best split directly from the definition.
-    fn by_definition(values: &[f64]) -> (usize, f64) {
+    fn best_split_by_definition(values: &[f64]) -> (usize, f64) {
         let mean = |pairs: Vec<f64>| pairs.iter().sum::<f64>() / pairs.len() as f64;
         let within = |z: &[f64]| {
             mean(
@@ -209,8 +216,8 @@ mod tests {
             )
         };
         let mut best = (0, f64::NEG_INFINITY);
-        for kappa in 2 * SHORTEST..=values.len() {
-            for tau in SHORTEST..=kappa - SHORTEST {
+        for kappa in 2 * SHORTEST_SEGMENT..=values.len() {
+            for tau in SHORTEST_SEGMENT..=kappa - SHORTEST_SEGMENT {
                 let (x, y) = (&values[..tau], &values[tau..kappa]);
                 let between = mean(x.iter().flat_map(|x| y.iter().map(move |y| (x - y).abs())).collect());
                 let (n, m) = (x.len() as f64, y.len() as f64);
@@ -231,7 +238,7 @@ mod tests {
     #[test]
     fn running_sums_agree_with_the_definition() {
         let values: Vec<f64> = noise(23).enumerate().map(|(i, e)| if i < 9 { e } else { e + 0.7 }).collect();
-        let (fast, slow) = (split(&values).unwrap(), by_definition(&values));
+        let (fast, slow) = (best_split(&values).unwrap(), best_split_by_definition(&values));
         assert_eq!(fast.0, slow.0);
         assert!((fast.1 - slow.1).abs() < 1e-9, "{fast:?} {slow:?}");
     }
@@ -256,32 +263,38 @@ mod tests {
     #[test]
     fn later_values_confirm_a_change_or_do_not() {
         let before: Vec<f64> = noise(8).collect();
-        let with = |later: &[f64]| changes(&[&before[..], later].concat());
-        let few = with(&[5.0, 5.2, 5.1]);
-        assert_eq!((few.len(), few[0].at), (1, 8), "{few:?}");
-        let seen = few[0].seen_with;
-        assert_eq!(few[0].confirmation, Confirmation::Suspected { wanting: FRESH - (11 - seen) });
-        let stays = with(&[5.0, 5.2, 5.1, 5.0, 5.3, 5.1, 5.2]);
+        let changes_with = |later: &[f64]| find_changes(&[&before[..], later].concat());
+        let three = changes_with(&[5.0, 5.2, 5.1]);
+        assert_eq!((three.len(), three[0].at), (1, 8), "{three:?}");
+        let prefix_length = three[0].prefix_length;
+        assert_eq!(
+            three[0].confirmation,
+            Confirmation::Suspected { missing_values: CONFIRMING_VALUES - (11 - prefix_length) }
+        );
+        let stays = changes_with(&[5.0, 5.2, 5.1, 5.0, 5.3, 5.1, 5.2]);
         // Three of eleven beyond the other eight: 1 of 165 ways.
         let Confirmation::Confirmed { p } = stays[0].confirmation else { panic!("{stays:?}") };
         assert!((p - 1.0 / 165.0).abs() < 1e-12, "{p}");
         assert!((stays[0].after - 5.1).abs() < 0.11 && stays[0].before.abs() < 0.5);
-        let returns = with(&[5.0, 5.2, 5.1, 0.0, 0.1, -0.2, 0.05, 0.0, 0.2]);
-        assert_eq!(returns[0].confirmation, Confirmation::Suspected { wanting: 0 }, "{returns:?}");
+        let returns = changes_with(&[5.0, 5.2, 5.1, 0.0, 0.1, -0.2, 0.05, 0.0, 0.2]);
+        assert_eq!(returns[0].confirmation, Confirmation::Suspected { missing_values: 0 }, "{returns:?}");
     }
 
     #[test]
     fn confirmation_matches_values_computed_by_hand() {
-        let p = |standing| match standing {
+        let p = |confirmation| match confirmation {
             Confirmation::Confirmed { p } => p,
             Confirmation::Suspected { .. } => f64::NAN,
         };
         // All beyond three: 1 of 20 orders. One pair the wrong way round: 2 of 20.
         assert!((p(confirm(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], true)) - 0.05).abs() < 1e-12);
-        assert_eq!(confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true), Confirmation::Suspected { wanting: 0 });
+        assert_eq!(
+            confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true),
+            Confirmation::Suspected { missing_values: 0 }
+        );
         assert!((p(confirm(&[7.0, 8.0, 9.0], &[4.0, 5.0, 6.0], false)) - 0.05).abs() < 1e-12);
-        assert_eq!(confirm(&[1.0; 9], &[4.0], true), Confirmation::Suspected { wanting: 2 });
+        assert_eq!(confirm(&[1.0; 9], &[4.0], true), Confirmation::Suspected { missing_values: 2 });
         // Equal values speak against it.
-        assert_eq!(confirm(&[1.0; 3], &[1.0, 2.0, 3.0], true), Confirmation::Suspected { wanting: 0 });
+        assert_eq!(confirm(&[1.0; 3], &[1.0, 2.0, 3.0], true), Confirmation::Suspected { missing_values: 0 });
     }
 }

@@ -3,8 +3,8 @@
 pub use crate::average::median;
 use crate::ratio::{LogRatios, Ratio, log_ratios};
 use crate::{
-    compact_letter_display::compact_letter_display, hodges_lehmann::Walsh, mean_ratio::MeanRatio,
-    sequential::separated, table::FIRST_LOOK,
+    compact_letter_display::compact_letter_display, critical_values::FIRST_LOOK_ROUNDS,
+    hodges_lehmann::WalshAverages, mean_ratio::MeanRatio, sequential::excludes_zero,
 };
 use fsarena_core::sample::Direction;
 
@@ -13,14 +13,14 @@ use fsarena_core::sample::Direction;
 pub struct Comparison {
     /// One entry for each variant, in the order of the run's variants.
     pub variants: Vec<VariantResult>,
-    /// The variants that have data, best first. Ratios refer to the first of them.
+    /// The ranked variants that have data, best first. Ratios refer to the first of them.
     ///
     /// A variant comes first if it beats most others in paired comparison (Copeland). Ties are broken by the mean log ratio to
     /// all others, then by the order of the plan. A variant with too few rounds never comes before one with enough. For
     /// variants with equal values the order means nothing: see [`VariantResult::rank`].
     pub order: Vec<usize>,
     /// Whether two variants differ significantly at 95%, for each pair; not corrected for the number of pairs.
-    pub separated: Vec<Vec<bool>>,
+    pub differs: Vec<Vec<bool>>,
     /// Which way is better.
     pub direction: Direction,
 }
@@ -38,7 +38,7 @@ pub struct VariantResult {
     /// Its mean divided by the best variant's mean, in the same rounds. The ratio describes a typical round; the mean ratio
     /// counts every stall in full.
     pub mean_ratio: Option<MeanRatio>,
-    /// Its place in the order, from 1. Variants with exactly the same values in all shared rounds have the same place. None
+    /// Its rank in the order, from 1. Variants with exactly the same values in all shared rounds have the same rank. None
     /// for references and for variants without data.
     pub rank: Option<usize>,
     /// The number of rounds shared with the best variant that have no log ratio, because a value is zero or negative.
@@ -49,22 +49,26 @@ pub struct VariantResult {
 
 /// Compares variants. `values[variant][round]` is NaN for a missing value.
 pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
-    compare_with(values, &[], direction)
+    compare_with_references(values, &[], direction)
 }
 
-/// The same as [`compare`], but the variants of `references` only have a ratio to the best, and no place in the order.
-pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Comparison {
+/// The same as [`compare`], but the variants of `references` only have a ratio to the best, and no rank.
+pub fn compare_with_references(
+    values: &[Vec<f64>],
+    references: &[usize],
+    direction: Direction,
+) -> Comparison {
     let pairs = AllPairs::of(values);
     let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
-    let ranks = |(at, count): (usize, &usize)| if references.contains(&at) { 0 } else { *count };
-    let ranked: Vec<usize> = counts.iter().enumerate().map(ranks).collect();
-    let order = ranking(&pairs, &ranked, direction);
+    let ranked_count = |(at, count): (usize, &usize)| if references.contains(&at) { 0 } else { *count };
+    let ranked_counts: Vec<usize> = counts.iter().enumerate().map(ranked_count).collect();
+    let order = sort_by_rank(&pairs, &ranked_counts, direction);
     let variants = 0..values.len();
-    let separated: Vec<Vec<bool>> =
-        variants.clone().map(|i| variants.clone().map(|j| pairs.separated(i, j)).collect()).collect();
-    let letters = compact_letter_display(&separated, &order);
+    let differs: Vec<Vec<bool>> =
+        variants.clone().map(|i| variants.clone().map(|j| pairs.differs(i, j)).collect()).collect();
+    let letters = compact_letter_display(&differs, &order);
     let best = order.first().copied();
-    let places = places(&pairs, &order);
+    let ranks = ranks_in_order(&pairs, &order);
     let result = |(variant, letters): (usize, String)| {
         let best = best.filter(|best| *best != variant);
         VariantResult {
@@ -72,13 +76,13 @@ pub fn compare_with(values: &[Vec<f64>], references: &[usize], direction: Direct
             median: median(&values[variant]),
             ratio: best.and_then(|best| pairs.ratio(best, variant)),
             mean_ratio: best.and_then(|best| MeanRatio::of(&values[best], &values[variant])),
-            rank: order.iter().position(|ordered| *ordered == variant).map(|at| places[at]),
+            rank: order.iter().position(|ordered| *ordered == variant).map(|at| ranks[at]),
             excluded: best.map_or(0, |best| pairs.get(best, variant).excluded),
             letters,
         }
     };
     let variants = letters.into_iter().enumerate().map(result).collect();
-    Comparison { variants, order, separated, direction }
+    Comparison { variants, order, differs, direction }
 }
 
 impl Comparison {
@@ -92,7 +96,7 @@ impl Comparison {
     }
 
     /// Whether any variant has a ratio to the best.
-    pub fn compares(&self) -> bool {
+    pub fn has_ratio(&self) -> bool {
         self.variants.iter().any(|variant| variant.ratio.is_some())
     }
 
@@ -102,7 +106,7 @@ impl Comparison {
     }
 
     /// The best variant; None if another one has exactly the same values.
-    pub fn leader(&self) -> Option<usize> {
+    pub fn sole_best(&self) -> Option<usize> {
         let equal = self.order.iter().filter(|variant| self.variants[**variant].rank == Some(1)).count();
         self.best().filter(|_| equal == 1)
     }
@@ -110,25 +114,25 @@ impl Comparison {
     /// The variants that have data, sorted by their ratio to the best; variants with too few rounds come last. The result
     /// differs from [`Comparison::order`] if A beats B, B beats C and C beats A: then a variant can have a better ratio than
     /// the best, whose ratio is 1.
-    pub fn by_ratio(&self) -> Vec<usize> {
+    pub fn sorted_by_ratio(&self) -> Vec<usize> {
         let sign = if self.direction == Direction::Higher { -1.0 } else { 1.0 };
         let key = |variant: usize| {
-            let thin =
+            let lacks_rounds =
                 self.best() != Some(variant) && self.variants[variant].ratio.is_none_or(|r| r.provisional);
             let ratio = self.variants[variant].ratio.map_or(1.0, |ratio| ratio.value);
-            (thin && !self.provisional(), sign * ratio)
+            (lacks_rounds && !self.is_provisional(), sign * ratio)
         };
         let mut sorted = self.order.clone();
         sorted.sort_by(|a, b| {
-            let ((a_thin, a_ratio), (b_thin, b_ratio)) = (key(*a), key(*b));
-            a_thin.cmp(&b_thin).then(a_ratio.total_cmp(&b_ratio))
+            let ((a_lacks_rounds, a_ratio), (b_lacks_rounds, b_ratio)) = (key(*a), key(*b));
+            a_lacks_rounds.cmp(&b_lacks_rounds).then(a_ratio.total_cmp(&b_ratio))
         });
         sorted
     }
 
     /// Whether a variant has a better ratio than the best, which is possible only if variants beat each other in a circle.
     pub fn has_circle(&self) -> bool {
-        self.by_ratio().first() != self.order.first()
+        self.sorted_by_ratio().first() != self.order.first()
     }
 
     /// The same comparison reduced to rounds and medians, without any ranking.
@@ -136,11 +140,11 @@ impl Comparison {
         let alone =
             |VariantResult { rounds, median, .. }| VariantResult { rounds, median, ..Default::default() };
         let variants = self.variants.into_iter().map(alone).collect();
-        Comparison { variants, order: vec![], separated: vec![], direction: self.direction }
+        Comparison { variants, order: vec![], differs: vec![], direction: self.direction }
     }
 
     /// Whether no pair of variants has enough rounds for an exact interval.
-    pub fn provisional(&self) -> bool {
+    pub fn is_provisional(&self) -> bool {
         self.rivals(true).next().is_none()
     }
 
@@ -152,16 +156,19 @@ impl Comparison {
 
     /// The variants without a significant difference from the best, in order. Excludes variants with too few rounds: see
     /// [`Comparison::with_too_few_rounds`].
-    pub fn tied(&self) -> Vec<usize> {
-        let apart = |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| ratio.separated());
-        self.rivals(true).filter(|variant| !apart(variant)).collect()
+    pub fn without_significant_difference(&self) -> Vec<usize> {
+        let is_significant =
+            |variant: &usize| self.variants[*variant].ratio.is_some_and(|ratio| ratio.is_significant());
+        self.rivals(true).filter(|variant| !is_significant(variant)).collect()
     }
 
     /// The best variant, if it differs significantly from every other variant that has enough rounds. None if there is no such
     /// other variant.
     pub fn winner(&self) -> Option<usize> {
-        let decided = self.direction != Direction::Neutral && !self.provisional() && self.tied().is_empty();
-        self.best().filter(|_| decided)
+        let is_decided = self.direction != Direction::Neutral
+            && !self.is_provisional()
+            && self.without_significant_difference().is_empty();
+        self.best().filter(|_| is_decided)
     }
 
     /// The variants that have data, but share too few rounds with the best for a verdict.
@@ -171,9 +178,9 @@ impl Comparison {
 }
 
 /// The log ratios of two variants.
-struct Pair {
+struct PairRatios {
     /// The Walsh averages of the log ratios of the later variant to the earlier one; None if they share no round.
-    averages: Option<Walsh>,
+    averages: Option<WalshAverages>,
     /// Their Hodges–Lehmann estimate.
     estimate: Option<f64>,
     /// The number of shared rounds without a log ratio.
@@ -184,21 +191,21 @@ struct Pair {
 /// differ significantly, which is cheaper.
 struct AllPairs {
     /// `[later][earlier]`.
-    pairs: Vec<Vec<Pair>>,
+    pairs: Vec<Vec<PairRatios>>,
 }
 
 impl AllPairs {
     fn of(values: &[Vec<f64>]) -> AllPairs {
         let pair = |earlier: &Vec<f64>, later: &Vec<f64>| {
             let LogRatios { d, excluded } = log_ratios(earlier, later);
-            let averages = Walsh::new(d);
-            Pair { estimate: averages.as_ref().map(Walsh::estimate), averages, excluded }
+            let averages = WalshAverages::new(d);
+            PairRatios { estimate: averages.as_ref().map(WalshAverages::estimate), averages, excluded }
         };
         let row = |j: usize| values[..j].iter().map(|earlier| pair(earlier, &values[j])).collect();
         AllPairs { pairs: (0..values.len()).map(row).collect() }
     }
 
-    fn get(&self, i: usize, j: usize) -> &Pair {
+    fn get(&self, i: usize, j: usize) -> &PairRatios {
         &self.pairs[i.max(j)][i.min(j)]
     }
 
@@ -208,7 +215,7 @@ impl AllPairs {
     }
 
     /// Whether the two have exactly the same values in all rounds that they share.
-    fn equal(&self, i: usize, j: usize) -> bool {
+    fn are_equal(&self, i: usize, j: usize) -> bool {
         self.get(i, j).averages.as_ref().is_some_and(|averages| averages.extremes() == (0.0, 0.0))
     }
 
@@ -218,32 +225,32 @@ impl AllPairs {
         if i < j { ratio } else { ratio.map(|ratio| ratio.inverse()) }
     }
 
-    /// Whether the interval of their ratio excludes 1: like [`Ratio::separated`], but without computing the interval.
-    fn separated(&self, i: usize, j: usize) -> bool {
-        i != j && self.get(i, j).averages.as_ref().is_some_and(separated)
+    /// Whether the two differ significantly: [`Ratio::is_significant`] of their ratio, but without computing the interval.
+    fn differs(&self, i: usize, j: usize) -> bool {
+        i != j && self.get(i, j).averages.as_ref().is_some_and(excludes_zero)
     }
 }
 
-/// The places of variants in this order: 1, 1, 3 if the first two have equal values.
-fn places(pairs: &AllPairs, order: &[usize]) -> Vec<usize> {
-    let mut places: Vec<usize> = vec![];
+/// The ranks of variants in this order: 1, 1, 3 if the first two have equal values.
+fn ranks_in_order(pairs: &AllPairs, order: &[usize]) -> Vec<usize> {
+    let mut ranks: Vec<usize> = vec![];
     for (at, variant) in order.iter().enumerate() {
         let first_of_equals =
-            places.last().map(|place| place - 1).filter(|first| pairs.equal(order[*first], *variant));
-        places.push(first_of_equals.unwrap_or(at) + 1);
+            ranks.last().map(|rank| rank - 1).filter(|first| pairs.are_equal(order[*first], *variant));
+        ranks.push(first_of_equals.unwrap_or(at) + 1);
     }
-    places
+    ranks
 }
 
 /// Sorts the variants as described at [`Comparison::order`].
-fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usize> {
+fn sort_by_rank(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usize> {
     let sign = if direction == Direction::Higher { -1.0 } else { 1.0 };
     // ln(other/variant), positive where the variant is better.
     let leads = |variant: usize| -> Vec<f64> {
         let others = (0..counts.len()).filter(|other| *other != variant && counts[*other] > 0);
         others.filter_map(|other| pairs.log_ratio(variant, other)).map(|lead| sign * lead).collect()
     };
-    let enough = FIRST_LOOK.min(counts.iter().copied().max().unwrap_or(0));
+    let enough = FIRST_LOOK_ROUNDS.min(counts.iter().copied().max().unwrap_or(0));
     let key = |variant: usize| {
         let leads = leads(variant);
         let wins = leads.iter().filter(|lead| **lead > 0.0).count();
@@ -261,22 +268,21 @@ fn ranking(pairs: &AllPairs, counts: &[usize], direction: Direction) -> Vec<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::noise::{Noise, Order, simulate_log_ratios};
+    use crate::simulate::run_rng;
 
     #[test]
-    fn by_ratio_sorts_by_the_ratio_to_the_best() {
+    fn sorted_by_ratio_sorts_by_the_ratio_to_the_best() {
         let ratio =
             |value: f64| Some(Ratio { value, low: value, high: value, rounds: 9, provisional: false });
         let variant = |ratio| VariantResult { rounds: 9, ratio, ..VariantResult::default() };
         let variants = vec![variant(ratio(0.938)), variant(None), variant(ratio(1.2)), variant(ratio(1.1))];
         let order = vec![1, 0, 2, 3];
-        let comparison = Comparison { variants, order, separated: vec![], direction: Direction::Lower };
-        assert_eq!(comparison.by_ratio(), [0, 1, 3, 2]);
+        let comparison = Comparison { variants, order, differs: vec![], direction: Direction::Lower };
+        assert_eq!(comparison.sorted_by_ratio(), [0, 1, 3, 2]);
         let higher = Comparison { direction: Direction::Higher, ..comparison };
-        assert_eq!(higher.by_ratio(), [2, 3, 1, 0]);
+        assert_eq!(higher.sorted_by_ratio(), [2, 3, 1, 0]);
     }
-
-    use crate::simulate::noise::{Noise, Order, differences};
-    use crate::simulate::stream;
 
     /// Eight rounds of a value that drifts, times the variant's own factor.
     fn drifting(factor: f64) -> Vec<f64> {
@@ -284,20 +290,20 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_separated_if_and_only_if_their_interval_excludes_one() {
+    fn pairs_differ_if_and_only_if_their_interval_excludes_one() {
         // Variants a per cent apart, with noise of about that size: some pairs differ significantly and some do not.
         let variant = |variant: u64| -> Vec<f64> {
-            let noise = differences(Noise::Normal, Order::Random, 30, &mut stream(7, variant));
+            let noise = simulate_log_ratios(Noise::Normal, Order::Random, 30, &mut run_rng(7, variant));
             noise.iter().map(|d| (variant as f64 * 0.01 + d).exp()).collect()
         };
         let values: Vec<Vec<f64>> = (0..6).map(variant).collect();
         let result = compare(&values, Direction::Lower);
         let excludes_one = |i: usize, j: usize| {
-            Ratio::of(log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.separated())
+            Ratio::of(log_ratios(&values[i], &values[j]).d).is_some_and(|ratio| ratio.is_significant())
         };
         let expected: Vec<Vec<bool>> =
             (0..6).map(|i| (0..6).map(|j| i != j && excludes_one(i.min(j), i.max(j))).collect()).collect();
-        assert_eq!(result.separated, expected);
+        assert_eq!(result.differs, expected);
         assert!(expected[0].contains(&true) && expected[0][1..].contains(&false), "{expected:?}");
     }
 
@@ -335,17 +341,17 @@ mod tests {
     }
 
     #[test]
-    fn variants_with_equal_values_share_a_place() {
+    fn variants_with_equal_values_share_a_rank() {
         let result = compare(&[drifting(3.0), drifting(2.0), drifting(2.0), drifting(3.0)], Direction::Lower);
         let ranks: Vec<Option<usize>> = result.variants.iter().map(|variant| variant.rank).collect();
         assert_eq!(ranks, [Some(3), Some(1), Some(1), Some(3)]);
-        assert_eq!((result.leader(), result.winner(), result.best()), (None, None, Some(1)));
+        assert_eq!((result.sole_best(), result.winner(), result.best()), (None, None, Some(1)));
         let letters: Vec<&str> = result.variants.iter().map(|variant| variant.letters.as_str()).collect();
         assert_eq!(letters, ["b", "a", "a", "b"]);
-        // Fewer rounds than a verdict takes change nothing about that.
+        // This holds also with fewer rounds than a verdict requires.
         let few = compare(&[vec![2.0; 3], vec![2.0; 3], vec![2.1; 3]], Direction::Lower);
-        assert_eq!((few.leader(), few.variants[1].rank, few.variants[2].rank), (None, Some(1), Some(3)));
-        assert_eq!(compare(&[drifting(3.0), drifting(2.0)], Direction::Lower).leader(), Some(1));
+        assert_eq!((few.sole_best(), few.variants[1].rank, few.variants[2].rank), (None, Some(1), Some(3)));
+        assert_eq!(compare(&[drifting(3.0), drifting(2.0)], Direction::Lower).sole_best(), Some(1));
     }
 
     #[test]
@@ -361,7 +367,7 @@ mod tests {
     #[test]
     fn with_seven_rounds_there_is_no_winner() {
         let result = compare(&[vec![1.0; 7], vec![9.0; 7]], Direction::Lower);
-        assert!(result.provisional());
+        assert!(result.is_provisional());
         assert_eq!((result.best(), result.winner()), (Some(0), None));
         assert_eq!(result.variants[1].letters, "a");
     }

@@ -1,33 +1,33 @@
-//! Checks the conclusions of a study's author: "then" on the published figures, "here" on a run.
+//! Checks the conclusions of a study's author, on the published figures and on a run.
 
-use crate::judge::Judged;
-use crate::published_values::{self, Part};
+use crate::judge::JudgedClaim;
+use crate::published_values::{self, ClaimCheck};
 use crate::verdict::{Outcome, Verdict};
-use fsarena_core::claim::{Claim, Pair, Relation, Right};
-use fsarena_core::conclusion::{Conclusion, Conclusions, Least};
-use fsarena_core::{matrix::PLAIN, published::Published};
+use fsarena_core::claim::{Claim, Pair, Relation, RightSide};
+use fsarena_core::conclusion::{Conclusion, Conclusions, RequiredClaims};
+use fsarena_core::{matrix::PLAIN, published::PublishedSet};
 use std::collections::BTreeSet;
 
 /// A conclusion with its verdicts on the published figures and on a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
+pub struct CheckedConclusion {
     /// The author's conclusion.
     pub conclusion: Conclusion,
     /// The verdict on the author's own figures.
-    pub then: Answer,
+    pub published_verdict: ConclusionVerdict,
     /// The verdict on the run.
-    pub here: Answer,
+    pub run_verdict: ConclusionVerdict,
 }
 
 /// The verdict on a conclusion.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Answer {
+pub struct ConclusionVerdict {
     /// Held, refuted or inconclusive; None if no part of the conclusion can be checked.
     pub outcome: Option<Outcome>,
     /// The variants that the conclusion names and the run lacks; the verdict is without them.
-    pub without: BTreeSet<String>,
+    pub missing_variants: BTreeSet<String>,
     /// If only some of the claims need to hold: how many hold, and the number of claims.
-    pub counted: Option<(usize, usize)>,
+    pub held_of_claims: Option<(usize, usize)>,
     /// The numbers of comparisons.
     pub comparisons: Comparisons,
     /// The verdicts of a run on the claims that it can judge; empty for published figures.
@@ -52,25 +52,32 @@ pub struct Comparisons {
 /// the run. Its second argument lists the variants that claims about the best or the worst compare; None for all.
 pub fn check(
     conclusions: &Conclusions,
-    sets: &[Published],
+    sets: &[PublishedSet],
     variants: &[&str],
-    judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<Judged>,
-) -> Vec<Checked> {
-    let then = check_published(conclusions, sets);
-    let here = StudyRun { conclusions, sets, variants }.check(judge);
-    let answers = conclusions.list.iter().zip(then.into_iter().zip(here));
-    answers.map(|(conclusion, (then, here))| Checked { conclusion: conclusion.clone(), then, here }).collect()
+    judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<JudgedClaim>,
+) -> Vec<CheckedConclusion> {
+    let published_verdicts = check_published(conclusions, sets);
+    let run_verdicts = StudyRun { conclusions, sets, variants }.check(judge);
+    let verdicts = conclusions.list.iter().zip(published_verdicts.into_iter().zip(run_verdicts));
+    verdicts
+        .map(|(conclusion, (published_verdict, run_verdict))| CheckedConclusion {
+            conclusion: conclusion.clone(),
+            published_verdict,
+            run_verdict,
+        })
+        .collect()
 }
 
-/// Checks each conclusion on the author's own figures. Only figures of [`published_values::evidence`] count.
-pub fn check_published(conclusions: &Conclusions, sets: &[Published]) -> Vec<Answer> {
-    let sets: Vec<Published> = sets.iter().map(published_values::evidence).collect();
+/// Checks each conclusion on the author's own figures. Only figures of [`published_values::usable_figures`] count.
+pub fn check_published(conclusions: &Conclusions, sets: &[PublishedSet]) -> Vec<ConclusionVerdict> {
+    let sets: Vec<PublishedSet> = sets.iter().map(published_values::usable_figures).collect();
     let mut answers = vec![];
-    for Conclusion { set, claims, least, .. } in &conclusions.list {
+    for Conclusion { set, claims, required, .. } in &conclusions.list {
         let rivals = conclusions.rivals(set, &sets);
-        let judge = |claim| published_values::judge(claim, set, &sets, &conclusions.trust, &rivals);
-        let parts: Vec<Part> = claims.iter().map(judge).collect();
-        answers.push(combine(*least, &parts, BTreeSet::new()));
+        let check_claim =
+            |claim| published_values::check_claim(claim, set, &sets, &conclusions.precision, &rivals);
+        let checks: Vec<ClaimCheck> = claims.iter().map(check_claim).collect();
+        answers.push(combine(*required, &checks, BTreeSet::new()));
     }
     answers
 }
@@ -78,51 +85,55 @@ pub fn check_published(conclusions: &Conclusions, sets: &[Published]) -> Vec<Ans
 /// A run on which the conclusions of a study are checked.
 struct StudyRun<'a> {
     conclusions: &'a Conclusions,
-    sets: &'a [Published],
+    sets: &'a [PublishedSet],
     /// The names of the run's variants.
     variants: &'a [&'a str],
 }
 
 impl<'a> StudyRun<'a> {
     /// The verdict of the run on each conclusion.
-    fn check(&self, judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<Judged>) -> Vec<Answer> {
+    fn check(
+        &self,
+        judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<JudgedClaim>,
+    ) -> Vec<ConclusionVerdict> {
         // Judge all claims at once, so that values that several claims use are computed once.
         let claims = self.conclusions.list.iter().flat_map(|conclusion| &conclusion.claims);
-        let claims: Vec<Claim> = claims.map(|claim| self.translated(claim)).collect();
+        let claims: Vec<Claim> = claims.map(|claim| self.translate(claim)).collect();
         let published = self.sets.iter().flat_map(|set| set.variants());
         let published = published.chain(self.conclusions.filesystems.iter().map(String::as_str));
-        let published: Vec<&str> = published.map(|name| self.name_here(name)).collect();
+        let published: Vec<&str> = published.map(|name| self.name_in_run(name)).collect();
         // Compare with all variants if the study has roles, or if its filesystems are unknown.
-        let everyone = published.is_empty() || !self.conclusions.roles.is_empty();
-        let mut judged = judge(&claims, (!everyone).then_some(published)).into_iter();
+        let compare_all = published.is_empty() || !self.conclusions.roles.is_empty();
+        let mut judged = judge(&claims, (!compare_all).then_some(published)).into_iter();
         let mut answers = vec![];
         for conclusion in &self.conclusions.list {
-            let judged: Vec<Judged> = judged.by_ref().take(conclusion.claims.len()).collect();
+            let judged: Vec<JudgedClaim> = judged.by_ref().take(conclusion.claims.len()).collect();
             answers.push(self.answer(conclusion, judged));
         }
         answers
     }
 
     /// Combines the verdicts of the run on the claims of one conclusion, in their order.
-    fn answer(&self, conclusion: &Conclusion, judged: Vec<Judged>) -> Answer {
+    fn answer(&self, conclusion: &Conclusion, judged: Vec<JudgedClaim>) -> ConclusionVerdict {
         let rivals = self.conclusions.rivals(&conclusion.set, self.sets);
-        let ran = |variant: &str| self.variants.contains(&self.name_here(variant));
-        let (mut without, mut verdicts, mut parts) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let is_in_run = |variant: &str| self.variants.contains(&self.name_in_run(variant));
+        let (mut missing_variants, mut verdicts, mut checks) = (BTreeSet::new(), Vec::new(), Vec::new());
         let mut missing = None;
         for judged in judged {
             let outcome = judged.verdict.map(|verdict| verdict.outcome);
             let mut named = judged.claim.variants();
             match &judged.claim.relation {
-                Relation::Pair(_) => parts.push(Part::of_pair(outcome)),
+                Relation::Pair(_) => checks.push(ClaimCheck::of_pair(outcome)),
                 Relation::Extreme(extreme) => {
                     let mut others = rivals.clone();
-                    others.retain(|rival| self.name_here(rival) != extreme.variant);
-                    let checked = others.iter().filter(|rival| outcome.is_some() && ran(rival)).count();
-                    parts.push(Part { outcome, checked, comparisons: others.len() });
+                    others.retain(|rival| self.name_in_run(rival) != extreme.variant);
+                    let checked = others.iter().filter(|rival| outcome.is_some() && is_in_run(rival)).count();
+                    checks.push(ClaimCheck { outcome, checked, comparisons: others.len() });
                     named.extend(&rivals);
                 }
             }
-            without.extend(named.into_iter().filter(|variant| !ran(variant)).map(String::from));
+            missing_variants
+                .extend(named.into_iter().filter(|variant| !is_in_run(variant)).map(String::from));
             if missing.is_none() && self.names_published_variants(&judged.claim) {
                 missing = Some("it compares published figures with each other".to_string());
             }
@@ -132,27 +143,27 @@ impl<'a> StudyRun<'a> {
         if !verdicts.is_empty() {
             missing = None;
         }
-        Answer { verdicts, missing, ..combine(conclusion.least, &parts, without) }
+        ConclusionVerdict { verdicts, missing, ..combine(conclusion.required, &checks, missing_variants) }
     }
 
     /// Whether a claim is about variants of published sets, `SET/VARIANT`.
     fn names_published_variants(&self, claim: &Claim) -> bool {
-        let of_set = |variant: &str| {
+        let is_of_set = |variant: &str| {
             self.sets.iter().any(|set| variant.split_once('/').is_some_and(|(name, _)| name == set.set))
         };
-        claim.variants().into_iter().any(of_set)
+        claim.variants().into_iter().any(is_of_set)
     }
 
     /// The run's name of the author's variant. If the run varies a further factor, such as the CPU's speed, it is the variant
     /// with the empty level of that factor: `jfs/bfq/plain`. A level may list those of several scales: `ext4/git:1000|git:10`.
-    fn name_here<'n>(&self, name: &'n str) -> &'n str
+    fn name_in_run<'n>(&self, name: &'n str) -> &'n str
     where
         'a: 'n,
     {
-        let fits = |part: &str, known: &str| part.split('|').any(|one| one == known);
+        let fits_level = |part: &str, known: &str| part.split('|').any(|one| one == known);
         let is_plain = |known: &str| {
             let mut parts = known.split('/').filter(|part| *part != PLAIN);
-            name.split('/').all(|part| parts.next().is_some_and(|known| fits(part, known)))
+            name.split('/').all(|part| parts.next().is_some_and(|known| fits_level(part, known)))
                 && parts.next().is_none()
         };
         if self.variants.contains(&name) {
@@ -162,17 +173,17 @@ impl<'a> StudyRun<'a> {
     }
 
     /// Returns the claim with the run's variants instead of the author's, whatever set these are in.
-    fn translated(&self, claim: &Claim) -> Claim {
+    fn translate(&self, claim: &Claim) -> Claim {
         let mut claim = claim.clone();
         let translate = |variant: &mut String| {
             let name = variant.split_once('/').map_or(variant.as_str(), |(_, name)| name);
             let roles = &self.conclusions.roles;
             let role = roles.iter().position(|role| role == name);
-            let played = role.filter(|_| roles.len() == self.variants.len());
-            *variant = played.map_or(self.name_here(variant), |role| self.variants[role]).to_string();
+            let position = role.filter(|_| roles.len() == self.variants.len());
+            *variant = position.map_or(self.name_in_run(variant), |role| self.variants[role]).to_string();
         };
         match &mut claim.relation {
-            Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => {
+            Relation::Pair(Pair { left, right: RightSide::Variant(right), .. }) => {
                 translate(left);
                 translate(right);
             }
@@ -185,25 +196,29 @@ impl<'a> StudyRun<'a> {
 
 /// Combines the outcomes of the claims of a conclusion. The conclusion holds only if all its comparisons could be checked. One
 /// refuted claim refutes it, unless only a number or share of the claims has to hold.
-fn combine(least: Least, parts: &[Part], without: BTreeSet<String>) -> Answer {
+fn combine(
+    required: RequiredClaims,
+    checks: &[ClaimCheck],
+    missing_variants: BTreeSet<String>,
+) -> ConclusionVerdict {
     let count = |outcomes: &[Outcome]| {
-        parts.iter().filter(|part| part.outcome.is_some_and(|outcome| outcomes.contains(&outcome))).count()
+        checks.iter().filter(|check| check.outcome.is_some_and(|outcome| outcomes.contains(&outcome))).count()
     };
-    let (held, claims) = (count(&[Outcome::Held]), parts.len());
+    let (held, claims) = (count(&[Outcome::Held]), checks.len());
     // The author claimed a difference, so equivalence refutes the claim.
     let refuted = count(&[Outcome::Refuted, Outcome::Equivalent]);
-    let has_held = |part: &&Part| part.outcome == Some(Outcome::Held);
+    let has_held = |check: &&ClaimCheck| check.outcome == Some(Outcome::Held);
     let comparisons = Comparisons {
-        held: parts.iter().filter(has_held).map(|part| part.checked).sum(),
-        checked: parts.iter().map(|part| part.checked).sum(),
-        all: parts.iter().map(|part| part.comparisons).sum(),
+        held: checks.iter().filter(has_held).map(|check| check.checked).sum(),
+        checked: checks.iter().map(|check| check.checked).sum(),
+        all: checks.iter().map(|check| check.comparisons).sum(),
     };
-    let needed = match least {
-        Least::All => claims,
-        Least::Count(least) => least,
-        Least::Share(share) => (share * claims as f64).ceil() as usize,
+    let needed = match required {
+        RequiredClaims::All => claims,
+        RequiredClaims::Count(count) => count,
+        RequiredClaims::Share(share) => (share * claims as f64).ceil() as usize,
     };
-    let outcome = if parts.iter().all(|part| part.outcome.is_none()) {
+    let outcome = if checks.iter().all(|check| check.outcome.is_none()) {
         None
     } else if claims - refuted < needed {
         Some(Outcome::Refuted)
@@ -212,8 +227,14 @@ fn combine(least: Least, parts: &[Part], without: BTreeSet<String>) -> Answer {
     } else {
         Some(Outcome::Inconclusive)
     };
-    let counted = (least != Least::All).then_some((held, claims));
-    Answer { outcome, without, counted, comparisons, ..Answer::default() }
+    let held_of_claims = (required != RequiredClaims::All).then_some((held, claims));
+    ConclusionVerdict {
+        outcome,
+        missing_variants,
+        held_of_claims,
+        comparisons,
+        ..ConclusionVerdict::default()
+    }
 }
 
 #[cfg(test)]
@@ -221,34 +242,39 @@ mod tests {
     use super::*;
     use Outcome::{Equivalent, Held, Inconclusive, Refuted};
 
-    fn of_pairs(least: Least, outcomes: &[Option<Outcome>]) -> Answer {
-        let parts: Vec<Part> = outcomes.iter().map(|outcome| Part::of_pair(*outcome)).collect();
-        combine(least, &parts, BTreeSet::new())
+    fn of_pairs(required: RequiredClaims, outcomes: &[Option<Outcome>]) -> ConclusionVerdict {
+        let checks: Vec<ClaimCheck> = outcomes.iter().map(|outcome| ClaimCheck::of_pair(*outcome)).collect();
+        combine(required, &checks, BTreeSet::new())
     }
 
     #[test]
     fn a_conclusion_holds_if_all_or_the_required_number_of_claims_hold() {
-        let combined = |least, outcomes: &[Option<Outcome>]| of_pairs(least, outcomes).outcome;
-        assert_eq!(combined(Least::All, &[Some(Held), Some(Held)]), Some(Held));
-        assert_eq!(combined(Least::All, &[Some(Held), Some(Inconclusive)]), Some(Inconclusive));
-        assert_eq!(combined(Least::All, &[Some(Inconclusive), Some(Refuted)]), Some(Refuted));
-        assert_eq!(combined(Least::All, &[None, None]), None);
-        assert_eq!(combined(Least::Count(1), &[Some(Held), Some(Refuted)]), Some(Held));
-        assert_eq!(combined(Least::Count(2), &[Some(Held), Some(Equivalent)]), Some(Refuted));
-        assert_eq!(of_pairs(Least::Count(2), &[Some(Held), None]).counted, Some((1, 2)));
+        let combined = |required, outcomes: &[Option<Outcome>]| of_pairs(required, outcomes).outcome;
+        assert_eq!(combined(RequiredClaims::All, &[Some(Held), Some(Held)]), Some(Held));
+        assert_eq!(combined(RequiredClaims::All, &[Some(Held), Some(Inconclusive)]), Some(Inconclusive));
+        assert_eq!(combined(RequiredClaims::All, &[Some(Inconclusive), Some(Refuted)]), Some(Refuted));
+        assert_eq!(combined(RequiredClaims::All, &[None, None]), None);
+        assert_eq!(combined(RequiredClaims::Count(1), &[Some(Held), Some(Refuted)]), Some(Held));
+        assert_eq!(combined(RequiredClaims::Count(2), &[Some(Held), Some(Equivalent)]), Some(Refuted));
+        assert_eq!(of_pairs(RequiredClaims::Count(2), &[Some(Held), None]).held_of_claims, Some((1, 2)));
     }
 
     #[test]
     fn a_conclusion_that_is_only_partly_checked_never_holds() {
-        for least in [Least::All, Least::Count(1), Least::Count(2), Least::Share(0.5)] {
-            let answer = of_pairs(least, &[Some(Held), None]);
-            assert_eq!(answer.outcome, Some(Inconclusive), "{least:?}");
+        for required in [
+            RequiredClaims::All,
+            RequiredClaims::Count(1),
+            RequiredClaims::Count(2),
+            RequiredClaims::Share(0.5),
+        ] {
+            let answer = of_pairs(required, &[Some(Held), None]);
+            assert_eq!(answer.outcome, Some(Inconclusive), "{required:?}");
             assert_eq!(answer.comparisons, Comparisons { held: 1, checked: 1, all: 2 });
         }
-        assert_eq!(of_pairs(Least::All, &[None, Some(Refuted)]).outcome, Some(Refuted));
+        assert_eq!(of_pairs(RequiredClaims::All, &[None, Some(Refuted)]).outcome, Some(Refuted));
         // The best of two rivals, although the author compared six.
-        let best = [Part { outcome: Some(Held), checked: 2, comparisons: 6 }];
-        let answer = combine(Least::All, &best, BTreeSet::new());
+        let best = [ClaimCheck { outcome: Some(Held), checked: 2, comparisons: 6 }];
+        let answer = combine(RequiredClaims::All, &best, BTreeSet::new());
         assert_eq!(
             (answer.outcome, answer.comparisons.checked, answer.comparisons.all),
             (Some(Inconclusive), 2, 6)
@@ -257,11 +283,11 @@ mod tests {
 
     #[test]
     fn a_share_is_of_all_claims() {
-        let half = |outcomes: &[Option<Outcome>]| of_pairs(Least::Share(0.5), outcomes);
+        let half = |outcomes: &[Option<Outcome>]| of_pairs(RequiredClaims::Share(0.5), outcomes);
         assert_eq!(half(&[Some(Held), Some(Refuted)]).outcome, Some(Held));
         assert_eq!(half(&[Some(Held), Some(Refuted), Some(Refuted)]).outcome, Some(Refuted));
         assert_eq!(half(&[Some(Held), Some(Inconclusive), Some(Refuted)]).outcome, Some(Inconclusive));
-        assert_eq!(half(&[Some(Held), Some(Refuted), None]).counted, Some((1, 3)));
+        assert_eq!(half(&[Some(Held), Some(Refuted), None]).held_of_claims, Some((1, 3)));
         assert_eq!(half(&[None]).outcome, None);
     }
 }

@@ -8,17 +8,17 @@
 //! Consecutive windows on one machine are correlated. So all standard errors here use the effective number of independent
 //! windows ([`effective_windows`]).
 
-use crate::average::{mean, squares};
+use crate::average::{mean, squared_deviations};
 pub use crate::ratio::Estimate;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The windows of one service in order of time. Load and consumption are rates, so windows may differ in length.
 #[derive(Debug, Clone, Copy)]
-pub struct Windows<'a> {
+pub struct LoadWindows<'a> {
     /// Requests per second.
     pub load: &'a [f64],
     /// Consumption per second.
-    pub spent: &'a [f64],
+    pub consumption: &'a [f64],
 }
 
 /// The 97.5% quantile of Student's t. None without degrees of freedom.
@@ -44,14 +44,14 @@ pub fn welch_degrees_of_freedom((v1, f1): (f64, f64), (v2, f2): (f64, f64)) -> f
 /// The lag-1 autocorrelation of a series e₁, e₂, …: ρ₁ = Σ(eₜ−ē)(eₜ₊₁−ē) / Σ(eₜ−ē)², where ē is the mean. 0 for a constant
 /// series.
 pub fn lag_1_autocorrelation(series: &[f64]) -> f64 {
-    let (mean, squares) = (mean(series), squares(series.iter()));
+    let (mean, squares) = (mean(series), squared_deviations(series.iter()));
     let products: f64 = series.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum();
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
 /// The number of independent windows that determine a mean as precisely as these n: n·(1−ρ₁)/(1+ρ₁), for a first-order
-/// autoregressive process with the lag-1 autocorrelation ρ₁ (Bayley and Hammersley 1946). Never more than n: with few windows the
-/// estimate of ρ₁ is biased below 0, which would raise the number wrongly.
+/// autoregressive process with the lag-1 autocorrelation ρ₁ (Bayley and Hammersley 1946). Never more than n: with few windows
+/// the estimate of ρ₁ is biased below 0, which would raise the number wrongly.
 pub fn effective_windows(series: &[f64]) -> f64 {
     let rho = lag_1_autocorrelation(series).clamp(0.0, 0.999);
     series.len() as f64 * (1.0 - rho) / (1.0 + rho)
@@ -59,7 +59,7 @@ pub fn effective_windows(series: &[f64]) -> f64 {
 
 /// The cost of one request, if consumption is proportional to load.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PerRequest {
+pub struct RequestCost {
     /// R = ΣC/ΣQ, the total consumption divided by the number of requests.
     pub value: f64,
     /// The variance of `value`, based on the effective number of windows.
@@ -67,27 +67,32 @@ pub struct PerRequest {
     /// The number of windows.
     pub windows: usize,
     /// The effective number of independent windows; see [`effective_windows`].
-    pub effective: f64,
+    pub effective_windows: f64,
 }
 
-impl PerRequest {
+impl RequestCost {
     /// Estimates the cost R = ΣC/ΣQ, where Cᵢ is the consumption and Qᵢ the load of window i of n. Its variance is
-    /// [n/(n−1)]·Σ(Cᵢ−R·Qᵢ)²/(ΣQ)² (Cochran, "Sampling Techniques", 1977, §6.4, without the correction for a finite population),
-    /// times n divided by the effective number of windows. None for fewer than two windows or no requests.
-    pub fn of(windows: Windows) -> Option<PerRequest> {
-        let n = windows.load.len().min(windows.spent.len());
-        let served: f64 = windows.load.iter().sum();
-        if n < 2 || served <= 0.0 {
+    /// [n/(n−1)]·Σ(Cᵢ−R·Qᵢ)²/(ΣQ)² (Cochran, "Sampling Techniques", 1977, §6.4, without the correction for a finite
+    /// population), times n divided by the effective number of windows. None for fewer than two windows or no requests.
+    pub fn of(windows: LoadWindows) -> Option<RequestCost> {
+        let n = windows.load.len().min(windows.consumption.len());
+        let total_load: f64 = windows.load.iter().sum();
+        if n < 2 || total_load <= 0.0 {
             return None;
         }
-        let value = windows.spent.iter().sum::<f64>() / served;
+        let value = windows.consumption.iter().sum::<f64>() / total_load;
         let residuals: Vec<f64> =
-            windows.spent.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
+            windows.consumption.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
         let count = n as f64;
         let sum_of_squares: f64 = residuals.iter().map(|e| e * e).sum();
-        let independent = count / (count - 1.0) * sum_of_squares / (served * served);
+        let independent = count / (count - 1.0) * sum_of_squares / (total_load * total_load);
         let effective = effective_windows(&residuals);
-        Some(PerRequest { value, variance: independent * count / effective, windows: n, effective })
+        Some(RequestCost {
+            value,
+            variance: independent * count / effective,
+            windows: n,
+            effective_windows: effective,
+        })
     }
 
     /// The variance of ln R: the square of the relative standard error.
@@ -97,7 +102,7 @@ impl PerRequest {
 
     /// The degrees of freedom of the variance: the effective number of windows minus one.
     pub fn degrees_of_freedom(&self) -> f64 {
-        (self.effective - 1.0).max(1.0)
+        (self.effective_windows - 1.0).max(1.0)
     }
 
     /// R with its 95% interval, which is symmetric in ln R, because a cost is never negative. None if nothing was consumed.
@@ -110,7 +115,7 @@ impl PerRequest {
 /// The line C = α + β·Q, consumption by load, fitted by least squares. Its standard errors allow the scatter to differ between
 /// loads.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Line {
+pub struct CostLine {
     /// α: the consumption per second without any request.
     pub overhead: f64,
     /// β: the cost of one more request.
@@ -122,13 +127,13 @@ pub struct Line {
     pub degrees_of_freedom: f64,
 }
 
-impl Line {
+impl CostLine {
     /// Fits the line. None for fewer than four windows, for a constant load, or if a single window determines the slope.
-    pub fn of(windows: Windows) -> Option<Line> {
-        let n = windows.load.len().min(windows.spent.len());
+    pub fn of(windows: LoadWindows) -> Option<CostLine> {
+        let n = windows.load.len().min(windows.consumption.len());
         let count = n as f64;
-        let (q, c) = (windows.load, windows.spent);
-        let (mean_q, mean_c, spread) = (mean(q), mean(c), squares(q.iter()));
+        let (q, c) = (windows.load, windows.consumption);
+        let (mean_q, mean_c, spread) = (mean(q), mean(c), squared_deviations(q.iter()));
         if n < 4 || spread <= 0.0 {
             return None;
         }
@@ -152,7 +157,7 @@ impl Line {
         }
         let effective = effective_windows(&residuals);
         let inflation = count / effective;
-        Some(Line {
+        Some(CostLine {
             overhead,
             slope,
             covariance: (overhead_variance * inflation, slope_variance * inflation, covariance * inflation),
@@ -160,46 +165,46 @@ impl Line {
         })
     }
 
-    /// α with its 95% interval by Student's t. If the interval excludes 0, the service has a fixed overhead.
+    /// α with its 95% interval. If the interval excludes 0, the service has a fixed overhead.
     pub fn overhead(&self) -> Option<Estimate> {
-        self.interval(0.0)
+        self.interval_at(0.0)
     }
 
     /// The consumption at a load, and its variance.
-    pub fn at(&self, load: f64) -> (f64, f64) {
+    pub fn consumption_at(&self, load: f64) -> (f64, f64) {
         let (alpha, beta, both) = self.covariance;
         (self.overhead + self.slope * load, alpha + 2.0 * load * both + load * load * beta)
     }
 
     /// The consumption at a load, with its 95% interval. None without degrees of freedom.
-    pub fn interval(&self, load: f64) -> Option<Estimate> {
-        let (value, variance) = self.at(load);
+    pub fn interval_at(&self, load: f64) -> Option<Estimate> {
+        let (value, variance) = self.consumption_at(load);
         let reach = t_quantile(self.degrees_of_freedom)? * variance.max(0.0).sqrt();
         Some(Estimate { value, low: value - reach, high: value + reach })
     }
 }
 
 /// The fewest windows per service for a verdict; with fewer a ratio is provisional.
-pub const FEWEST: usize = 8;
+pub const MIN_WINDOWS: usize = 8;
 
 /// The method by which a ratio was computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Method {
+pub enum RatioMethod {
     /// From the ratios of sums: neither service has a fixed overhead.
     Sums,
     /// From the fitted lines, at this load: one of the services has a fixed overhead.
     AtLoad(f64),
 }
 
-/// The ratio of b's cost per request to a's.
+/// The comparison of the costs per request of two services, a and b: the ratio of b's cost to a's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Answer {
+pub enum CostComparison {
     /// A ratio with its interval.
     Ratio {
         /// The ratio with its 95% interval.
         ratio: Estimate,
         /// How it was computed.
-        method: Method,
+        method: RatioMethod,
         /// Whether there are too few windows for a verdict.
         provisional: bool,
     },
@@ -209,43 +214,44 @@ pub enum Answer {
     Unknown,
 }
 
-impl Answer {
+impl CostComparison {
     /// Whether the costs differ significantly: the 95% interval excludes 1, and is not provisional.
-    pub fn separated(&self) -> bool {
-        matches!(self, Answer::Ratio { ratio, provisional: false, .. } if ratio.excludes(1.0))
+    pub fn is_significant(&self) -> bool {
+        matches!(self, CostComparison::Ratio { ratio, provisional: false, .. } if ratio.excludes(1.0))
     }
 }
 
 /// Compares the cost per request of b with that of a.
 ///
-/// A service has a fixed overhead if the interval of [`Line::overhead`] excludes 0, in either direction. This test selects the
-/// method, which is part of the answer, so that reports can print it.
-pub fn compare(a: Windows, b: Windows) -> Answer {
-    let Some(overlap) = Overlap::of(a.load, b.load) else { return Answer::Unknown };
-    if !overlap.enough() {
-        return Answer::Refused(overlap);
+/// A service has a fixed overhead if the interval of [`CostLine::overhead`] excludes 0, in either direction. This test selects
+/// the method, which is part of the answer, so that reports can print it.
+pub fn compare_costs(a: LoadWindows, b: LoadWindows) -> CostComparison {
+    let Some(overlap) = Overlap::of(a.load, b.load) else { return CostComparison::Unknown };
+    if !overlap.is_enough() {
+        return CostComparison::Refused(overlap);
     }
-    let lines = (Line::of(a), Line::of(b));
-    let has_overhead = |line: &Option<Line>| {
-        line.as_ref().and_then(Line::overhead).is_some_and(|overhead| overhead.excludes(0.0))
+    let lines = (CostLine::of(a), CostLine::of(b));
+    let has_overhead = |line: &Option<CostLine>| {
+        line.as_ref().and_then(CostLine::overhead).is_some_and(|overhead| overhead.excludes(0.0))
     };
     let compared = match &lines {
         (Some(first), Some(second)) if has_overhead(&lines.0) || has_overhead(&lines.1) => {
-            at_load(first, second, overlap.middle).map(|ratio| (ratio, Method::AtLoad(overlap.middle)))
+            ratio_at_load(first, second, overlap.middle)
+                .map(|ratio| (ratio, RatioMethod::AtLoad(overlap.middle)))
         }
-        _ => by_sums(a, b).map(|ratio| (ratio, Method::Sums)),
+        _ => ratio_of_sums(a, b).map(|ratio| (ratio, RatioMethod::Sums)),
     };
-    let provisional = a.load.len().min(b.load.len()) < FEWEST;
+    let provisional = a.load.len().min(b.load.len()) < MIN_WINDOWS;
     match compared {
-        Some((ratio, method)) => Answer::Ratio { ratio, method, provisional },
-        None => Answer::Unknown,
+        Some((ratio, method)) => CostComparison::Ratio { ratio, method, provisional },
+        None => CostComparison::Unknown,
     }
 }
 
-/// The ratio R_b/R_a of the costs per request. Its interval is ln(R_b/R_a) ± t·√(v_a/R_a² + v_b/R_b²), where v is the variance of
-/// a cost and t the quantile of Student's t with Welch's degrees of freedom.
-fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
-    let (a, b) = (PerRequest::of(a)?, PerRequest::of(b)?);
+/// The ratio R_b/R_a of the costs per request. Its interval is ln(R_b/R_a) ± t·√(v_a/R_a² + v_b/R_b²), where v is the variance
+/// of a cost and t the quantile of Student's t with Welch's degrees of freedom.
+fn ratio_of_sums(a: LoadWindows, b: LoadWindows) -> Option<Estimate> {
+    let (a, b) = (RequestCost::of(a)?, RequestCost::of(b)?);
     if a.value <= 0.0 || b.value <= 0.0 {
         return None;
     }
@@ -259,17 +265,17 @@ fn by_sums(a: Windows, b: Windows) -> Option<Estimate> {
 }
 
 /// The ratio of the consumptions at a load. None if it is unbounded.
-fn at_load(a: &Line, b: &Line, load: f64) -> Option<Estimate> {
-    let (at_a, at_b) = (a.at(load), b.at(load));
+fn ratio_at_load(a: &CostLine, b: &CostLine, load: f64) -> Option<Estimate> {
+    let (at_a, at_b) = (a.consumption_at(load), b.consumption_at(load));
     let t =
         t_quantile(welch_degrees_of_freedom((at_a.1, a.degrees_of_freedom), (at_b.1, b.degrees_of_freedom)))?;
-    quotient(at_a, at_b, t)
+    fieller_ratio(at_a, at_b, t)
 }
 
 /// If all loads differ by at most this share of their middle, they count as the same load.
-const SAME: f64 = 0.1;
+const MAX_SPREAD_OF_SAME_LOAD: f64 = 0.1;
 /// The smallest share of the wider range that both services must have had.
-pub const LEAST: f64 = 0.5;
+pub const MIN_OVERLAP: f64 = 0.5;
 
 /// The range of loads that two services both had.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -283,12 +289,12 @@ pub struct Overlap {
 impl Overlap {
     /// The overlap of the loads of two services. None if one has no loads.
     pub fn of(a: &[f64], b: &[f64]) -> Option<Overlap> {
-        let ((low_a, high_a), (low_b, high_b)) = (range(a)?, range(b)?);
+        let ((low_a, high_a), (low_b, high_b)) = (load_range(a)?, load_range(b)?);
         let (low, high) = (low_a.max(low_b), high_a.min(high_b));
         let (least, most) = (low_a.min(low_b), high_a.max(high_b));
         let middle = (low + high) / 2.0;
         let wider = (high_a - low_a).max(high_b - low_b);
-        let share = if most - least <= SAME * (most + least) / 2.0 {
+        let share = if most - least <= MAX_SPREAD_OF_SAME_LOAD * (most + least) / 2.0 {
             1.0
         } else if wider > 0.0 {
             ((high - low) / wider).max(0.0)
@@ -299,20 +305,20 @@ impl Overlap {
     }
 
     /// Whether the common range is wide enough for a comparison.
-    pub fn enough(&self) -> bool {
-        self.share >= LEAST
+    pub fn is_enough(&self) -> bool {
+        self.share >= MIN_OVERLAP
     }
 }
 
 /// The smallest and the largest load.
-fn range(loads: &[f64]) -> Option<(f64, f64)> {
+fn load_range(loads: &[f64]) -> Option<(f64, f64)> {
     let loads = || loads.iter().copied();
     Some((loads().reduce(f64::min)?, loads().reduce(f64::max)?))
 }
 
 /// The ratio b/a of two independent estimates, each with its variance, and its interval (Fieller 1954). `t` is a quantile of
 /// Student's t. None if the interval is unbounded, because a may be 0: g = t²·var(a)/a² ≥ 1.
-fn quotient((a, var_a): (f64, f64), (b, var_b): (f64, f64), t: f64) -> Option<Estimate> {
+fn fieller_ratio((a, var_a): (f64, f64), (b, var_b): (f64, f64), t: f64) -> Option<Estimate> {
     let ratio = b / a;
     let g = t * t * var_a / (a * a);
     if !a.is_finite() || !ratio.is_finite() || g >= 1.0 {
@@ -331,12 +337,17 @@ mod tests {
         // statsmodels.tsa.stattools.acf([3, 4, 6, 5, 7, 9, 8, 8], nlags=1)[1]
         let series = [3.0, 4.0, 6.0, 5.0, 7.0, 9.0, 8.0, 8.0];
         let rho = lag_1_autocorrelation(&series);
-        assert!((rho - REFERENCE).abs() < 1e-12, "{rho}");
-        assert!((effective_windows(&series) - 8.0 * (1.0 - REFERENCE) / (1.0 + REFERENCE)).abs() < 1e-12);
+        assert!((rho - AUTOCORRELATION_REFERENCE).abs() < 1e-12, "{rho}");
+        assert!(
+            (effective_windows(&series)
+                - 8.0 * (1.0 - AUTOCORRELATION_REFERENCE) / (1.0 + AUTOCORRELATION_REFERENCE))
+                .abs()
+                < 1e-12
+        );
     }
 
     /// The result of the call above with statsmodels 0.15.0.
-    const REFERENCE: f64 = 0.5456349206349206;
+    const AUTOCORRELATION_REFERENCE: f64 = 0.5456349206349206;
 
     #[test]
     fn negative_autocorrelation_does_not_raise_the_effective_number() {
@@ -349,8 +360,9 @@ mod tests {
     #[test]
     fn cost_and_variance_match_values_computed_by_hand() {
         // R = 12/6 = 2; residuals 0, 1, -1; v = 3/2 · 2/36 = 1/12; ρ₁ = -1/2 counts as 0.
-        let found = PerRequest::of(Windows { load: &[1.0, 2.0, 3.0], spent: &[2.0, 5.0, 5.0] }).unwrap();
-        assert_eq!((found.value, found.windows, found.effective), (2.0, 3, 3.0));
+        let found =
+            RequestCost::of(LoadWindows { load: &[1.0, 2.0, 3.0], consumption: &[2.0, 5.0, 5.0] }).unwrap();
+        assert_eq!((found.value, found.windows, found.effective_windows), (2.0, 3, 3.0));
         assert!((found.variance - 1.0 / 12.0).abs() < 1e-15);
         // t₀.₉₇₅ with 2 degrees of freedom is 4.302652729911275 (scipy.stats.t.ppf); SE of ln R = √(1/48).
         let estimate = found.estimate().unwrap();
@@ -361,19 +373,25 @@ mod tests {
     #[test]
     fn correlated_windows_widen_the_interval() {
         let load = [10.0; 8];
-        let mixed = PerRequest::of(Windows { load: &load, spent: &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0] });
-        let runs = PerRequest::of(Windows { load: &load, spent: &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0] });
-        let (mixed, runs) = (mixed.unwrap(), runs.unwrap());
-        assert_eq!(mixed.value, runs.value);
-        assert!(runs.effective < 3.0 && runs.variance > 2.0 * mixed.variance);
+        let mixed = RequestCost::of(LoadWindows {
+            load: &load,
+            consumption: &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0],
+        });
+        let clustered = RequestCost::of(LoadWindows {
+            load: &load,
+            consumption: &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0],
+        });
+        let (mixed, clustered) = (mixed.unwrap(), clustered.unwrap());
+        assert_eq!(mixed.value, clustered.value);
+        assert!(clustered.effective_windows < 3.0 && clustered.variance > 2.0 * mixed.variance);
     }
 
     #[test]
     fn the_cost_is_unknown_without_requests_windows_or_consumption() {
-        assert_eq!(PerRequest::of(Windows { load: &[0.0, 0.0], spent: &[1.0, 1.0] }), None);
-        assert_eq!(PerRequest::of(Windows { load: &[1.0], spent: &[1.0] }), None);
+        assert_eq!(RequestCost::of(LoadWindows { load: &[0.0, 0.0], consumption: &[1.0, 1.0] }), None);
+        assert_eq!(RequestCost::of(LoadWindows { load: &[1.0], consumption: &[1.0] }), None);
         assert_eq!(
-            PerRequest::of(Windows { load: &[1.0, 1.0], spent: &[0.0, 0.0] }).unwrap().estimate(),
+            RequestCost::of(LoadWindows { load: &[1.0, 1.0], consumption: &[0.0, 0.0] }).unwrap().estimate(),
             None
         );
     }
@@ -384,7 +402,9 @@ mod tests {
         // f = sm.OLS(c, sm.add_constant(q)).fit(cov_type="HC3", use_t=True)
         // f.params, f.cov_params(), f.conf_int()[0]; the residuals' acf is below 0, so no window is lost.
         let load = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
-        let line = Line::of(Windows { load: &load, spent: &[14.0, 21.0, 33.0, 39.0, 52.0, 55.0] }).unwrap();
+        let line =
+            CostLine::of(LoadWindows { load: &load, consumption: &[14.0, 21.0, 33.0, 39.0, 52.0, 55.0] })
+                .unwrap();
         let near = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-9, "{found} {wanted}");
         near(line.overhead, LINE_REFERENCE[0]);
         near(line.slope, LINE_REFERENCE[1]);
@@ -411,42 +431,58 @@ mod tests {
     fn the_interval_of_the_overhead_excludes_zero_only_with_an_overhead() {
         let load = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
         let noise = [0.1, -0.1, 0.05, -0.05, 0.1, -0.1];
-        let spent = |overhead: f64| -> Vec<f64> {
+        let consumption = |overhead: f64| -> Vec<f64> {
             load.iter().zip(noise).map(|(q, e)| overhead + 2.0 * q + e).collect()
         };
-        let found = |overhead| Line::of(Windows { load: &load, spent: &spent(overhead) }).unwrap().overhead();
+        let found = |overhead| {
+            CostLine::of(LoadWindows { load: &load, consumption: &consumption(overhead) }).unwrap().overhead()
+        };
         assert!(found(5.0).unwrap().excludes(0.0));
         assert!(!found(0.0).unwrap().excludes(0.0));
     }
 
     #[test]
     fn a_constant_load_determines_no_line() {
-        assert_eq!(Line::of(Windows { load: &[5.0; 6], spent: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }), None);
-        assert_eq!(Line::of(Windows { load: &[5.0, 5.0, 5.0, 5.0, 9.0], spent: &[1.0; 5] }), None);
+        assert_eq!(
+            CostLine::of(LoadWindows { load: &[5.0; 6], consumption: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }),
+            None
+        );
+        assert_eq!(
+            CostLine::of(LoadWindows { load: &[5.0, 5.0, 5.0, 5.0, 9.0], consumption: &[1.0; 5] }),
+            None
+        );
     }
 
     const LOAD: [f64; 10] = [10.0, 20.0, 30.0, 40.0, 50.0, 15.0, 25.0, 35.0, 45.0, 55.0];
     const NOISE: [f64; 10] = [0.3, -0.4, 0.2, -0.1, 0.4, -0.3, 0.1, -0.2, 0.3, -0.3];
 
-    fn spent(overhead: f64, cost: f64) -> Vec<f64> {
+    fn consumption(overhead: f64, cost: f64) -> Vec<f64> {
         LOAD.iter().zip(NOISE).map(|(q, e)| overhead + cost * q + e).collect()
     }
 
     #[test]
     fn proportional_costs_are_compared_by_sums() {
-        let (a, b) = (spent(0.0, 1.0), spent(0.0, 2.0));
-        let found = compare(Windows { load: &LOAD, spent: &a }, Windows { load: &LOAD, spent: &b });
-        let Answer::Ratio { ratio, method: Method::Sums, provisional: false } = found else {
+        let (a, b) = (consumption(0.0, 1.0), consumption(0.0, 2.0));
+        let found = compare_costs(
+            LoadWindows { load: &LOAD, consumption: &a },
+            LoadWindows { load: &LOAD, consumption: &b },
+        );
+        let CostComparison::Ratio { ratio, method: RatioMethod::Sums, provisional: false } = found else {
             panic!("{found:?}")
         };
-        assert!(ratio.low < 2.0 && ratio.high > 2.0 && ratio.low > 1.9 && found.separated());
+        assert!(ratio.low < 2.0 && ratio.high > 2.0 && ratio.low > 1.9 && found.is_significant());
     }
 
     #[test]
     fn an_overhead_is_compared_at_a_common_load() {
-        let (a, b) = (spent(0.0, 1.0), spent(20.0, 1.0));
-        let found = compare(Windows { load: &LOAD, spent: &a }, Windows { load: &LOAD, spent: &b });
-        let Answer::Ratio { ratio, method: Method::AtLoad(load), .. } = found else { panic!("{found:?}") };
+        let (a, b) = (consumption(0.0, 1.0), consumption(20.0, 1.0));
+        let found = compare_costs(
+            LoadWindows { load: &LOAD, consumption: &a },
+            LoadWindows { load: &LOAD, consumption: &b },
+        );
+        let CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } = found else {
+            panic!("{found:?}")
+        };
         // The middle of 10 to 55; there b spends 52.5 and a 32.5.
         assert_eq!(load, 32.5);
         assert!((ratio.value - 52.5 / 32.5).abs() < 0.02 && ratio.low < ratio.value, "{ratio:?}");
@@ -454,39 +490,47 @@ mod tests {
 
     #[test]
     fn distant_loads_are_refused_and_few_windows_are_provisional() {
-        let (a, far) = (spent(0.0, 1.0), LOAD.map(|q| q + 40.0));
-        let found = compare(Windows { load: &LOAD, spent: &a }, Windows { load: &far, spent: &a });
-        assert!(matches!(found, Answer::Refused(overlap) if overlap.share < 0.5), "{found:?}");
-        let (few, double) = (&a[..5], spent(0.0, 3.0));
-        let found =
-            compare(Windows { load: &LOAD[..5], spent: few }, Windows { load: &LOAD, spent: &double });
-        assert!(matches!(found, Answer::Ratio { provisional: true, .. }) && !found.separated(), "{found:?}");
+        let (a, far) = (consumption(0.0, 1.0), LOAD.map(|q| q + 40.0));
+        let found = compare_costs(
+            LoadWindows { load: &LOAD, consumption: &a },
+            LoadWindows { load: &far, consumption: &a },
+        );
+        assert!(matches!(found, CostComparison::Refused(overlap) if overlap.share < 0.5), "{found:?}");
+        let (few, double) = (&a[..5], consumption(0.0, 3.0));
+        let found = compare_costs(
+            LoadWindows { load: &LOAD[..5], consumption: few },
+            LoadWindows { load: &LOAD, consumption: &double },
+        );
+        assert!(
+            matches!(found, CostComparison::Ratio { provisional: true, .. }) && !found.is_significant(),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn the_overlap_is_a_share_of_the_wider_range() {
         let half = Overlap::of(&[10.0, 30.0], &[20.0, 40.0]).unwrap();
-        assert_eq!((half.share, half.middle, half.enough()), (0.5, 25.0, true));
+        assert_eq!((half.share, half.middle, half.is_enough()), (0.5, 25.0, true));
         let less = Overlap::of(&[10.0, 30.0], &[21.0, 40.0]).unwrap();
-        assert!(!less.enough());
+        assert!(!less.is_enough());
         assert_eq!(Overlap::of(&[10.0, 20.0], &[30.0, 40.0]).unwrap().share, 0.0);
         // A narrow range within a wide one: most of the wide range is not common.
-        assert!(!Overlap::of(&[10.0, 12.0], &[10.0, 100.0]).unwrap().enough());
+        assert!(!Overlap::of(&[10.0, 12.0], &[10.0, 100.0]).unwrap().is_enough());
         assert_eq!(Overlap::of(&[], &[1.0]), None);
     }
 
     #[test]
     fn nearly_equal_loads_overlap_fully() {
-        assert!(Overlap::of(&[100.0, 100.0], &[100.0, 100.0]).unwrap().enough());
-        assert!(Overlap::of(&[99.0, 100.0], &[101.0, 102.0]).unwrap().enough());
-        assert!(!Overlap::of(&[100.0], &[200.0]).unwrap().enough());
+        assert!(Overlap::of(&[100.0, 100.0], &[100.0, 100.0]).unwrap().is_enough());
+        assert!(Overlap::of(&[99.0, 100.0], &[101.0, 102.0]).unwrap().is_enough());
+        assert!(!Overlap::of(&[100.0], &[200.0]).unwrap().is_enough());
     }
 
     #[test]
     fn the_ends_of_the_interval_solve_fiellers_equation() {
         // The definition: at both ends θ, (b − θ·a)² = t²·(σ_b² + θ²·σ_a²).
         let (a, b, t) = ((10.0, 1.0), (15.0, 2.0), 2.262157162798205);
-        let found = quotient(a, b, t).unwrap();
+        let found = fieller_ratio(a, b, t).unwrap();
         assert_eq!(found.value, 1.5);
         for end in [found.low, found.high] {
             let left = (b.0 - end * a.0).powi(2);
@@ -494,15 +538,18 @@ mod tests {
         }
         assert!(found.low < 1.5 && found.high > 1.5);
         // scipy.optimize.brentq on that equation, below and above 1.5.
-        assert!((found.low - LOW).abs() < 1e-9 && (found.high - HIGH).abs() < 1e-9, "{found:?}");
+        assert!(
+            (found.low - LOW_REFERENCE).abs() < 1e-9 && (found.high - HIGH_REFERENCE).abs() < 1e-9,
+            "{found:?}"
+        );
     }
 
-    const LOW: f64 = 1.0953466627006154;
-    const HIGH: f64 = 2.0664538972681976;
+    const LOW_REFERENCE: f64 = 1.0953466627006154;
+    const HIGH_REFERENCE: f64 = 2.0664538972681976;
 
     #[test]
     fn the_quotient_is_unbounded_if_the_denominator_may_be_zero() {
-        assert_eq!(quotient((1.0, 1.0), (2.0, 0.1), 2.0), None);
-        assert_eq!(quotient((0.0, 1.0), (2.0, 0.1), 2.0), None);
+        assert_eq!(fieller_ratio((1.0, 1.0), (2.0, 0.1), 2.0), None);
+        assert_eq!(fieller_ratio((0.0, 1.0), (2.0, 0.1), 2.0), None);
     }
 }

@@ -1,15 +1,15 @@
 //! E-values for the centre of paired differences: evidence that stays valid if it is checked after every round.
 //!
 //! Let r_i be the rank of |d_i − θ| among the first i values, and z_i = √3·sgn(d_i − θ)·r_i/(i + 1). After n rounds the e-value
-//! is `E_n(θ) = mean over λ ∈ ±{.15, .35, .8, 1.8, 4} of Π_i exp(λ z_i)/cosh(λ z_i)`. If d is symmetric about θ, the sign of d_i
-//! − θ is a fair coin, independent of its size and of earlier rounds. So each factor has the expectation 1, and E_n is a test
-//! martingale: the probability that it ever reaches 1/α is at most α (Ville 1939; Ramdas and others 2020, "Admissible
+//! is `E_n(θ) = mean over λ ∈ ±{.15, .35, .8, 1.8, 4} of Π_i exp(λ z_i)/cosh(λ z_i)`. If d is symmetric about θ, the sign of
+//! d_i − θ is a fair coin, independent of its size and of earlier rounds. So each factor has the expectation 1, and E_n is a
+//! test martingale: the probability that it ever reaches 1/α is at most α (Ville 1939; Ramdas and others 2020, "Admissible
 //! anytime-valid sequential inference must rely on nonnegative martingales").
 
 /// The absolute values of λ, the bets; each is used with both signs.
 const BETS: [f64; 5] = [0.15, 0.35, 0.8, 1.8, 4.0];
 
-/// The evidence against "the centre of `d` is `theta`", in the order in which the rounds were run.
+/// The e-value against "the centre of `d` is `theta`"; `d` is in the order in which the rounds were run.
 ///
 /// It is 1 before any round. Reject at level α once it reaches 1/α. A factor is at most 2, so the product can overflow only
 /// after more than 1,000 rounds; then it stays infinite. All values must be finite.
@@ -24,7 +24,7 @@ pub fn e_value(d: &[f64], theta: f64) -> f64 {
 pub struct Evidence {
     theta: f64,
     /// The sizes |d_i − θ| so far, ascending.
-    seen: Vec<f64>,
+    sizes: Vec<f64>,
     /// For each bet, the product of its factors so far with positive and with negative sign.
     wealth: [[f64; 2]; BETS.len()],
 }
@@ -32,7 +32,7 @@ pub struct Evidence {
 impl Evidence {
     /// The evidence against "the centre is `theta`" before any round.
     pub fn against(theta: f64) -> Evidence {
-        Evidence { theta, seen: Vec::new(), wealth: [[1.0; 2]; BETS.len()] }
+        Evidence { theta, sizes: Vec::new(), wealth: [[1.0; 2]; BETS.len()] }
     }
 
     /// Adds the difference of the next round.
@@ -54,12 +54,12 @@ impl Evidence {
     /// The score z of the next difference; equal sizes share their mean rank.
     fn score(&mut self, difference: f64) -> f64 {
         let size = difference.abs();
-        let below = self.seen.partition_point(|other| *other < size);
-        let equal = self.seen[below..].partition_point(|other| *other <= size);
-        self.seen.insert(below, size);
+        let below = self.sizes.partition_point(|earlier| *earlier < size);
+        let equal = self.sizes[below..].partition_point(|earlier| *earlier <= size);
+        self.sizes.insert(below, size);
         let rank = below as f64 + (equal as f64 + 2.0) / 2.0;
         let sign = if difference == 0.0 { 0.0 } else { difference.signum() };
-        3f64.sqrt() * sign * rank / (self.seen.len() as f64 + 1.0)
+        3f64.sqrt() * sign * rank / (self.sizes.len() as f64 + 1.0)
     }
 }
 
@@ -71,8 +71,8 @@ impl Evidence {
 pub fn e_bh(e: &[f64], alpha: f64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..e.len()).filter(|i| !e[*i].is_nan()).collect();
     order.sort_by(|a, b| e[*b].total_cmp(&e[*a]));
-    let enough = |j: usize| e[order[j - 1]] * alpha * j as f64 >= e.len() as f64;
-    let rejected = (1..=order.len()).rev().find(|j| enough(*j)).unwrap_or(0);
+    let suffices = |j: usize| e[order[j - 1]] * alpha * j as f64 >= e.len() as f64;
+    let rejected = (1..=order.len()).rev().find(|j| suffices(*j)).unwrap_or(0);
     order.truncate(rejected);
     order
 }

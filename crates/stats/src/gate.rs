@@ -1,38 +1,44 @@
 //! The gate: whether a candidate costs at most a margin more than the baseline, in one task or in several at once.
 //!
 //! A gate consists of claims of the form `candidate <= baseline within 1%`. It passes if each of them is held, and fails if one
-//! of them is refuted. To call a candidate too slow is an error in either direction, and each has its own bound:
+//! of them is refuted. It can err in both directions, so each has its own bound:
 //!
-//! - **pass**: the bound of each claim that has to lie within its margin is a 95% bound. All claims must hold, so no correction
+//! - **pass**: the bound of each claim that must lie within its margin is a 95% bound. All claims must hold, so no correction
 //!   for their number is needed (intersection–union test; Berger 1982).
 //! - **fail**: the opposite bound has the level 0.05/m for m claims (Bonferroni): then the gate fails at most one in twenty
 //!   candidates that are within every margin.
 //!
-//! Both spend their error over the looks of [`crate::table`], so a gate can be read after every round.
+//! Both spend their error over the looks of [`crate::critical_values`], so a gate can be read after every round.
 
-use crate::hodges_lehmann::Walsh;
+use crate::critical_values;
+use crate::hodges_lehmann::WalshAverages;
 use crate::mean_ratio::SharedCosts;
-use crate::table;
 use crate::verdict::{self, GateBounds, Outcome, Region, Verdict};
 use fsarena_core::claim::{Op, Pair};
 
 /// Judges one of the `claims` claims of a gate as [`verdict::judge`] does, but by one-sided bounds.
-pub fn judge_gate(pair: &Pair, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {
-    let (verdict, walsh) = (verdict::judge(pair, d, margin)?, Walsh::new(d.to_vec())?);
-    let bounds = |claims| table::bound_of_many(d.len(), claims).map(|c| walsh.interval(c));
-    Some(with_bounds(pair, verdict, margin, bounds(1), bounds(claims)))
+pub fn judge_gate_claim(pair: &Pair, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {
+    let (verdict, walsh) = (verdict::judge(pair, d, margin)?, WalshAverages::new(d.to_vec())?);
+    let bounds =
+        |claims| critical_values::critical_value_for_many(d.len(), claims).map(|c| walsh.interval(c));
+    Some(verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims)))
 }
 
 /// Judges one of the `claims` claims of a gate about mean costs, by the same rules.
-pub fn judge_gate_means(pair: &Pair, costs: &SharedCosts, margin: Option<f64>, claims: usize) -> Verdict {
+pub fn judge_gate_claim_by_means(
+    pair: &Pair,
+    costs: &SharedCosts,
+    margin: Option<f64>,
+    claims: usize,
+) -> Verdict {
     let verdict = verdict::judge_means(pair, costs, margin);
     let bounds = |claims| costs.bounds(claims).ok().map(|(low, high)| (low.ln(), high.ln()));
-    with_bounds(pair, verdict, margin, bounds(1), bounds(claims))
+    verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims))
 }
 
-/// The verdict by two pairs of bounds of ln(left/right): the claim passes by those at level 0.05 (`passing`), and fails by those
-/// at level 0.05/claims (`failing`).
-fn with_bounds(
+/// The verdict by two pairs of bounds of ln(left/right): the claim passes by those at level 0.05 (`passing`), and fails by
+/// those at level 0.05/claims (`failing`).
+fn verdict_by_bounds(
     pair: &Pair,
     verdict: Verdict,
     margin: Option<f64>,
@@ -40,15 +46,15 @@ fn with_bounds(
     failing: Option<(f64, f64)>,
 ) -> Verdict {
     let region = Region::of(pair, margin);
-    let at_most = pair.op == Op::AtMost;
-    let (lower, upper) = if at_most { (failing, passing) } else { (passing, failing) };
+    let is_at_most = pair.op == Op::AtMost;
+    let (lower, upper) = if is_at_most { (failing, passing) } else { (passing, failing) };
     let (low, high) = (lower.map(|bounds| bounds.0), upper.map(|bounds| bounds.1));
-    let (within, beyond) = if at_most {
+    let (passes, fails) = if is_at_most {
         (high.is_some_and(|high| high <= region.high), low.is_some_and(|low| low > region.high))
     } else {
         (low.is_some_and(|low| low >= region.low), high.is_some_and(|high| high < region.low))
     };
-    let outcome = match (within, beyond) {
+    let outcome = match (passes, fails) {
         _ if verdict.provisional => Outcome::Inconclusive,
         (true, _) => Outcome::Held,
         (false, true) => Outcome::Refuted,
@@ -71,10 +77,10 @@ pub fn gate_outcome(claims: impl IntoIterator<Item = Outcome>) -> Outcome {
     outcome
 }
 
-/// The outcome at one look of a claim that each of these differences is at most `edge`, the logarithm of the margin, in a gate of
-/// `claims` claims. It counts averages instead of computing bounds, which is faster in simulations.
-pub(crate) fn outcome_at(walsh: &Walsh, edge: f64, claims: usize) -> Outcome {
-    let bound = |claims| table::bound_of_many(walsh.sample_size(), claims);
+/// The outcome at one look of a claim that each of these differences is at most `edge`, the logarithm of the margin, in a gate
+/// of `claims` claims. It counts averages instead of computing bounds, which is faster in simulations.
+pub(crate) fn gate_claim_outcome(walsh: &WalshAverages, edge: f64, claims: usize) -> Outcome {
+    let bound = |claims| critical_values::critical_value_for_many(walsh.sample_size(), claims);
     if bound(1).is_some_and(|c| walsh.lies_below(c, edge)) {
         return Outcome::Held;
     }
@@ -96,15 +102,17 @@ mod tests {
     }
 
     /// Ten rounds 0.001 … 0.010, shifted: sorted averages 1, 1.5, 2, 2, 2.5, 2.5, 3, 3, 3, …, 10 thousandths.
-    fn ten(shift: f64) -> Vec<f64> {
+    fn ten_rounds(shift: f64) -> Vec<f64> {
         (1..=10).map(|i| f64::from(i) / 1000.0 + shift).collect()
     }
 
     #[test]
-    fn bounds_by_hand() {
-        // n = 10: c = 3 at level 0.05, 1 for two claims, 1 for four ([`table::bound`]): the averages w₄ = 2 and w₂ = 1.5.
+    fn bounds_match_values_computed_by_hand() {
+        // n = 10: c = 3 at level 0.05, 1 for two claims, 1 for four ([`critical_values::critical_value`]): the averages w₄ = 2
+        // and w₂ = 1.5.
         let at_most = pair("x: b <= a within 1%");
-        let bounds = |claims| judge_gate(&at_most, &ten(0.0), None, claims).unwrap().gate.unwrap();
+        let bounds =
+            |claims| judge_gate_claim(&at_most, &ten_rounds(0.0), None, claims).unwrap().gate.unwrap();
         let near = |found: Option<f64>, ln: f64| (found.unwrap() - ln.exp_m1()).abs() < 1e-12;
         assert!(near(bounds(1).low, 0.002) && near(bounds(1).high, 0.009));
         assert!(near(bounds(2).low, 0.0015) && near(bounds(2).high, 0.009));
@@ -116,7 +124,7 @@ mod tests {
     #[test]
     fn a_claim_passes_below_its_margin_and_fails_above_it() {
         let outcome = |text: &str, shift: f64, claims: usize| {
-            judge_gate(&pair(text), &ten(shift), None, claims).unwrap().outcome
+            judge_gate_claim(&pair(text), &ten_rounds(shift), None, claims).unwrap().outcome
         };
         // Upper bound 0.9%, below 1%.
         assert_eq!(outcome("x: b <= a within 1%", 0.0, 8), Outcome::Held);
@@ -125,7 +133,8 @@ mod tests {
         assert_eq!(outcome("x: b <= a within 1.17%", 0.01, 1), Outcome::Refuted);
         assert_eq!(outcome("x: b <= a within 1.17%", 0.01, 2), Outcome::Inconclusive);
         // A rate: the candidate may be lower by the margin.
-        let rate = |shift: f64| judge_gate(&pair("x: b >= a within 1%"), &ten(shift), None, 1).unwrap();
+        let rate =
+            |shift: f64| judge_gate_claim(&pair("x: b >= a within 1%"), &ten_rounds(shift), None, 1).unwrap();
         assert_eq!(
             [-0.011, -0.02, -0.015].map(|shift| rate(shift).outcome),
             [Outcome::Held, Outcome::Refuted, Outcome::Inconclusive]
@@ -135,27 +144,28 @@ mod tests {
 
     #[test]
     fn fewer_than_eight_rounds_decide_nothing() {
-        let few = judge_gate(&pair("x: b <= a within 50%"), &ten(0.0)[..7], None, 1).unwrap();
+        let few = judge_gate_claim(&pair("x: b <= a within 50%"), &ten_rounds(0.0)[..7], None, 1).unwrap();
         assert_eq!(
             (few.outcome, few.gate),
             (Outcome::Inconclusive, Some(GateBounds { low: None, high: None }))
         );
         // Counts without any noise decide at the first look.
-        let counts = |d: f64| judge_gate(&pair("x: b <= a within 0.1%"), &[d; 8], None, 1).unwrap().outcome;
+        let counts =
+            |d: f64| judge_gate_claim(&pair("x: b <= a within 0.1%"), &[d; 8], None, 1).unwrap().outcome;
         assert_eq!((counts(0.0005), counts(0.0014)), (Outcome::Held, Outcome::Refuted));
     }
 
     #[test]
-    fn means_count_rare_stalls() {
+    fn claims_about_means_count_rare_stalls() {
         // Every eighth round takes 1.8 times as long: 10% more by mean, nothing in a typical round.
         let b: Vec<f64> = (0..96).map(|i| if i % 8 == 0 { 1.8 } else { 1.0 + f64::from(i) / 1e5 }).collect();
         let costs = SharedCosts::of(&[1.0; 96], &b).unwrap();
-        let judged = judge_gate_means(&pair("x: b <= a within 2%"), &costs, None, 1);
+        let judged = judge_gate_claim_by_means(&pair("x: b <= a within 2%"), &costs, None, 1);
         assert_eq!(judged.outcome, Outcome::Refuted);
         assert!(judged.gate.unwrap().low.unwrap() > 0.02);
         let typical: Vec<f64> = b.iter().map(|b| b.ln()).collect();
         assert_eq!(
-            judge_gate(&pair("x: b <= a within 2%"), &typical, None, 1).unwrap().outcome,
+            judge_gate_claim(&pair("x: b <= a within 2%"), &typical, None, 1).unwrap().outcome,
             Outcome::Held
         );
     }
@@ -173,10 +183,10 @@ mod tests {
         for claims in [1, 2, 5] {
             for edge in (0..30).map(|i| f64::from(i) / 2000.0) {
                 let text = format!("x: b <= a within {}%", 100.0 * edge.exp_m1() + 1e-9);
-                let judged = judge_gate(&pair(&text), &ten(0.0), None, claims).unwrap().outcome;
-                let walsh = Walsh::new(ten(0.0)).unwrap();
+                let judged = judge_gate_claim(&pair(&text), &ten_rounds(0.0), None, claims).unwrap().outcome;
+                let walsh = WalshAverages::new(ten_rounds(0.0)).unwrap();
                 assert_eq!(
-                    outcome_at(&walsh, (edge.exp_m1() + 1e-11).ln_1p(), claims),
+                    gate_claim_outcome(&walsh, (edge.exp_m1() + 1e-11).ln_1p(), claims),
                     judged,
                     "{claims} {edge}"
                 );
@@ -187,8 +197,8 @@ mod tests {
     #[test]
     fn every_allowed_number_of_claims_has_bounds() {
         assert!(
-            table::bound(400, MOST_GATE_CLAIMS).is_some()
-                && table::bound(400, MOST_GATE_CLAIMS + 1).is_none()
+            critical_values::critical_value(400, MOST_GATE_CLAIMS).is_some()
+                && critical_values::critical_value(400, MOST_GATE_CLAIMS + 1).is_none()
         );
     }
 }

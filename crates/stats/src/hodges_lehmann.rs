@@ -4,30 +4,30 @@
 //! (d_i + d_j)/2 for i ≤ j. Their median estimates the centre of d. With w_(k) for the k-th smallest average, the interval
 //! [w_(c+1), w_(M−c)] is the set of centres that the signed-rank test with critical value c does not reject (Tukey 1949).
 //!
-//! The shift between two samples x_1 … x_m and y_1 … y_n is the median of all mn differences y_j − x_i. Its interval inverts the
-//! Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with δ_(k) for the k-th smallest difference it is
-//! [δ_(c+1), δ_(mn−c)], where c is the largest number with P(U ≤ c) ≤ α/2.
+//! The shift between two samples x_1 … x_m and y_1 … y_n is the median of all mn differences y_j − x_i. Its interval inverts
+//! the Mann–Whitney test (Moses; Hollander and Wolfe, section 4.3): with δ_(k) for the k-th smallest difference it is [δ_(c+1),
+//! δ_(mn−c)], where c is the largest number with P(U ≤ c) ≤ α/2.
 //!
-//! `kth` selects among averages and differences without listing them.
+//! `kth_smallest` selects among averages and differences without listing them.
 
 use crate::average::sorted;
 
 /// The Walsh averages of a sample, without a list of them.
 #[derive(Debug, Clone)]
-pub struct Walsh {
+pub struct WalshAverages {
     /// Half of each value, sorted. The sum of two halves is an average, and cannot overflow.
     halves: Vec<f64>,
 }
 
-impl Walsh {
+impl WalshAverages {
     /// The Walsh averages of these values. None without values, or if one is not finite.
-    pub fn new(mut values: Vec<f64>) -> Option<Walsh> {
+    pub fn new(mut values: Vec<f64>) -> Option<WalshAverages> {
         if values.is_empty() || values.iter().any(|v| !v.is_finite()) {
             return None;
         }
         values.iter_mut().for_each(|value| *value /= 2.0);
         values.sort_unstable_by(f64::total_cmp);
-        Some(Walsh { halves: values })
+        Some(WalshAverages { halves: values })
     }
 
     /// The number of values in the sample.
@@ -47,17 +47,21 @@ impl Walsh {
     pub fn interval(&self, c: usize) -> (f64, f64) {
         let all = self.len();
         assert!(2 * c < all, "critical value {c} leaves nothing of {all} averages");
-        (kth(self, c + 1, self.selection_cutoff()), kth(self, all - c, self.selection_cutoff()))
+        (
+            kth_smallest(self, c + 1, self.selection_cutoff()),
+            kth_smallest(self, all - c, self.selection_cutoff()),
+        )
     }
 
-    /// Whether the whole interval for the critical value c is above θ. Counts averages, which is cheaper than computing the ends.
+    /// Whether the whole interval for the critical value c is above θ. Counts averages, which is cheaper than computing the
+    /// ends.
     pub(crate) fn lies_above(&self, c: usize, theta: f64) -> bool {
-        self.count(theta) <= c
+        self.count_up_to(theta) <= c
     }
 
     /// Whether the whole interval for the critical value c is below θ.
     pub(crate) fn lies_below(&self, c: usize, theta: f64) -> bool {
-        self.count(theta.next_down()) >= self.len() - c
+        self.count_up_to(theta.next_down()) >= self.len() - c
     }
 
     /// Whether the interval for the critical value c excludes θ.
@@ -70,32 +74,32 @@ impl Walsh {
         self.range()
     }
 
-    /// The number of candidates at which [`kth`] stops counting and lists them. Listing n averages costs about as much as one
-    /// count.
+    /// The number of candidates at which [`kth_smallest`] stops counting and lists them. Listing n averages costs about as much
+    /// as one count.
     fn selection_cutoff(&self) -> usize {
         self.halves.len()
     }
 }
 
-impl Multiset for Walsh {
-    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
+impl Multiset for WalshAverages {
+    fn counts_up_to<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
         let d = &self.halves;
         // For each limit, the averages of d[first..=last] are not counted yet. If the smallest plus the largest value is within
         // the limit, the smallest with any other value is too; otherwise the largest with any other is not. The code avoids
         // a branch, because the CPU would mispredict it half of the time.
         let (mut first, mut last, mut counts) = ([0; N], [d.len() - 1; N], [0; N]);
         for _ in 0..d.len() {
-            for at in 0..N {
-                let within = d[first[at]] + d[last[at]] <= limits[at];
-                counts[at] += if within { last[at] + 1 - first[at] } else { 0 };
-                first[at] += usize::from(within);
-                last[at] = last[at].wrapping_sub(usize::from(!within));
+            for i in 0..N {
+                let within = d[first[i]] + d[last[i]] <= limits[i];
+                counts[i] += if within { last[i] + 1 - first[i] } else { 0 };
+                first[i] += usize::from(within);
+                last[i] = last[i].wrapping_sub(usize::from(!within));
             }
         }
         counts
     }
 
-    fn between(&self, low: f64, high: f64) -> Vec<f64> {
+    fn values_between(&self, low: f64, high: f64) -> Vec<f64> {
         let d = &self.halves;
         let mut found = Vec::new();
         let (mut start, mut end) = (d.len(), d.len());
@@ -109,7 +113,7 @@ impl Multiset for Walsh {
             while start > 0 && value + d[start - 1] > low {
                 start -= 1;
             }
-            found.extend(d[start.max(i)..end].iter().map(|other| value + other));
+            found.extend(d[start.max(i)..end].iter().map(|larger| value + larger));
         }
         found
     }
@@ -124,7 +128,7 @@ impl Multiset for Walsh {
 }
 
 /// The sample size from which the normal approximation of U is used, as in R's wilcox.test.
-const LARGE: usize = 50;
+const NORMAL_APPROXIMATION_FROM: usize = 50;
 /// The 97.5% quantile of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
@@ -137,7 +141,7 @@ pub(crate) struct Shift {
     /// Upper end.
     pub high: f64,
     /// The size of the smaller sample.
-    pub rounds: usize,
+    pub smaller_size: usize,
 }
 
 /// Estimates the shift from the sample `x` to the sample `y`, both of finite numbers in any order. None if one is empty.
@@ -151,25 +155,25 @@ pub(crate) fn independent_shift(x: Vec<f64>, y: Vec<f64>) -> Option<Shift> {
     let c = critical_value(m, n).unwrap_or(0);
     Some(Shift {
         estimate: median(&differences, cutoff),
-        low: kth(&differences, c + 1, cutoff),
-        high: kth(&differences, m * n - c, cutoff),
-        rounds: m.min(n),
+        low: kth_smallest(&differences, c + 1, cutoff),
+        high: kth_smallest(&differences, m * n - c, cutoff),
+        smaller_size: m.min(n),
     })
 }
 
 /// The largest c with P(U ≤ c) ≤ 0.025. None if even P(U = 0) is larger.
 fn critical_value(m: usize, n: usize) -> Option<usize> {
-    if m.max(n) >= LARGE {
+    if m.max(n) >= NORMAL_APPROXIMATION_FROM {
         let (m, n) = (m as f64, n as f64);
         let c = m * n / 2.0 - Z * (m * n * (m + n + 1.0) / 12.0).sqrt() - 0.5;
         return (c >= 0.0).then_some(c as usize);
     }
     let mut sum = 0.0;
-    let unlikely = |p: &&f64| {
+    let is_within_level = |p: &&f64| {
         sum += **p;
         sum <= 0.025
     };
-    mann_whitney(m, n).iter().take_while(unlikely).count().checked_sub(1)
+    mann_whitney(m, n).iter().take_while(is_within_level).count().checked_sub(1)
 }
 
 /// P(U = u) for u = 0 … mn, by the recursion of Mann and Whitney (1947):
@@ -181,10 +185,10 @@ pub(crate) fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
         for j in 1..=n {
             let (first, second) = (&row[j], &next[j - 1]);
-            let share = i as f64 / (i + j) as f64;
+            let weight = i as f64 / (i + j) as f64;
             let p = (0..=i * j).map(|u| {
-                let one = u.checked_sub(j).and_then(|u| first.get(u)).map_or(0.0, |p| share * p);
-                one + second.get(u).map_or(0.0, |p| (1.0 - share) * p)
+                let from_first = u.checked_sub(j).and_then(|u| first.get(u)).map_or(0.0, |p| weight * p);
+                from_first + second.get(u).map_or(0.0, |p| (1.0 - weight) * p)
             });
             next.push(p.collect());
         }
@@ -200,7 +204,7 @@ struct Differences {
 }
 
 impl Multiset for Differences {
-    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
+    fn counts_up_to<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
         limits.map(|limit| {
             // For a larger x, at least as many of the sorted y are within the limit, so `end` never moves back.
             let mut end = 0;
@@ -214,7 +218,7 @@ impl Multiset for Differences {
         })
     }
 
-    fn between(&self, low: f64, high: f64) -> Vec<f64> {
+    fn values_between(&self, low: f64, high: f64) -> Vec<f64> {
         let (mut start, mut end) = (0, 0);
         let mut found = Vec::new();
         for x in &self.x {
@@ -242,15 +246,15 @@ impl Multiset for Differences {
 pub(crate) trait Multiset {
     /// For each limit, the number of values that are at most the limit. Several limits take hardly longer than one, because
     /// the count mostly waits for memory.
-    fn counts<const N: usize>(&self, limits: [f64; N]) -> [usize; N];
+    fn counts_up_to<const N: usize>(&self, limits: [f64; N]) -> [usize; N];
 
     /// The number of values that are at most `limit`.
-    fn count(&self, limit: f64) -> usize {
-        self.counts([limit])[0]
+    fn count_up_to(&self, limit: f64) -> usize {
+        self.counts_up_to([limit])[0]
     }
 
     /// The values above `low` and at most `high`.
-    fn between(&self, low: f64, high: f64) -> Vec<f64>;
+    fn values_between(&self, low: f64, high: f64) -> Vec<f64>;
 
     /// The number of values.
     fn len(&self) -> usize;
@@ -266,40 +270,40 @@ pub(crate) trait Multiset {
 ///
 /// # Panics
 /// If `k` is not in 1..=len.
-pub(crate) fn kth(set: &impl Multiset, k: usize, cutoff: usize) -> f64 {
-    assert!((1..=set.len()).contains(&k), "rank {k} of {}", set.len());
-    select_pair(set, k, k, cutoff).0
+pub(crate) fn kth_smallest(values: &impl Multiset, k: usize, cutoff: usize) -> f64 {
+    assert!((1..=values.len()).contains(&k), "rank {k} of {}", values.len());
+    select_pair(values, k, k, cutoff).0
 }
 
 /// The median: the mean of the two middle values if their number is even.
-pub(crate) fn median(set: &impl Multiset, cutoff: usize) -> f64 {
-    let half = set.len() / 2;
-    if set.len() % 2 == 1 {
-        return kth(set, half + 1, cutoff);
+pub(crate) fn median(values: &impl Multiset, cutoff: usize) -> f64 {
+    let half = values.len() / 2;
+    if values.len() % 2 == 1 {
+        return kth_smallest(values, half + 1, cutoff);
     }
-    let (lower, upper) = select_pair(set, half, half + 1, cutoff);
+    let (lower, upper) = select_pair(values, half, half + 1, cutoff);
     (lower + upper) / 2.0
 }
 
 /// The `first`-th and the `last`-th smallest value. `last` is `first` or `first` + 1.
-fn select_pair(set: &impl Multiset, first: usize, last: usize, cutoff: usize) -> (f64, f64) {
-    let (smallest, largest) = set.range();
-    let mut bracket = Bracket { low: smallest.next_down(), high: largest, below: 0, up_to: set.len() };
+fn select_pair(values: &impl Multiset, first: usize, last: usize, cutoff: usize) -> (f64, f64) {
+    let (smallest, largest) = values.range();
+    let mut bracket = Bracket { low: smallest.next_down(), high: largest, below: 0, up_to: values.len() };
     while bracket.up_to - bracket.below > cutoff {
-        let Some(cuts) = bracket.cuts(first, set.len()) else {
+        let Some(cuts) = bracket.cuts(first, values.len()) else {
             return (bracket.high, bracket.high); // no number lies between the ends, so all candidates are equal
         };
-        for (cut, count) in cuts.into_iter().zip(set.counts(cuts)) {
+        for (cut, count) in cuts.into_iter().zip(values.counts_up_to(cuts)) {
             if count >= last && cut < bracket.high {
                 (bracket.high, bracket.up_to) = (cut, count);
             } else if count < first && cut > bracket.low {
                 (bracket.low, bracket.below) = (cut, count);
             } else if (first..last).contains(&count) {
-                return (kth(set, first, cutoff), kth(set, last, cutoff)); // the cut is between the two values
+                return (kth_smallest(values, first, cutoff), kth_smallest(values, last, cutoff)); // the cut is between the two values
             }
         }
     }
-    let mut candidates = set.between(bracket.low, bracket.high);
+    let mut candidates = values.values_between(bracket.low, bracket.high);
     let (_, lower, above) = candidates.select_nth_unstable_by(first - bracket.below - 1, f64::total_cmp);
     let upper = above.iter().copied().min_by(f64::total_cmp).filter(|_| last > first);
     (*lower, upper.unwrap_or(*lower))
@@ -345,15 +349,15 @@ mod tests {
     use super::*;
     use crate::ratio::independent_ratio;
 
-    /// The averages, listed and sorted.
-    fn listed(d: &[f64]) -> Vec<f64> {
+    /// All Walsh averages, sorted.
+    fn sorted_averages(d: &[f64]) -> Vec<f64> {
         let mut all: Vec<f64> =
             (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| d[i] / 2.0 + d[j] / 2.0)).collect();
         all.sort_unstable_by(f64::total_cmp);
         all
     }
 
-    fn middle(sorted: &[f64]) -> f64 {
+    fn median_of_sorted(sorted: &[f64]) -> f64 {
         let half = sorted.len() / 2;
         if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
     }
@@ -361,19 +365,19 @@ mod tests {
     #[test]
     fn estimate_and_intervals_of_three_values_computed_by_hand() {
         // Averages of 1, 2, 6: 1, 1.5, 2, 3.5, 4, 6; their median is 2.75.
-        let walsh = Walsh::new(vec![6.0, 1.0, 2.0]).unwrap();
+        let walsh = WalshAverages::new(vec![6.0, 1.0, 2.0]).unwrap();
         assert_eq!(walsh.estimate(), 2.75);
         assert_eq!(walsh.interval(0), (1.0, 6.0));
         assert_eq!(walsh.interval(2), (2.0, 3.5));
     }
 
     #[test]
-    fn agrees_with_hollander_and_wolfe() {
+    fn estimate_and_interval_agree_with_hollander_and_wolfe() {
         // Hollander and Wolfe (1973), examples 3.3 and 3.4, the Hamilton depression scale (signs turned):
         // all 45 averages listed and sorted in numpy have the median 0.46 and [w₆, w₄₀] = [0.010, 0.786].
         // c = 5 is the largest with 2·P(V ≤ c) ≤ 0.05, by counting subsets of {1, …, 9}: 0.0391, then 0.0547.
         let d = vec![0.952, -0.147, 1.022, 0.43, 0.62, 0.59, 0.49, -0.08, 0.01];
-        let walsh = Walsh::new(d).unwrap();
+        let walsh = WalshAverages::new(d).unwrap();
         assert!((walsh.estimate() - 0.46).abs() < 1e-12, "{}", walsh.estimate());
         let (low, high) = walsh.interval(5);
         assert!((low - 0.010).abs() < 1e-12 && (high - 0.786).abs() < 1e-12, "{low} {high}");
@@ -391,13 +395,13 @@ mod tests {
                     if value == 5.0 { 1e9 } else { value / 7.0 }
                 })
                 .collect();
-            let (walsh, all) = (Walsh::new(d.clone()).unwrap(), listed(&d));
+            let (walsh, all) = (WalshAverages::new(d.clone()).unwrap(), sorted_averages(&d));
             assert_eq!(walsh.len(), all.len());
             let step = (all.len() / 50).max(1);
             for k in (1..=all.len()).step_by(step) {
-                assert_eq!(kth(&walsh, k, 4), all[k - 1], "n {n}, k {k}");
+                assert_eq!(kth_smallest(&walsh, k, 4), all[k - 1], "n {n}, k {k}");
             }
-            assert_eq!(median(&walsh, 4), middle(&all), "n {n}");
+            assert_eq!(median(&walsh, 4), median_of_sorted(&all), "n {n}");
         }
     }
 
@@ -405,15 +409,19 @@ mod tests {
     fn the_median_is_right_if_the_middle_values_are_far_apart() {
         // Averages come in three groups with wide gaps; of the six of 0, 8 and 9 the middle two are 4.5 and 8.
         for d in [vec![1.0, 1.0, 2.0, 100.0, 100.0, 101.0], vec![0.0, 0.0, 9.0, 9.0], vec![0.0, 8.0, 9.0]] {
-            assert_eq!(median(&Walsh::new(d.clone()).unwrap(), 1), middle(&listed(&d)), "{d:?}");
+            assert_eq!(
+                median(&WalshAverages::new(d.clone()).unwrap(), 1),
+                median_of_sorted(&sorted_averages(&d)),
+                "{d:?}"
+            );
         }
     }
 
     #[test]
     fn equal_values_have_a_point_interval_and_invalid_samples_none() {
-        assert_eq!(Walsh::new(vec![0.3; 400]).unwrap().interval(33_790), (0.3, 0.3));
-        assert!(Walsh::new(vec![]).is_none());
-        assert!(Walsh::new(vec![1.0, f64::NAN]).is_none());
+        assert_eq!(WalshAverages::new(vec![0.3; 400]).unwrap().interval(33_790), (0.3, 0.3));
+        assert!(WalshAverages::new(vec![]).is_none());
+        assert!(WalshAverages::new(vec![1.0, f64::NAN]).is_none());
     }
 
     #[test]
@@ -454,13 +462,13 @@ mod tests {
         let x: Vec<f64> = (1..=9).map(|i| 1.0 + f64::from(i) / 1000.0).collect();
         let y: Vec<f64> = x.iter().map(|x| 2.0 * x).collect();
         let ratio = independent_ratio(&x, &y).unwrap();
-        assert!((ratio.value - 2.0).abs() < 1e-12 && ratio.separated(), "{ratio:?}");
+        assert!((ratio.value - 2.0).abs() < 1e-12 && ratio.is_significant(), "{ratio:?}");
     }
 
     #[test]
     fn few_values_are_provisional() {
         let few = independent_ratio(&[1.0, 1.1], &[2.0, 2.2]).unwrap();
-        assert!(few.provisional && !few.separated());
+        assert!(few.provisional && !few.is_significant());
         assert!((few.low - 2.0 / 1.1).abs() < 1e-12 && (few.high - 2.2).abs() < 1e-12);
         assert_eq!(independent_ratio(&[0.0, f64::NAN], &[1.0]), None);
     }

@@ -1,9 +1,9 @@
 //! Tests whether the result depends on the host, by a permutation test of the hosts of rounds.
 //!
 //! Comparisons are within rounds, and each round ran on one host. The null hypothesis is that the log ratios of a round do not
-//! depend on its host, so that the hosts of the rounds can be permuted (Pitman 1937). The statistic of a host is the standardised
-//! rank sum of Wilcoxon (1945) of its rounds. The largest statistic over all hosts and pairs of variants is compared with the
-//! largest of each shuffle, so the probability of any false alarm is at most 5% (Westfall and Young 1993).
+//! depend on its host, so that the hosts of the rounds can be permuted (Pitman 1937). The statistic of a host is the
+//! standardised rank sum of Wilcoxon (1945) of its rounds. The largest statistic over all hosts and pairs of variants is
+//! compared with the largest of each shuffle, so the probability of any false alarm is at most 5% (Westfall and Young 1993).
 
 use chacha20::ChaCha12Rng;
 use rand::{SeedableRng, seq::SliceRandom};
@@ -17,7 +17,7 @@ const LEVEL: f64 = 0.05;
 #[derive(Debug, Clone, PartialEq)]
 pub enum HostEffect {
     /// Too few rounds on each host for any permutation to be significant.
-    TooFew,
+    TooFewRounds,
     /// No significant difference between hosts.
     Alike,
     /// These hosts differ significantly from the others.
@@ -26,14 +26,14 @@ pub enum HostEffect {
 
 /// Compares hosts. `d[pair][round]` has the log ratios of each pair of variants, NaN for a missing one; `host_of[round]` is the
 /// host of a round, below `hosts`.
-pub fn compare(d: &[Vec<f64>], host_of: &[usize], hosts: usize, seed: u64) -> HostEffect {
-    let rounds_of = |host: usize| host_of.iter().filter(|other| **other == host).count();
+pub fn compare_hosts(d: &[Vec<f64>], host_of: &[usize], hosts: usize, seed: u64) -> HostEffect {
+    let rounds_of = |host: usize| host_of.iter().filter(|of_round| **of_round == host).count();
     let sizes: Vec<usize> = (0..hosts).map(rounds_of).collect();
     if smallest_chance(&sizes) > LEVEL {
-        return HostEffect::TooFew;
+        return HostEffect::TooFewRounds;
     }
     let ranks: Vec<Vec<f64>> = d.iter().map(|d| centred_ranks(d)).collect();
-    let seen = statistics(&ranks, host_of, &sizes);
+    let observed = statistics(&ranks, host_of, &sizes);
     let mut shuffled = host_of.to_vec();
     let mut random = ChaCha12Rng::seed_from_u64(seed);
     let mut as_large = vec![1_u64; hosts];
@@ -41,7 +41,10 @@ pub fn compare(d: &[Vec<f64>], host_of: &[usize], hosts: usize, seed: u64) -> Ho
         shuffled.shuffle(&mut random);
         let largest = statistics(&ranks, &shuffled, &sizes).into_iter().fold(0.0, f64::max);
         // Sums in another order differ in their last digits.
-        as_large.iter_mut().zip(&seen).for_each(|(count, own)| *count += u64::from(largest >= own - 1e-9));
+        as_large
+            .iter_mut()
+            .zip(&observed)
+            .for_each(|(count, observed)| *count += u64::from(largest >= observed - 1e-9));
     }
     let differs = |host: &usize| as_large[*host] as f64 / (SHUFFLES + 1) as f64 <= LEVEL;
     let differ: Vec<usize> = (0..hosts).filter(differs).collect();
@@ -54,18 +57,21 @@ fn smallest_chance(sizes: &[usize]) -> f64 {
     let all: usize = sizes.iter().sum();
     let chance = |size: &usize| {
         let alike = sizes.iter().filter(|other| *other == size).count() as f64;
-        let one_end = 2.0 * alike / choose(all, *size);
+        let one_end = 2.0 * alike / binomial_coefficient(all, *size);
         if alike < 2.0 {
             return one_end;
         }
         // Subtract the orders with one such host at each end, which were counted twice.
-        one_end - alike * (alike - 1.0) / choose(all, *size) / choose(all - size, *size)
+        one_end
+            - alike * (alike - 1.0)
+                / binomial_coefficient(all, *size)
+                / binomial_coefficient(all - size, *size)
     };
     sizes.iter().filter(|size| **size > 0 && **size < all).map(chance).fold(f64::INFINITY, f64::min)
 }
 
 /// The number of ways to choose k of n.
-fn choose(n: usize, k: usize) -> f64 {
+fn binomial_coefficient(n: usize, k: usize) -> f64 {
     (0..k).map(|at| ((n - at) as f64 / (at + 1) as f64).ln()).sum::<f64>().exp()
 }
 
@@ -107,24 +113,24 @@ mod tests {
     use super::*;
     use fsarena_core::schedule::mix;
 
-    /// Log ratios of `rounds` rounds, which hosts measured in turn. Those of the last host are larger by `more`.
-    fn of(rounds: usize, hosts: usize, more: f64, seed: u64) -> (Vec<Vec<f64>>, Vec<usize>) {
+    /// Log ratios of `rounds` rounds, which hosts measured in turn. Those of the last host are larger by `shift`.
+    fn simulated_run(rounds: usize, hosts: usize, shift: f64, seed: u64) -> (Vec<Vec<f64>>, Vec<usize>) {
         let host: Vec<usize> = (0..rounds).map(|round| round % hosts).collect();
         let noise = |round: usize| (mix(seed, round as u64) % 1000) as f64 / 1e5;
-        let shift = |round: usize| if host[round] == hosts - 1 { more } else { 0.0 };
-        (vec![(0..rounds).map(|round| noise(round) + shift(round)).collect()], host)
+        let shift_of = |round: usize| if host[round] == hosts - 1 { shift } else { 0.0 };
+        (vec![(0..rounds).map(|round| noise(round) + shift_of(round)).collect()], host)
     }
 
     #[test]
     fn the_host_that_differs_is_named() {
-        let (d, host) = of(40, 4, 0.1, 1);
-        assert_eq!(compare(&d, &host, 4, 7), HostEffect::Differ(vec![3]));
-        let (d, host) = of(40, 4, 0.0, 1);
-        assert_eq!(compare(&d, &host, 4, 7), HostEffect::Alike);
+        let (d, host) = simulated_run(40, 4, 0.1, 1);
+        assert_eq!(compare_hosts(&d, &host, 4, 7), HostEffect::Differ(vec![3]));
+        let (d, host) = simulated_run(40, 4, 0.0, 1);
+        assert_eq!(compare_hosts(&d, &host, 4, 7), HostEffect::Alike);
     }
 
     #[test]
-    fn few_rounds_say_nothing() {
+    fn too_few_rounds_on_each_host_allow_no_result() {
         // Two hosts of three rounds: 2 of 20 ways put one host first or last.
         assert!((smallest_chance(&[3, 3]) - 0.1).abs() < 1e-9);
         // Of four rounds: 2 of 70.
@@ -132,23 +138,23 @@ mod tests {
         // Three hosts of two rounds: in 6 of 15 · 6 orders two given hosts are at the two ends, and in 30 of 90 any host is at
         // one.
         assert!((smallest_chance(&[2, 2, 2]) - 30.0 / 90.0).abs() < 1e-9);
-        let (d, host) = of(6, 2, 0.1, 1);
-        assert_eq!(compare(&d, &host, 2, 7), HostEffect::TooFew);
-        let (d, host) = of(8, 2, 0.1, 1);
-        assert_eq!(compare(&d, &host, 2, 7), HostEffect::Differ(vec![0, 1]));
-        assert_eq!(compare(&[vec![0.1; 9]], &[0; 9], 1, 7), HostEffect::TooFew);
+        let (d, host) = simulated_run(6, 2, 0.1, 1);
+        assert_eq!(compare_hosts(&d, &host, 2, 7), HostEffect::TooFewRounds);
+        let (d, host) = simulated_run(8, 2, 0.1, 1);
+        assert_eq!(compare_hosts(&d, &host, 2, 7), HostEffect::Differ(vec![0, 1]));
+        assert_eq!(compare_hosts(&[vec![0.1; 9]], &[0; 9], 1, 7), HostEffect::TooFewRounds);
     }
 
     #[test]
-    fn ranks_share_ties_and_pass_over_gaps() {
+    fn tied_values_share_a_rank_and_missing_values_have_rank_0() {
         assert_eq!(centred_ranks(&[0.2, f64::NAN, 0.1, 0.2]), [0.5, 0.0, -1.0, 0.5]);
     }
 
     #[test]
     fn hosts_that_are_alike_rarely_differ() {
         let wrong = (0..200).filter(|seed| {
-            let (d, host) = of(24, 3, 0.0, 1000 + seed);
-            matches!(compare(&d, &host, 3, *seed), HostEffect::Differ(_))
+            let (d, host) = simulated_run(24, 3, 0.0, 1000 + seed);
+            matches!(compare_hosts(&d, &host, 3, *seed), HostEffect::Differ(_))
         });
         // 10 expected, standard deviation 3.
         assert!(wrong.count() <= 22);

@@ -1,20 +1,20 @@
 //! Judges claims: computes the log ratios of the values that each claim compares, and its verdict.
 
-use crate::gate::{judge_gate, judge_gate_means};
+use crate::gate::{judge_gate_claim, judge_gate_claim_by_means};
 use crate::ratio::{LogRatios, log_ratios};
 use crate::verdict::{self, ALPHA, Outcome, Region, Verdict};
 use crate::{evalue::e_bh, mean_ratio::SharedCosts, sequential::Centre};
 use fsarena_core::average::Average;
-use fsarena_core::claim::{Claim, End, Extreme, Pair, Relation, Right};
+use fsarena_core::claim::{BestOrWorst, Claim, Extreme, Pair, Relation, RightSide};
 use fsarena_core::observations::{ClaimSeries, ComparedSeries, Rival};
 use fsarena_core::sample::Direction;
 
 /// A claim with the verdict of a run.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judged {
+pub struct JudgedClaim {
     /// The claim.
     pub claim: Claim,
-    /// What a value of it stands for, in the singular: `round`, or `aged image`.
+    /// The unit of replication, in the singular: `round`, or `aged image`.
     pub unit: &'static str,
     /// The verdict. None if the run cannot judge the claim; `missing` then has the reason.
     pub verdict: Option<Verdict>,
@@ -33,19 +33,19 @@ pub struct Judged {
     pub outcome_with_all_rounds: Option<Outcome>,
 }
 
-impl Judged {
+impl JudgedClaim {
     /// The outcome; inconclusive if there is no verdict.
     pub fn outcome(&self) -> Outcome {
         self.verdict.map_or(Outcome::Inconclusive, |verdict| verdict.outcome)
     }
 
     /// Whether the claim is part of a gate.
-    pub fn is_of_gate(&self) -> bool {
+    pub fn belongs_to_gate(&self) -> bool {
         self.verdict.is_some_and(|verdict| verdict.gate.is_some())
     }
 
     /// Whether another round could still decide it.
-    pub fn open(&self) -> bool {
+    pub fn is_inconclusive(&self) -> bool {
         self.outcome() == Outcome::Inconclusive
     }
 }
@@ -63,31 +63,33 @@ impl Judged {
 ///     Ok(judged[0].outcome() == Outcome::Held)
 /// }
 /// ```
-pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<Judged> {
+pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<JudgedClaim> {
     series.into_iter().map(judge).collect()
 }
 
 /// Judges one claim.
-pub fn judge(series: ClaimSeries) -> Judged {
-    let ClaimSeries { claim, margin, claims_of_gate: gate, unit, variants, series, with_dropped } = series;
-    let mut judged = judge_series(claim, series, variants.clone(), (margin, gate));
+pub fn judge(series: ClaimSeries) -> JudgedClaim {
+    let ClaimSeries { claim, margin, gate_error_split, column_noun: unit, variants, series, with_dropped } =
+        series;
+    let mut judged = judge_series(claim, series, variants.clone(), (margin, gate_error_split));
     judged.unit = unit;
     if let Some(series) = with_dropped {
-        let outcome_with_all_rounds = judge_series(judged.claim.clone(), series, variants, (margin, gate));
-        judged.outcome_with_all_rounds = outcome_with_all_rounds.verdict.map(|verdict| verdict.outcome);
+        let with_all_rounds =
+            judge_series(judged.claim.clone(), series, variants, (margin, gate_error_split));
+        judged.outcome_with_all_rounds = with_all_rounds.verdict.map(|verdict| verdict.outcome);
     }
     judged
 }
 
-/// Judges a claim from these values, or records why there are none. `named` has the variants that the claim names; `gate` is the
-/// number of claims of its gate, if it belongs to one.
+/// Judges a claim from these values, or records why it cannot be judged. `named` has the variants that the claim names;
+/// `claims_of_gate` is the number of claims of its gate, if it belongs to one.
 fn judge_series(
     claim: Claim,
     series: Result<ComparedSeries, String>,
     named: Vec<usize>,
-    (margin, gate): (f64, Option<usize>),
-) -> Judged {
-    let mut judged = Judged {
+    (margin, claims_of_gate): (f64, Option<usize>),
+) -> JudgedClaim {
+    let mut judged = JudgedClaim {
         claim,
         unit: "round",
         verdict: None,
@@ -100,7 +102,7 @@ fn judge_series(
     };
     let result = match series {
         Ok(ComparedSeries::Pair { relation, variant, left, right }) => {
-            judge_pair(&mut judged, &relation, (variant, &left), &right, (margin, gate))
+            judge_pair(&mut judged, &relation, (variant, &left), &right, (margin, claims_of_gate))
         }
         Ok(ComparedSeries::Extreme { relation, variant, own, rivals, direction }) => {
             judge_extreme(&mut judged, &relation, (variant, &own), &rivals, direction, margin)
@@ -114,13 +116,14 @@ fn judge_series(
     judged
 }
 
-/// The indices of the claims that stay decided when all claims are judged together: e-BH selects them at 5%, so at most the share
-/// 0.05 of them is expected to be decided wrongly, however many claims there are.
-pub fn family(judged: &[Judged]) -> Vec<usize> {
+/// The indices of the claims that stay decided when all claims are judged together: e-BH selects them at 5%, so at most the
+/// share 0.05 of them is expected to be decided wrongly, however many claims there are.
+pub fn decided_in_family(judged: &[JudgedClaim]) -> Vec<usize> {
     // Hypotheses that are not rejected still count among the m of the family.
-    let rejects = |judged: &Judged| matches!(judged.outcome(), Outcome::Held | Outcome::Refuted);
-    let evidence =
-        |judged: &Judged| judged.verdict.filter(|_| rejects(judged)).map_or(0.0, |verdict| verdict.e_value);
+    let is_decided = |judged: &JudgedClaim| matches!(judged.outcome(), Outcome::Held | Outcome::Refuted);
+    let evidence = |judged: &JudgedClaim| {
+        judged.verdict.filter(|_| is_decided(judged)).map_or(0.0, |verdict| verdict.e_value)
+    };
     let mut selected = e_bh(&judged.iter().map(evidence).collect::<Vec<_>>(), ALPHA);
     selected.sort_unstable();
     selected
@@ -128,26 +131,28 @@ pub fn family(judged: &[Judged]) -> Vec<usize> {
 
 /// A sentence about the meaning of a claim: `true where ext4/xfs is under 0.95`. `margin` is for claims without their own
 /// percentage.
-pub fn meaning(claim: &Claim, margin: f64) -> String {
+pub fn explain_claim(claim: &Claim, margin: f64) -> String {
     let pair = match &claim.relation {
         Relation::Extreme(Extreme { end, variant, negated }) => {
-            let (every, than) =
+            let (others, not) =
                 if *negated { ("some other variant is", "not ") } else { ("every other variant is", "") };
-            let side = if (*end == End::Best) == *negated { "better" } else { "worse" };
+            let comparison = if (*end == BestOrWorst::Best) == *negated { "better" } else { "worse" };
             let average = if claim.average.is_typical() { "" } else { " by mean cost" };
-            return format!("{variant} is {than}{end}: true where {every} {side} than {variant}{average}");
+            return format!(
+                "{variant} is {not}{end}: true where {others} {comparison} than {variant}{average}"
+            );
         }
         Relation::Pair(pair) => pair,
     };
     let average = if claim.average.is_typical() { "" } else { "the mean " };
     let right = match &pair.right {
-        Right::Variant(variant) => variant.clone(),
-        Right::Quantity(quantity) => quantity.to_string(),
+        RightSide::Variant(variant) => variant.clone(),
+        RightSide::Quantity(quantity) => quantity.to_string(),
     };
     let region = Region::of(pair, Some(margin));
     let end = |end: f64| format!("{:.4}", end.exp()).trim_end_matches('0').trim_end_matches('.').to_string();
     let (low, high) = (end(region.low), end(region.high));
-    let where_ = match (region.negated, region.low.is_finite(), region.high.is_finite()) {
+    let condition = match (region.negated, region.low.is_finite(), region.high.is_finite()) {
         (true, true, false) => format!("under {low}"),
         (true, false, _) => format!("over {high}"),
         (true, true, true) => format!("under {low} or over {high}"),
@@ -155,32 +160,32 @@ pub fn meaning(claim: &Claim, margin: f64) -> String {
         (false, false, _) => format!("{high} or less"),
         (false, true, true) => format!("from {low} to {high}"),
     };
-    format!("true where {average}{} of {} over {right} is {where_}", claim.subject, pair.left)
+    format!("true where {average}{} of {} over {right} is {condition}", claim.subject, pair.left)
 }
 
 /// A sentence about why a comparison is impossible.
-type Missing = String;
+type MissingReason = String;
 
 /// Judges a claim about a pair: compares the values of the left variant with the values of the right side.
 fn judge_pair(
-    judged: &mut Judged,
+    judged: &mut JudgedClaim,
     pair: &Pair,
     (variant, left): (usize, &[f64]),
     right: &Rival,
-    (margin, gate): (f64, Option<usize>),
-) -> Result<(), Missing> {
+    (margin, claims_of_gate): (f64, Option<usize>),
+) -> Result<(), MissingReason> {
     let LogRatios { d, mut excluded } = log_ratios(&right.values, left);
     let margin = Some(margin);
     let verdict = match judged.claim.average {
-        Average::Typical => match gate {
-            Some(claims) => judge_gate(pair, &d, margin, claims),
+        Average::Typical => match claims_of_gate {
+            Some(claims) => judge_gate_claim(pair, &d, margin, claims),
             None => verdict::judge(pair, &d, margin),
         },
         Average::Mean => {
             excluded = 0; // sums include values of zero
             let costs = SharedCosts::of(&right.values, left);
-            costs.map(|costs| match gate {
-                Some(claims) => judge_gate_means(pair, &costs, margin, claims),
+            costs.map(|costs| match claims_of_gate {
+                Some(claims) => judge_gate_claim_by_means(pair, &costs, margin, claims),
                 None => verdict::judge_means(pair, &costs, margin),
             })
         }
@@ -205,13 +210,13 @@ fn judge_pair(
 
 /// Judges a claim about the best or the worst: compares the values of a variant with the values of all rivals.
 fn judge_extreme(
-    judged: &mut Judged,
+    judged: &mut JudgedClaim,
     claim: &Extreme,
     (variant, own): (usize, &[f64]),
     rivals: &[Rival],
     direction: Direction,
     margin: f64,
-) -> Result<(), Missing> {
+) -> Result<(), MissingReason> {
     let ratios: Vec<LogRatios> = rivals.iter().map(|rival| log_ratios(&rival.values, own)).collect();
     let (verdict, centres): (Option<Verdict>, Vec<Option<Centre>>) = match judged.claim.average {
         Average::Typical => {
@@ -228,7 +233,7 @@ fn judge_extreme(
     };
     let verdict = verdict.ok_or("no round has another variant beside it")?;
     if verdict.outcome == Outcome::Inconclusive {
-        let ahead_is_below = claim.is_least(direction);
+        let ahead_is_below = claim.is_about_smallest(direction);
         for (rival, centre) in rivals.iter().zip(&centres) {
             if !is_ahead(centre, ahead_is_below) {
                 judged.needs.extend(rival.variant.as_ref().map(|(at, _)| *at));
@@ -249,7 +254,7 @@ fn judge_extreme(
 /// Whether the variant of the claim is significantly ahead of this rival.
 fn is_ahead(centre: &Option<Centre>, ahead_is_below: bool) -> bool {
     centre.is_some_and(|centre| {
-        let (low, high) = centre.wide;
+        let (low, high) = centre.interval_95;
         !centre.provisional && if ahead_is_below { high < 0.0 } else { low > 0.0 }
     })
 }

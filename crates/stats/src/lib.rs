@@ -7,7 +7,7 @@
 //! # Symbols
 //! - d: the log ratio ln(B/A) of variants A and B in one round. θ: the true value of its centre.
 //! - n, m: numbers of values or rounds. k, K: a number of variants.
-//! - V: the signed-rank statistic of Wilcoxon. c: its critical value at a look ([`table`]).
+//! - V: the signed-rank statistic of Wilcoxon. c: its critical value at a look ([`critical_values`]).
 //! - α: the probability of an error over all looks of a run. A look is a number of rounds after which a run may stop.
 //!
 //! # Examples
@@ -18,11 +18,11 @@
 //! let old = [10.0, 11.0, 9.5, 10.2, 14.0, 10.4, 9.9, 10.1];
 //! let new = [9.1, 10.1, 8.6, 9.4, 12.5, 9.4, 9.0, 9.2];
 //! let ratio = Ratio::of(log_ratios(&old, &new).d).expect("they share rounds");
-//! assert!(ratio.separated() && ratio.value > 0.90 && ratio.value < 0.92);
+//! assert!(ratio.is_significant() && ratio.value > 0.90 && ratio.value < 0.92);
 //! ```
 //!
 //! Look again and again while rounds come in, and stop once the interval leaves out 0: over all looks together it does so
-//! wrongly in at most 5% of runs. Exact intervals exist from [`table::FIRST_LOOK`] rounds on.
+//! wrongly in at most 5% of runs. Exact intervals exist from [`critical_values::FIRST_LOOK_ROUNDS`] rounds on.
 //! ```
 //! use fsarena_stats::sequential::Centre;
 //!
@@ -31,7 +31,7 @@
 //!     // ln(new/old) of one round: 1% less, with some noise.
 //!     d.push(-0.01 + f64::from(round * 7 % 24) / 2000.0 - 0.00575);
 //!     let centre = Centre::of(&d).expect("every value is finite");
-//!     let (low, high) = centre.wide;
+//!     let (low, high) = centre.interval_95;
 //!     !centre.provisional && (low > 0.0 || high < 0.0)
 //! });
 //! assert!(stopped.is_some_and(|round| round < 24));
@@ -57,6 +57,7 @@ pub mod compact_letter_display;
 pub mod comparison;
 pub mod conclusion;
 pub mod cost;
+pub mod critical_values;
 pub mod decision;
 pub mod evalue;
 pub mod gate;
@@ -76,7 +77,6 @@ pub mod scaling;
 pub mod sequential;
 pub mod simulate;
 pub mod slow_rounds;
-pub mod table;
 pub mod verdict;
 
 pub use fsarena_core::average;

@@ -1,53 +1,54 @@
 //! The ratio of mean costs ΣB/ΣA, with an interval that stays valid if it is computed after every look.
 //!
 //! For a hypothesis R of the ratio, each round has the value z = b − R·a, where a and b are the costs of the variants. The mean
-//! of z is 0 if R is the ratio of the means (Fieller 1954). With m rounds, the mean z̄, the standard deviation s and the skewness
-//! γ of z, the test statistics are
+//! of z is 0 if R is the ratio of the means (Fieller 1954). With m rounds, the mean z̄, the standard deviation s and the
+//! skewness γ of z, the test statistics are
 //! ```text
 //! t = √m·z̄/s
 //! h = t + g·(2t² + 1)/(6√m) + g²·t³/(27m),   g = 1.5·γ
 //! ```
 //! h is the transformation that removes the skewness of t (Hall 1992, "On the removal of skewness by transformation"). Few
 //! rounds show too little of the skewness, hence the factor 1.5. R is in the interval unless t and h both exceed the quantile
-//! of Student's t with m − 1 degrees of freedom, at the level that [`table::level`] gives to this look. So the interval is
-//! never narrower than that of t: the correction only widens it, on the side of the long tail.
+//! of Student's t with m − 1 degrees of freedom, at the level that [`critical_values::single_test_level`] gives to this look.
+//! So the interval is never narrower than that of t: the correction only widens it, on the side of the long tail.
 //!
-//! In simulations with [`FIRST_ROUND`] rounds or more, the interval missed the true ratio at some look up to 400 rounds in
-//! under 7% of runs, for normal, exponential and log-normal (σ = 0.5) noise ([`crate::simulate::mean_ratio`]). No method can
-//! bound a cost that occurs in no round: stalls in fewer than about 3/m of the rounds are not excluded ([`MeanRatio::unseen`]).
+//! In simulations with [`ROUNDS_FOR_MEAN_RATIO`] rounds or more, the interval missed the true ratio at some look up to 400
+//! rounds in under 7% of runs, for normal, exponential and log-normal (σ = 0.5) noise ([`crate::simulate::mean_ratio`]). No
+//! method can bound a cost that occurs in no round: stalls in fewer than about 3/m of the rounds are not excluded
+//! ([`MeanRatio::possible_stall_share`]).
 
-use crate::table;
+use crate::critical_values;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The first number of rounds that has an interval.
-pub const FIRST_ROUND: usize = 20;
+/// The smallest number of rounds for which an interval is computed.
+pub const ROUNDS_FOR_MEAN_RATIO: usize = 20;
 /// The largest share of the variance that one round may have.
-const LARGEST_SHARE: f64 = 0.75;
+const LARGEST_VARIANCE_SHARE: f64 = 0.75;
 /// The factor on the skewness, because a sample of few rounds underestimates it.
-const UNSEEN_SKEWNESS: f64 = 1.5;
+const SKEWNESS_FACTOR: f64 = 1.5;
 /// The number of bisections for an end of the interval: 22 find it to a millionth of the bracket.
 const BISECTIONS: usize = 22;
 /// The largest |ln| of an end of the interval divided by the ratio. Beyond a factor of e⁷ = 1097 the interval is unbounded.
-const FURTHEST: f64 = 7.0;
+const MAX_LOG_DISTANCE: f64 = 7.0;
 
 /// The reason why there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Withheld {
-    /// Fewer than [`FIRST_ROUND`] rounds.
+pub enum WithheldReason {
+    /// Fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds.
     FewRounds,
     /// One round makes up more than three quarters of the variance.
-    OneRound,
+    OneRoundDominates,
     /// The mean of the denominator may be near 0, so the ratio is unbounded.
     Unbounded,
 }
 
-impl Withheld {
-    /// The reason in words: `fewer than 20 rounds`.
-    pub fn words(self) -> &'static str {
+impl WithheldReason {
+    /// The reason as a phrase: `fewer than 20 rounds`.
+    pub fn text(self) -> &'static str {
         match self {
-            Withheld::FewRounds => "fewer than 20 rounds",
-            Withheld::OneRound => "one round makes up most of the spread",
-            Withheld::Unbounded => "the values spread too far",
+            WithheldReason::FewRounds => "fewer than 20 rounds",
+            WithheldReason::OneRoundDominates => "one round makes up most of the spread",
+            WithheldReason::Unbounded => "the values spread too far",
         }
     }
 }
@@ -60,7 +61,7 @@ pub struct MeanRatio {
     /// The number of rounds.
     pub rounds: usize,
     /// The 95% interval, or the reason why it is withheld.
-    pub interval: Result<(f64, f64), Withheld>,
+    pub interval: Result<(f64, f64), WithheldReason>,
 }
 
 impl MeanRatio {
@@ -78,13 +79,13 @@ impl MeanRatio {
     }
 
     /// Whether the interval excludes 1.
-    pub fn separated(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         self.interval.is_ok_and(|(low, high)| low > 1.0 || high < 1.0)
     }
 
     /// The largest share of rounds with a stall that is still possible if none of the m rounds has one: 3/m, the upper 95%
     /// limit (the rule of three, Hanley and Lippman-Hand 1983).
-    pub fn unseen(&self) -> f64 {
+    pub fn possible_stall_share(&self) -> f64 {
         (3.0 / self.rounds as f64).min(1.0)
     }
 }
@@ -101,11 +102,11 @@ impl SharedCosts {
     pub fn of(a: &[f64], b: &[f64]) -> Option<SharedCosts> {
         let both = |(a, b): &(f64, f64)| !a.is_nan() && !b.is_nan();
         let pairs: Vec<(f64, f64)> = a.iter().copied().zip(b.iter().copied()).filter(both).collect();
-        let (of_a, of_b) = pairs.iter().fold((0.0, 0.0), |(of_a, of_b), (a, b)| (of_a + a, of_b + b));
-        let costs = pairs.iter().all(|(a, b)| *a >= 0.0 && *b >= 0.0) && of_a > 0.0 && of_b > 0.0;
-        let (ratio, rounds) = (of_b / of_a, pairs.len() as f64);
-        let means = (of_a / rounds, of_b / rounds);
-        (costs && ratio > 0.0 && ratio.is_finite()).then_some(SharedCosts { pairs, means })
+        let (sum_a, sum_b) = pairs.iter().fold((0.0, 0.0), |(sum_a, sum_b), (a, b)| (sum_a + a, sum_b + b));
+        let are_costs = pairs.iter().all(|(a, b)| *a >= 0.0 && *b >= 0.0) && sum_a > 0.0 && sum_b > 0.0;
+        let (ratio, rounds) = (sum_b / sum_a, pairs.len() as f64);
+        let means = (sum_a / rounds, sum_b / rounds);
+        (are_costs && ratio > 0.0 && ratio.is_finite()).then_some(SharedCosts { pairs, means })
     }
 
     /// ΣB/ΣA.
@@ -129,59 +130,68 @@ impl SharedCosts {
     ///
     /// # Errors
     /// The interval is withheld; the error is the reason.
-    pub fn bounds(&self, parts: usize) -> Result<(f64, f64), Withheld> {
-        let (critical, ratio) = (self.critical(parts)?, self.ratio());
+    pub fn bounds(&self, parts: usize) -> Result<(f64, f64), WithheldReason> {
+        let (critical, ratio) = (self.critical_value(parts)?, self.ratio());
         let step = critical * Statistics::of(self, ratio).standard_error / self.means.1;
         if step < f64::EPSILON {
             return Ok((ratio, ratio));
         }
-        self.check_shares()?;
-        let high = self.end(step, |statistics| statistics.below(critical)).ok_or(Withheld::Unbounded)?;
-        let low = self.end(-step, |statistics| statistics.above(critical)).ok_or(Withheld::Unbounded)?;
+        self.check_that_no_round_dominates()?;
+        let high = self
+            .find_end(step, |statistics| statistics.is_below(critical))
+            .ok_or(WithheldReason::Unbounded)?;
+        let low = self
+            .find_end(-step, |statistics| statistics.is_above(critical))
+            .ok_or(WithheldReason::Unbounded)?;
         Ok((low, high))
     }
 
     /// Whether the interval of [`SharedCosts::bounds`] excludes a ratio. This is faster than computing both ends.
     ///
     /// # Errors
-    /// The interval is withheld; the error is the reason. It is never [`Withheld::Unbounded`], because a single ratio can be
-    /// tested without the ends.
-    pub fn exclude(&self, ratio: f64, parts: usize) -> Result<bool, Withheld> {
-        let critical = self.critical(parts)?;
-        self.check_shares()?;
+    /// The interval is withheld; the error is the reason. It is never [`WithheldReason::Unbounded`], because a single ratio can
+    /// be tested without the ends.
+    pub fn excludes(&self, ratio: f64, parts: usize) -> Result<bool, WithheldReason> {
+        let critical = self.critical_value(parts)?;
+        self.check_that_no_round_dominates()?;
         let statistics = Statistics::of(self, ratio);
-        Ok(statistics.below(critical) || statistics.above(critical))
+        Ok(statistics.is_below(critical) || statistics.is_above(critical))
     }
 
     /// Checks that no single round makes up most of the variance of z.
-    fn check_shares(&self) -> Result<(), Withheld> {
+    fn check_that_no_round_dominates(&self) -> Result<(), WithheldReason> {
         let squares = self.pairs.iter().map(|(a, b)| (b - self.ratio() * a).powi(2));
         let (sum, largest) =
             squares.fold((0.0, 0.0f64), |(sum, most), square| (sum + square, most.max(square)));
         let rounding = (f64::EPSILON * self.means.1).powi(2) * self.rounds() as f64;
-        if largest > LARGEST_SHARE * sum && sum > rounding { Err(Withheld::OneRound) } else { Ok(()) }
+        if largest > LARGEST_VARIANCE_SHARE * sum && sum > rounding {
+            Err(WithheldReason::OneRoundDominates)
+        } else {
+            Ok(())
+        }
     }
 
     /// The quantile of Student's t for this number of rounds.
-    fn critical(&self, parts: usize) -> Result<f64, Withheld> {
+    fn critical_value(&self, parts: usize) -> Result<f64, WithheldReason> {
         let rounds = self.rounds();
-        let level = table::level(rounds, parts).filter(|_| rounds >= FIRST_ROUND);
-        let level = level.ok_or(Withheld::FewRounds)?;
+        let level =
+            critical_values::single_test_level(rounds, parts).filter(|_| rounds >= ROUNDS_FOR_MEAN_RATIO);
+        let level = level.ok_or(WithheldReason::FewRounds)?;
         let student =
             StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("20 rounds have degrees of freedom");
         Ok(-student.inverse_cdf(level))
     }
 
-    /// The end of the interval in the direction of `step`: the first ratio that is rejected, found by doubling steps of ln R and
-    /// then bisection. None if no ratio within a factor of e^[`FURTHEST`] is rejected.
-    fn end(&self, step: f64, rejected: impl Fn(&Statistics) -> bool) -> Option<f64> {
+    /// The end of the interval in the direction of `step`: the first ratio that is rejected, found by doubling steps of ln R
+    /// and then bisection. None if no ratio within a factor of e^[`MAX_LOG_DISTANCE`] is rejected.
+    fn find_end(&self, step: f64, rejected: impl Fn(&Statistics) -> bool) -> Option<f64> {
         let is_rejected = |log: f64| rejected(&Statistics::of(self, self.ratio() * log.exp()));
-        let (mut within, mut beyond) = (0.0, step.clamp(-FURTHEST, FURTHEST));
+        let (mut within, mut beyond) = (0.0, step.clamp(-MAX_LOG_DISTANCE, MAX_LOG_DISTANCE));
         while !is_rejected(beyond) {
-            if beyond.abs() >= FURTHEST {
+            if beyond.abs() >= MAX_LOG_DISTANCE {
                 return None;
             }
-            (within, beyond) = (beyond, (2.0 * beyond).clamp(-FURTHEST, FURTHEST));
+            (within, beyond) = (beyond, (2.0 * beyond).clamp(-MAX_LOG_DISTANCE, MAX_LOG_DISTANCE));
         }
         for _ in 0..BISECTIONS {
             let middle = (within + beyond) / 2.0;
@@ -218,18 +228,18 @@ impl Statistics {
         }
         let skewness = cubes / rounds / (squares / rounds).powf(1.5);
         let t = mean / standard_error;
-        let g = UNSEEN_SKEWNESS * skewness;
+        let g = SKEWNESS_FACTOR * skewness;
         let h = t + g * (2.0 * t * t + 1.0) / (6.0 * rounds.sqrt()) + g * g * t.powi(3) / (27.0 * rounds);
         Statistics { t, h, standard_error }
     }
 
     /// Whether the mean of z is significantly below 0, so that R is too large.
-    fn below(&self, critical: f64) -> bool {
+    fn is_below(&self, critical: f64) -> bool {
         self.t < -critical && self.h < -critical
     }
 
     /// Whether the mean of z is significantly above 0, so that R is too small.
-    fn above(&self, critical: f64) -> bool {
+    fn is_above(&self, critical: f64) -> bool {
         self.t > critical && self.h > critical
     }
 }
@@ -239,64 +249,72 @@ mod tests {
     use super::*;
 
     /// B stalls by 60% in 3 of 24 rounds.
-    fn stalls() -> (Vec<f64>, Vec<f64>) {
+    fn costs_with_three_stalls() -> (Vec<f64>, Vec<f64>) {
         let stalled = |round: usize| if [4, 11, 19].contains(&round) { 1.6 } else { 1.0 };
         (vec![1.0; 24], (0..24).map(stalled).collect())
     }
 
     #[test]
     fn the_interval_of_three_stalls_matches_values_computed_by_hand() {
-        let (a, b) = stalls();
+        let (a, b) = costs_with_three_stalls();
         let ratio = MeanRatio::of(&a, &b).unwrap();
         // (24 + 3·0.6)/24; with a constant, z is b − R: s² = 24·p·q·0.36/23 with p = 1/8, skewness (1 − 2p)/√(pq).
-        assert!((ratio.value - 1.075).abs() < 1e-12 && ratio.rounds == 24 && ratio.unseen() == 0.125);
+        assert!(
+            (ratio.value - 1.075).abs() < 1e-12
+                && ratio.rounds == 24
+                && ratio.possible_stall_share() == 0.125
+        );
         let (low, high) = ratio.interval.unwrap();
         let (s, skewness) = ((24.0 / 23.0 * 7.0 / 64.0 * 0.36f64).sqrt(), 0.75 / (7.0f64 / 64.0).sqrt());
-        let critical = SharedCosts::of(&a, &b).unwrap().critical(2).unwrap();
+        let critical = SharedCosts::of(&a, &b).unwrap().critical_value(2).unwrap();
         // The lower end is that of t alone. At the upper one h is −critical.
         assert!((low - (1.075 - critical * s / 24f64.sqrt())).abs() < 1e-6, "{low}");
         let (t, g) = ((1.075 - high) * 24f64.sqrt() / s, 1.5 * skewness);
         let h = t + g * (2.0 * t * t + 1.0) / (6.0 * 24f64.sqrt()) + g * g * t.powi(3) / (27.0 * 24.0);
         assert!((h + critical).abs() < 1e-4, "{h} {critical}");
-        assert!(!ratio.separated() && ratio.inverse().interval.unwrap().0 == 1.0 / high);
+        assert!(!ratio.is_significant() && ratio.inverse().interval.unwrap().0 == 1.0 / high);
     }
 
     #[test]
     fn the_critical_value_is_that_of_the_look() {
-        // The level is that of the signed-rank test, which at 24 rounds rejects rank sums up to c = 55. The rank sum has mean 150
-        // and deviation 35, so z = (55.5 − 150)/35 = −2.7, and its excess kurtosis is −2·Σi⁴/(Σi²)² = −2·1763020/4900² =
-        // −0.14686. The Edgeworth expansion adds a term of the kurtosis κ to the normal distribution:
-        // p = Φ(z) − φ(z)·κ/24·(z³ − 3z), with Φ(z) = 0.003467, φ(z) = 0.010421 and z³ − 3z = −11.583.
-        // So p = 0.003467 − 0.010421·0.14686/24·11.583 = 0.002728. With 23 degrees of freedom that is t = 3.066.
+        // The level is that of the signed-rank test, which at 24 rounds rejects rank sums up to c = 55. The rank sum has mean
+        // 150 and deviation 35, so z = (55.5 − 150)/35 = −2.7, and its excess kurtosis is −2·Σi⁴/(Σi²)² = −2·1763020/4900² =
+        // −0.14686. The Edgeworth expansion adds a term of the kurtosis κ to the normal distribution: p = Φ(z) − φ(z)·κ/24·(z³
+        // − 3z), with Φ(z) = 0.003467, φ(z) = 0.010421 and z³ − 3z = −11.583. So p = 0.003467 − 0.010421·0.14686/24·11.583 =
+        // 0.002728. With 23 degrees of freedom that is t = 3.066.
         let costs = |rounds| SharedCosts::of(&vec![1.0; rounds], &vec![1.0; rounds]).unwrap();
-        assert!((costs(24).critical(2).unwrap() - 3.066).abs() < 0.002, "{:?}", costs(24).critical(2));
-        assert!(costs(24).critical(1).unwrap() < costs(24).critical(2).unwrap());
-        assert!(costs(24).critical(8).unwrap() > costs(24).critical(2).unwrap());
-        assert_eq!(costs(19).critical(2), Err(Withheld::FewRounds));
+        assert!(
+            (costs(24).critical_value(2).unwrap() - 3.066).abs() < 0.002,
+            "{:?}",
+            costs(24).critical_value(2)
+        );
+        assert!(costs(24).critical_value(1).unwrap() < costs(24).critical_value(2).unwrap());
+        assert!(costs(24).critical_value(8).unwrap() > costs(24).critical_value(2).unwrap());
+        assert_eq!(costs(19).critical_value(2), Err(WithheldReason::FewRounds));
     }
 
     #[test]
-    fn bounds_and_exclude_agree() {
+    fn bounds_and_excludes_agree() {
         let a: Vec<f64> = (0..30).map(|i| 1.0 + f64::from(i * i % 31) / 100.0).collect();
         let b: Vec<f64> = (0..30).map(|i| 1.1 + f64::from(i * i * i % 29) / 50.0).collect();
         let costs = SharedCosts::of(&a, &b).unwrap();
         for parts in [1, 2, 5] {
             let (low, high) = costs.bounds(parts).unwrap();
             assert!(low < costs.ratio() && costs.ratio() < high);
-            let excluded = |ratio| costs.exclude(ratio, parts).unwrap();
+            let excluded = |ratio| costs.excludes(ratio, parts).unwrap();
             assert!(!excluded(low * 1.0001) && excluded(low * 0.9999), "{low}");
             assert!(!excluded(high * 0.9999) && excluded(high * 1.0001), "{high}");
         }
-        let back = SharedCosts::of(&b, &a).unwrap().bounds(2).unwrap();
-        let there = costs.bounds(2).unwrap();
-        assert!((back.0 * there.1 - 1.0).abs() < 1e-6 && (back.1 * there.0 - 1.0).abs() < 1e-6);
+        let reversed = SharedCosts::of(&b, &a).unwrap().bounds(2).unwrap();
+        let forward = costs.bounds(2).unwrap();
+        assert!((reversed.0 * forward.1 - 1.0).abs() < 1e-6 && (reversed.1 * forward.0 - 1.0).abs() < 1e-6);
     }
 
     #[test]
     fn equal_rounds_have_no_width() {
-        let of = |a: f64, b: f64| MeanRatio::of(&[a; 20], &[b; 20]).unwrap().interval;
-        assert_eq!(of(2.0, 3.0), Ok((1.5, 1.5)));
-        assert_eq!(of(0.1, 0.1), Ok((1.0, 1.0)));
+        let interval = |a: f64, b: f64| MeanRatio::of(&[a; 20], &[b; 20]).unwrap().interval;
+        assert_eq!(interval(2.0, 3.0), Ok((1.5, 1.5)));
+        assert_eq!(interval(0.1, 0.1), Ok((1.0, 1.0)));
         let a: Vec<f64> = (0..20).map(|i| 0.1 + f64::from(i % 3)).collect();
         let (low, high) = MeanRatio::of(&a, &a).unwrap().interval.unwrap();
         assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9, "{low} {high}");
@@ -304,16 +322,16 @@ mod tests {
 
     #[test]
     fn an_interval_is_withheld_with_its_reason() {
-        let mut one = vec![0.7; 22];
-        one[9] = 20.97;
-        let mut other = vec![0.7; 22];
-        other[3] = 0.71;
+        let mut stalled = vec![0.7; 22];
+        stalled[9] = 20.97;
+        let mut steady = vec![0.7; 22];
+        steady[3] = 0.71;
         let interval = |a: &[f64], b: &[f64]| MeanRatio::of(a, b).unwrap().interval;
-        assert_eq!(interval(&other, &one), Err(Withheld::OneRound));
-        assert_eq!(interval(&other[..19], &one[..19]), Err(Withheld::FewRounds));
-        assert_eq!(Withheld::FewRounds.words(), format!("fewer than {FIRST_ROUND} rounds"));
+        assert_eq!(interval(&steady, &stalled), Err(WithheldReason::OneRoundDominates));
+        assert_eq!(interval(&steady[..19], &stalled[..19]), Err(WithheldReason::FewRounds));
+        assert_eq!(WithheldReason::FewRounds.text(), format!("fewer than {ROUNDS_FOR_MEAN_RATIO} rounds"));
         let spread: Vec<f64> = (0..22).map(|i| if i % 11 == 0 { 30.0 } else { 0.001 }).collect();
-        assert_eq!(interval(&spread, &other), Err(Withheld::Unbounded));
+        assert_eq!(interval(&spread, &steady), Err(WithheldReason::Unbounded));
     }
 
     #[test]

@@ -3,17 +3,17 @@
 //! reading.
 //!
 //! The statistic is the largest share of the variance that a cut into two clusters explains (one-dimensional 2-means, Fisher
-//! 1958), times the balance of the cut, 2√(n₁n₂)/n, where n₁ and n₂ are the numbers of values in the clusters and n is their sum.
-//! Without the balance a few outliers of heavy-tailed noise look like a cluster: at 15 rounds, 105 tests and 5% spikes a cut must
-//! then explain 97% of the variance, with it 90%. The null distribution of the statistic is simulated under the six noises of
-//! [`crate::simulate::noise`]; the largest p value counts. All tasks and variants of a run together err in at most 5% of runs
-//! (Holm 1979).
+//! 1958), times the balance of the cut, 2√(n₁n₂)/n, where n₁ and n₂ are the numbers of values in the clusters and n is their
+//! sum. Without the balance a few outliers of heavy-tailed noise look like a cluster: at 15 rounds, 105 tests and 5% spikes a
+//! cut must then explain 97% of the variance, with it 90%. The null distribution of the statistic is simulated under the six
+//! noises of [`crate::simulate::noise`]; the largest p value counts. All tasks and variants of a run together err in at most 5%
+//! of runs (Holm 1979).
 
-use crate::average::{logs, mean, median, sorted, squares};
+use crate::average::{logs, mean, median, sorted, squared_deviations};
 use crate::carryover::{order_p_value, predecessors};
+use crate::critical_values::FIRST_LOOK_ROUNDS;
 use crate::simulate::noise::{self, Noise, Order};
-use crate::simulate::{parallel, stream};
-use crate::table::FIRST_LOOK;
+use crate::simulate::{in_parallel, run_rng};
 use fsarena_core::observations::{Grid, ReadingSeries, has_data};
 use fsarena_core::sample::Unit;
 use rand::{Rng, seq::SliceRandom};
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 /// The fewest rounds of a cluster.
-const FEWEST: usize = 3;
+const MIN_CLUSTER_ROUNDS: usize = 3;
 /// The share of runs that may err.
 const ALPHA: f64 = 0.05;
 /// The number of simulated runs of each noise.
@@ -42,7 +42,7 @@ pub struct Modes {
     /// The cluster of lower values and that of higher ones.
     pub clusters: [Cluster; 2],
     /// The order of variants and the readings that are associated with the clusters.
-    pub why: ModeCorrelates,
+    pub correlates: ModeCorrelates,
 }
 
 /// One of two clusters.
@@ -76,32 +76,32 @@ pub fn modes(
     for (task, values) in grid.values.iter().enumerate().filter(|(_, values)| has_data(values)) {
         let logs = logs(values);
         cuts.extend((0..logs.len()).filter_map(|variant| {
-            let (statistic, columns) = cut(&residuals(&logs, variant))?;
+            let (statistic, columns) = cut_residuals(&residuals(&logs, variant))?;
             Some(Cut { task, variant, statistic, columns })
         }));
     }
     cuts.sort_by(|a, b| b.statistic.total_cmp(&a.statistic));
     let tests = cuts.len();
-    let proven = cuts.into_iter().enumerate().take_while(|(rank, cut)| {
+    let significant_cuts = cuts.into_iter().enumerate().take_while(|(rank, cut)| {
         let rounds = cut.columns.iter().map(Vec::len).sum::<usize>().min(MOST_SIMULATED);
         is_significant(cut.statistic, rounds, ALPHA / (tests - rank) as f64)
     });
     let mut modes = vec![];
-    for (_, Cut { task, variant, columns, .. }) in proven {
+    for (_, Cut { task, variant, columns, .. }) in significant_cuts {
         let readings = readings(task, variant);
-        let why = ModeCorrelates::of((task, variant), &columns, orders, &readings, seed);
+        let correlates = ModeCorrelates::of((task, variant), &columns, orders, &readings, seed);
         let clusters = columns.map(|columns| {
             let values: Vec<f64> = columns.iter().map(|at| grid.values[task][variant][*at]).collect();
             Cluster { median: median(&values).unwrap_or(f64::NAN), columns }
         });
-        modes.push(Modes { task, variant, clusters, why });
+        modes.push(Modes { task, variant, clusters, correlates });
     }
     modes
 }
 
 /// The logarithms of a variant without the effect of each round. This effect is the median, over the other variants, of the
-/// difference of their value from their own median. It counts as 0 if fewer than three others have a value in the round, because
-/// the modes of one of them would then appear in these residuals.
+/// difference of their value from their own median. It counts as 0 if fewer than three others have a value in the round,
+/// because the modes of one of them would then appear in these residuals.
 fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
     let medians: Vec<f64> = logs.iter().map(|rounds| median(rounds).unwrap_or(f64::NAN)).collect();
     let round_effect = |column: usize| -> f64 {
@@ -115,10 +115,10 @@ fn residuals(logs: &[Vec<f64>], variant: usize) -> Vec<f64> {
 
 /// The best cut of a variant's residuals: its statistic, and the columns on both sides. None for fewer than 8 rounds, or if all
 /// values are equal.
-fn cut(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
+fn cut_residuals(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
     let mut known: Vec<(f64, usize)> =
         residuals.iter().enumerate().filter(|(_, x)| x.is_finite()).map(|(column, x)| (*x, column)).collect();
-    if known.len() < FIRST_LOOK {
+    if known.len() < FIRST_LOOK_ROUNDS {
         return None;
     }
     known.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -136,50 +136,50 @@ fn cut(residuals: &[f64]) -> Option<(f64, [Vec<usize>; 2])> {
 /// number of values below the cut.
 fn best_cut(sorted: &[f64]) -> Option<(f64, usize)> {
     let count = sorted.len() as f64;
-    let (mean, all) = (mean(sorted), squares(sorted.iter()));
+    let (mean, all) = (mean(sorted), squared_deviations(sorted.iter()));
     if all <= 0.0 {
         return None;
     }
     let mut sum_of_low = 0.0;
     let mut best = (0.0, 0);
-    for (at, x) in sorted.iter().enumerate().take(sorted.len() - FEWEST) {
+    for (at, x) in sorted.iter().enumerate().take(sorted.len() - MIN_CLUSTER_ROUNDS) {
         sum_of_low += x - mean;
         let low = (at + 1) as f64;
         // The sum of squares between the clusters. The deviations of the high cluster from the mean add up to -sum_of_low.
         let between = sum_of_low * sum_of_low * (1.0 / low + 1.0 / (count - low));
         let balance = 2.0 * (low * (count - low)).sqrt() / count;
         let statistic = between / all * balance;
-        if at + 1 >= FEWEST && statistic > best.0 {
+        if at + 1 >= MIN_CLUSTER_ROUNDS && statistic > best.0 {
             best = (statistic, at + 1);
         }
     }
     (best.1 > 0).then_some(best)
 }
 
-/// Whether a statistic is significant: for every noise, fewer than `share` of the simulated runs have a statistic at least as
-/// large.
-fn is_significant(statistic: f64, rounds: usize, share: f64) -> bool {
-    let most = (share * (RUNS + 1) as f64).floor() as usize;
+/// Whether a statistic is significant: for every noise, at most the share `level` of the simulated runs have a statistic at
+/// least as large.
+fn is_significant(statistic: f64, rounds: usize, level: f64) -> bool {
+    let max_count = (level * (RUNS + 1) as f64).floor() as usize;
     (0..Noise::ALL.len()).all(|noise| {
         let mut at_least_as_large = 1; // the run itself
         (0..RUNS / CHUNK).all(|chunk| {
             at_least_as_large += count_at_least(statistic, noise, rounds, chunk);
-            at_least_as_large <= most
+            at_least_as_large <= max_count
         })
     })
 }
 
-/// The number of simulated runs of a chunk whose statistic is at least `statistic`. Caches the statistics of the chunk, because a
-/// report needs the same chunks repeatedly.
+/// The number of simulated runs of a chunk whose statistic is at least `statistic`. Caches the statistics of the chunk, because
+/// a report needs the same chunks repeatedly.
 fn count_at_least(statistic: f64, noise: usize, rounds: usize, chunk: usize) -> usize {
-    static KNOWN: Mutex<BTreeMap<(usize, usize, usize), Vec<f64>>> = Mutex::new(BTreeMap::new());
+    static CACHE: Mutex<BTreeMap<(usize, usize, usize), Vec<f64>>> = Mutex::new(BTreeMap::new());
     let simulate = |run: u64| {
-        let mut rng = stream(noise as u64, (chunk * CHUNK) as u64 + run);
-        let values = noise::differences(Noise::ALL[noise], Order::Random, rounds, &mut rng);
+        let mut rng = run_rng(noise as u64, (chunk * CHUNK) as u64 + run);
+        let values = noise::simulate_log_ratios(Noise::ALL[noise], Order::Random, rounds, &mut rng);
         best_cut(&sorted(values)).map_or(0.0, |(statistic, _)| statistic)
     };
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let statistics = known.entry((noise, rounds, chunk)).or_insert_with(|| parallel(CHUNK, simulate));
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    let statistics = cache.entry((noise, rounds, chunk)).or_insert_with(|| in_parallel(CHUNK, simulate));
     statistics.iter().filter(|simulated| **simulated >= statistic).count()
 }
 
@@ -188,8 +188,8 @@ const DRAWS: usize = 999;
 /// The number of neighbouring rounds among which clusters are permuted. Permutations are local, because readings drift.
 const NEIGHBOURS: usize = 5;
 
-/// The order and the reading that are associated with the clusters. The order of a round is random, so an association with it is
-/// causal; a reading may be cause or effect.
+/// The order and the reading that are associated with the clusters. The order of a round is random, so an association with it
+/// is causal; a reading may be cause or effect.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModeCorrelates {
     /// Whether the higher cluster has the later places; None if the place has no significant effect.
@@ -223,40 +223,46 @@ impl ModeCorrelates {
         readings: &[ReadingSeries],
         seed: u64,
     ) -> ModeCorrelates {
-        let mut high: IsHigh = BTreeMap::new();
+        let mut is_high: IsHigh = BTreeMap::new();
         for (higher, columns) in [false, true].into_iter().zip(columns) {
-            high.extend(columns.iter().map(|column| (*column, higher)));
+            is_high.extend(columns.iter().map(|column| (*column, higher)));
         }
-        let (later_is_higher, after) = by_order(orders, variant, &high, seed);
-        let rng = stream(seed, task as u64);
-        ModeCorrelates { later_is_higher, after, associated: associated(readings, &high, rng) }
+        let (later_is_higher, after) = order_associations(orders, variant, &is_high, seed);
+        let rng = run_rng(seed, task as u64);
+        ModeCorrelates {
+            later_is_higher,
+            after,
+            associated: find_associated_reading(readings, &is_high, rng),
+        }
     }
 }
 
-/// The significant associations of the clusters with the order: whether the higher cluster has the later places, and the variant
-/// that it follows most often. Each is tested at half of the 5%.
-fn by_order(
+/// The significant associations of the clusters with the order: whether the higher cluster has the later places, and the
+/// variant that it follows most often. Each is tested at half of the 5%.
+fn order_associations(
     orders: &[Vec<usize>],
     variant: usize,
-    high: &IsHigh,
+    is_high: &IsHigh,
     seed: u64,
 ) -> (Option<bool>, Option<usize>) {
-    let places_later = |orders: &[Vec<usize>]| places_later(orders, variant, high);
-    let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, high).0;
+    let places_later = |orders: &[Vec<usize>]| places_later(orders, variant, is_high);
+    let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, is_high).0;
     let is_significant = |statistic: &dyn Fn(&[Vec<usize>]) -> f64| {
         order_p_value(orders, seed, DRAWS, statistic) <= ALPHA / 2.0
     };
     (
         is_significant(&|orders| places_later(orders).abs()).then(|| places_later(orders) > 0.0),
-        is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, high).1).flatten(),
+        is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, is_high).1).flatten(),
     )
 }
 
 /// By how many places the variant ran later in rounds of the higher cluster than in those of the lower one, in the mean.
-fn places_later(orders: &[Vec<usize>], variant: usize, high: &IsHigh) -> f64 {
+fn places_later(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> f64 {
     let mut places = [vec![], vec![]];
     for (column, order) in orders.iter().enumerate() {
-        if let (Some(high), Some(place)) = (high.get(&column), order.iter().position(|one| *one == variant)) {
+        if let (Some(high), Some(place)) =
+            (is_high.get(&column), order.iter().position(|one| *one == variant))
+        {
             places[usize::from(*high)].push(place as f64);
         }
     }
@@ -268,12 +274,16 @@ fn places_later(orders: &[Vec<usize>], variant: usize, high: &IsHigh) -> f64 {
 /// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number of
 /// rounds in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher
 /// cluster has the same share after every v. Also returns the predecessor with the largest share.
-fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, high: &IsHigh) -> (f64, Option<usize>) {
+fn dependence_on_predecessor(
+    orders: &[Vec<usize>],
+    variant: usize,
+    is_high: &IsHigh,
+) -> (f64, Option<usize>) {
     let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
         let places = order.iter().zip(before).filter(|(one, _)| **one == variant);
         for (_, before) in places {
-            if let (Some(high), Some(before)) = (high.get(&column), before) {
+            if let (Some(high), Some(before)) = (is_high.get(&column), before) {
                 let (highs, all) = counts.entry(before).or_default();
                 (*highs, *all) = (*highs + f64::from(*high), *all + 1.0);
             }
@@ -284,52 +294,56 @@ fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, high: &IsHig
 }
 
 /// The reading (a count or an amount of bytes) that separates the clusters best. None unless the largest separation of all
-/// readings is above the largest separation of all readings in 95% of permutations among neighbouring rounds (Westfall and Young
-/// 1993).
-fn associated(readings: &[ReadingSeries], high: &IsHigh, mut rng: impl Rng) -> Option<AssociatedReading> {
+/// readings is above the largest separation of all readings in 95% of permutations among neighbouring rounds (Westfall and
+/// Young 1993).
+fn find_associated_reading(
+    readings: &[ReadingSeries],
+    is_high: &IsHigh,
+    mut rng: impl Rng,
+) -> Option<AssociatedReading> {
     let mut candidates: Vec<(&ReadingSeries, Vec<f64>)> = vec![];
     for reading in readings {
-        let values: Vec<f64> = high.keys().map(|column| reading.values[*column]).collect();
+        let values: Vec<f64> = is_high.keys().map(|column| reading.values[*column]).collect();
         let known = values.iter().all(|value| value.is_finite());
         let varies = values.iter().any(|value| *value != values[0]);
         if known && varies && matches!(reading.unit, Unit::Bytes | Unit::Count) {
             candidates.push((reading, values));
         }
     }
-    let labels: Vec<bool> = high.values().copied().collect();
+    let labels: Vec<bool> = is_high.values().copied().collect();
     let largest =
         |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
-    let seen = largest(&labels) - 1e-12;
+    let observed = largest(&labels) - 1e-12;
     let mut at_least_as_far = 1;
     for _ in 0..DRAWS {
         let mut labels = labels.clone();
         labels.chunks_mut(NEIGHBOURS).for_each(|rounds| rounds.shuffle(&mut rng));
-        at_least_as_far += usize::from(largest(&labels) >= seen);
+        at_least_as_far += usize::from(largest(&labels) >= observed);
     }
     if candidates.is_empty() || at_least_as_far as f64 / (1 + DRAWS) as f64 > ALPHA {
         return None;
     }
     let medians = |values: &[f64]| {
         [false, true].map(|cluster| {
-            let of = values.iter().zip(&labels).filter(|(_, label)| **label == cluster);
-            median(&of.map(|(value, _)| *value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+            let in_cluster = values.iter().zip(&labels).filter(|(_, label)| **label == cluster);
+            median(&in_cluster.map(|(value, _)| *value).collect::<Vec<_>>()).unwrap_or(f64::NAN)
         })
     };
     let ratio = |[low, high]: [f64; 2]| ((high + 1.0) / (low + 1.0)).ln().abs();
-    let best = candidates.iter().filter(|(_, values)| separation(values, &labels) >= seen);
+    let best = candidates.iter().filter(|(_, values)| separation(values, &labels) >= observed);
     let (best, values) = best.max_by(|a, b| ratio(medians(&a.1)).total_cmp(&ratio(medians(&b.1))))?;
     Some(AssociatedReading { reading: best.id.clone(), medians: medians(values), unit: best.unit })
 }
 
-/// The separation of two groups of values, from 0 to 1: |2p − 1|, where p is the probability that a value of one group exceeds a
-/// value of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap.
+/// The separation of two groups of values, from 0 to 1: |2p − 1|, where p is the probability that a value of one group exceeds
+/// a value of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap.
 fn separation(values: &[f64], labels: &[bool]) -> f64 {
-    let of = |cluster: bool| {
+    let values_of = |cluster: bool| {
         values.iter().zip(labels).filter(move |(_, label)| **label == cluster).map(|(x, _)| *x)
     };
     let (mut wins, mut pairs) = (0.0, 0.0);
-    for high in of(true) {
-        for low in of(false) {
+    for high in values_of(true) {
+        for low in values_of(false) {
             pairs += 1.0;
             wins += (f64::from(high > low) + f64::from(high >= low)) / 2.0;
         }
@@ -343,7 +357,7 @@ mod tests {
     use fsarena_core::schedule::order_of_round;
 
     #[test]
-    fn the_best_cut_by_hand() {
+    fn the_best_cut_matches_values_computed_by_hand() {
         // Means 1 and 5; within 0 and 0; all 6 values lie 2 from the mean.
         assert_eq!(best_cut(&[1.0, 1.0, 1.0, 5.0, 5.0, 5.0]), Some((1.0, 3)));
         // No cut of four values has three on each side, and equal values have no variance.
@@ -355,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_round_does_to_all_is_no_mode() {
+    fn an_effect_of_a_round_on_all_variants_is_no_mode() {
         let slow = |column: usize| if column.is_multiple_of(2) { 0.7 } else { 0.0 };
         let logs: Vec<Vec<f64>> = (0..4)
             .map(|variant| {
@@ -364,7 +378,7 @@ mod tests {
             })
             .collect();
         assert!(residuals(&logs, 0).windows(2).all(|pair| (pair[0] - pair[1]).abs() < 1e-12));
-        let (share, [low, high]) = cut(&residuals(&logs, 3)).unwrap();
+        let (share, [low, high]) = cut_residuals(&residuals(&logs, 3)).unwrap();
         // A balance of 2·√20/9.
         assert!(
             (0.99..0.994).contains(&share) && low == [4, 5, 6, 7, 8] && high == [0, 1, 2, 3],
@@ -380,7 +394,7 @@ mod tests {
             best_cut(&sorted).unwrap().0
         };
         // 2.4 times as slow in seven of fifteen rounds, with 5% of noise; as one of 105 tests.
-        let noise = noise::differences(Noise::Normal, Order::Random, 15, &mut stream(3, 3));
+        let noise = noise::simulate_log_ratios(Noise::Normal, Order::Random, 15, &mut run_rng(3, 3));
         let two: Vec<f64> = noise
             .iter()
             .enumerate()
@@ -388,7 +402,7 @@ mod tests {
             .collect();
         assert!(is_significant(cut_of(&two), 15, ALPHA / 105.0));
         for (number, noise) in Noise::ALL.iter().enumerate() {
-            let plain = noise::differences(*noise, Order::Random, 15, &mut stream(5, number as u64));
+            let plain = noise::simulate_log_ratios(*noise, Order::Random, 15, &mut run_rng(5, number as u64));
             assert!(!is_significant(cut_of(&plain), 15, ALPHA / 105.0), "{}", noise.name());
         }
     }
@@ -398,31 +412,34 @@ mod tests {
     }
 
     /// Marks the rounds for whose order `holds` is true as the higher cluster.
-    fn high(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> BTreeMap<usize, bool> {
+    fn higher_cluster(
+        orders: &[Vec<usize>],
+        holds: impl Fn(usize, &[usize]) -> bool,
+    ) -> BTreeMap<usize, bool> {
         orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
     }
 
     #[test]
     fn a_cluster_without_a_place_is_no_reason() {
-        let (orders, all) = (vec![vec![]; 8], high(&vec![vec![]; 8], |_, _| true));
-        assert_eq!((places_later(&orders, 0, &all), by_order(&orders, 0, &all, 1).0), (0.0, None));
+        let (orders, all) = (vec![vec![]; 8], higher_cluster(&vec![vec![]; 8], |_, _| true));
+        assert_eq!((places_later(&orders, 0, &all), order_associations(&orders, 0, &all, 1).0), (0.0, None));
     }
 
     #[test]
     fn places_and_predecessors_that_matter_are_found() {
         let orders = orders(20);
         let place = |order: &[usize]| order.iter().position(|one| *one == 0).unwrap();
-        let late = high(&orders, |_, order| place(order) > 1);
-        assert_eq!(by_order(&orders, 0, &late, 1).0, Some(true));
+        let late = higher_cluster(&orders, |_, order| place(order) > 1);
+        assert_eq!(order_associations(&orders, 0, &late, 1).0, Some(true));
         let before = predecessors(&orders);
-        let after_two = high(&orders, |column, order| before[column][place(order)] == Some(2));
-        assert_eq!(by_order(&orders, 0, &after_two, 1).1, Some(2));
-        let thirds = high(&orders, |column, _| column.is_multiple_of(3));
-        assert_eq!(by_order(&orders, 0, &thirds, 1), (None, None));
+        let after_two = higher_cluster(&orders, |column, order| before[column][place(order)] == Some(2));
+        assert_eq!(order_associations(&orders, 0, &after_two, 1).1, Some(2));
+        let thirds = higher_cluster(&orders, |column, _| column.is_multiple_of(3));
+        assert_eq!(order_associations(&orders, 0, &thirds, 1), (None, None));
     }
 
     #[test]
-    fn distances_by_hand() {
+    fn separations_match_values_computed_by_hand() {
         let labels = [false, false, true, true];
         assert_eq!(separation(&[1.0, 2.0, 3.0, 4.0], &labels), 1.0);
         assert_eq!(separation(&[4.0, 3.0, 2.0, 1.0], &labels), 1.0);

@@ -2,24 +2,24 @@
 //! identical variants are called different more often than by chance.
 
 use crate::average::median;
-use crate::hodges_lehmann::Walsh;
+use crate::critical_values::{self, FIRST_LOOK_ROUNDS, LOOKS};
+use crate::hodges_lehmann::WalshAverages;
 use crate::ranks::pairs;
-use crate::sequential::separated;
-use crate::table::{self, FIRST_LOOK, LOOKS};
-use fsarena_core::number::{percent, three};
+use crate::sequential::excludes_zero;
+use fsarena_core::number::{percent, three_digits};
 use fsarena_core::schedule::mix;
 use std::fmt;
 
 /// For each look the effect, in standard deviations of d, that the sequential test has found by then in four
 /// of five runs. Simulated under normal noise; `examples/power.rs` computes it again.
-pub const RATIOS: [f64; LOOKS.len()] = [
+pub const DETECTABLE_EFFECTS_IN_SD: [f64; LOOKS.len()] = [
     1.915, 1.613, 1.306, 1.111, 0.926, 0.799, 0.702, 0.610, 0.535, 0.474, 0.417, 0.368, 0.326, 0.289, 0.257,
     0.228, 0.202, 0.176,
 ];
 
-/// For each look the distance to its margin, in standard deviations of d, at which a claim of a gate has passed by then in four
-/// of five runs: the same for its one-sided 95% bound.
-pub const GATE_RATIOS: [f64; LOOKS.len()] = [
+/// For each look the distance from its margin, in standard deviations of d, at which a claim of a gate has passed by then in four
+/// of five runs. Simulated like [`DETECTABLE_EFFECTS_IN_SD`], with one-sided 95% bounds.
+pub const GATE_DISTANCES_IN_SD: [f64; LOOKS.len()] = [
     1.554, 1.350, 1.166, 0.981, 0.841, 0.718, 0.631, 0.554, 0.486, 0.431, 0.379, 0.334, 0.296, 0.263, 0.232,
     0.206, 0.183, 0.159,
 ];
@@ -37,18 +37,18 @@ pub fn spread(d: &[f64]) -> Option<f64> {
 
 /// The smallest detectable effect as a fraction, for `rounds` rounds of d with this spread: the effect that four of five runs
 /// find. None for fewer than 8 rounds.
-pub fn resolvable(spread: f64, rounds: usize) -> Option<f64> {
-    let look = LOOKS.iter().position(|look| Some(*look) == table::at(rounds))?;
-    Some((RATIOS[look] * spread).exp_m1())
+pub fn detectable_effect(spread: f64, rounds: usize) -> Option<f64> {
+    let look = LOOKS.iter().position(|look| Some(*look) == critical_values::last_look_by(rounds))?;
+    Some((DETECTABLE_EFFECTS_IN_SD[look] * spread).exp_m1())
 }
 
 /// The number of rounds that find an effect (a fraction) in four of five runs. None if 400 do not suffice.
-pub fn rounds_for(spread: f64, effect: f64) -> Option<usize> {
-    first_look_within(&RATIOS, spread, effect)
+pub fn rounds_to_detect(spread: f64, effect: f64) -> Option<usize> {
+    rounds_at_first_look_within(&DETECTABLE_EFFECTS_IN_SD, spread, effect)
 }
 
 /// The number of rounds of the first look whose `ratio`, times the spread of d, is at most ln(1 + `difference`).
-fn first_look_within(ratios: &[f64], spread: f64, difference: f64) -> Option<usize> {
+fn rounds_at_first_look_within(ratios: &[f64], spread: f64, difference: f64) -> Option<usize> {
     let look = ratios.iter().position(|ratio| ratio * spread <= difference.ln_1p())?;
     Some(LOOKS[look].rounds)
 }
@@ -56,7 +56,7 @@ fn first_look_within(ratios: &[f64], spread: f64, difference: f64) -> Option<usi
 /// The number of rounds in which a gate of one claim passes a candidate that equals the baseline, in four of five runs. None if
 /// 400 do not suffice.
 pub fn rounds_to_pass(spread: f64, margin: f64) -> Option<usize> {
-    first_look_within(&GATE_RATIOS, spread, margin)
+    rounds_at_first_look_within(&GATE_DISTANCES_IN_SD, spread, margin)
 }
 
 /// A forecast of the results of a time budget on this machine.
@@ -67,18 +67,18 @@ pub struct Forecast {
     /// The number of rounds within the budget.
     pub rounds: usize,
     /// The smallest effect that these rounds can detect, as a fraction. None for fewer than 8 rounds.
-    pub resolves: Option<f64>,
+    pub detectable_effect: Option<f64>,
     /// The effect that the user wants to detect, as a fraction.
-    pub wanted: f64,
+    pub wanted_effect: f64,
     /// The time to detect that effect, in seconds. None if 400 rounds do not suffice.
     pub wanted_s: Option<f64>,
     /// The time of the fewest rounds with a verdict, in seconds.
-    pub least_s: f64,
+    pub least_verdict_s: f64,
 }
 
-/// Forecasts from the log ratios d of a pilot and the seconds that one of its rounds took. None if the pilot has fewer than three
-/// rounds or took no time.
-pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted: f64) -> Option<Forecast> {
+/// Forecasts from the log ratios d of a pilot and the seconds that one of its rounds took. None if the pilot has fewer than
+/// three rounds or took no time.
+pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted_effect: f64) -> Option<Forecast> {
     if !(round_s > 0.0 && budget_s >= 0.0) {
         return None;
     }
@@ -87,42 +87,46 @@ pub fn forecast(pilot: &[f64], round_s: f64, budget_s: f64, wanted: f64) -> Opti
     Some(Forecast {
         budget_s,
         rounds,
-        resolves: resolvable(spread, rounds),
-        wanted,
-        wanted_s: rounds_for(spread, wanted).map(|rounds| rounds as f64 * round_s),
-        least_s: table::FIRST_LOOK as f64 * round_s,
+        detectable_effect: detectable_effect(spread, rounds),
+        wanted_effect,
+        wanted_s: rounds_to_detect(spread, wanted_effect).map(|rounds| rounds as f64 * round_s),
+        least_verdict_s: critical_values::FIRST_LOOK_ROUNDS as f64 * round_s,
     })
 }
 
 impl fmt::Display for Forecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let budget = exactly(self.budget_s);
-        let Some(resolves) = self.resolves else {
-            let (rounds, least) = (self.rounds, duration(self.least_s));
+        let budget = format_budget(self.budget_s);
+        let Some(detectable) = self.detectable_effect else {
+            let (rounds, least) = (self.rounds, format_duration(self.least_verdict_s));
             return write!(f, "{budget} allows {rounds} rounds, and a verdict requires 8: allow {least}");
         };
-        let wanted = percent(self.wanted);
-        let least = match resolves {
-            size if size >= 1.0 => format!("a factor of {}", three(1.0 + size)),
+        let wanted = percent(self.wanted_effect);
+        let smallest = match detectable {
+            size if size >= 1.0 => format!("a factor of {}", three_digits(1.0 + size)),
             size if size < 1e-4 => "under 0.01%".into(),
             size => percent(size),
         };
-        write!(f, "smallest detectable difference in {budget}: {least}; ")?;
+        write!(f, "smallest detectable difference in {budget}: {smallest}; ")?;
         match self.wanted_s {
-            Some(seconds) => write!(f, "{wanted} requires {}", duration(seconds)),
+            Some(seconds) => write!(f, "{wanted} requires {}", format_duration(seconds)),
             None => write!(f, "{wanted} requires more than 400 rounds"),
         }
     }
 }
 
-/// Formats a given time, in whole minutes or hours if possible.
-fn exactly(seconds: f64) -> String {
+/// Formats the time that a user gave, in minutes or hours if it is a whole number of them.
+fn format_budget(seconds: f64) -> String {
     let whole = |unit: f64| seconds >= unit && (seconds / unit).fract() == 0.0;
-    if whole(3600.0) || whole(60.0) { duration(seconds) } else { format!("{:.0} seconds", seconds.floor()) }
+    if whole(3600.0) || whole(60.0) {
+        format_duration(seconds)
+    } else {
+        format!("{:.0} seconds", seconds.floor())
+    }
 }
 
-/// Formats a required time, rounded up.
-fn duration(seconds: f64) -> String {
+/// Formats the time that something requires, rounded up.
+fn format_duration(seconds: f64) -> String {
     let (number, unit) = match seconds {
         s if s < 99.5 => (s.ceil(), "second"),
         s if s < 99.5 * 60.0 => ((s / 60.0).ceil(), "minute"),
@@ -131,31 +135,31 @@ fn duration(seconds: f64) -> String {
     format!("{number} {unit}{}", if number == 1.0 { "" } else { "s" })
 }
 
-/// The number of permutations in [`chance_of_false_verdicts`].
+/// The number of permutations in [`p_value_of_false_verdicts`].
 const PERMUTATIONS: u64 = 2_000;
 
 /// Whether the 95% interval of d excludes 0, with enough rounds for a verdict.
 fn differs(d: &[f64]) -> bool {
-    Walsh::new(d.to_vec()).as_ref().is_some_and(separated)
+    WalshAverages::new(d.to_vec()).as_ref().is_some_and(excludes_zero)
 }
 
 /// The number of verdicts on identical variants, one for each series of d and batch of 8 rounds, and the number of those that
 /// found a difference.
-pub fn identical_verdicts(identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
-    let batches = identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK));
+pub fn count_false_verdicts(identical: &[Vec<f64>], rounds: usize) -> (usize, usize) {
+    let batches = identical.iter().flat_map(|d| d[..d.len().min(rounds)].chunks_exact(FIRST_LOOK_ROUNDS));
     batches.fold((0, 0), |(all, wrong), batch| (all + 1, wrong + usize::from(differs(batch))))
 }
 
-/// The p value of the number of false verdicts `seen`, by a permutation test: if the two variants are identical, they could have
-/// been exchanged in any round. Each permutation exchanges them in random rounds, in all series at once, because the series
-/// depend on each other. The p value counts the observed order as one of the permutations (Phipson and Smyth 2010).
-pub fn chance_of_false_verdicts(identical: &[Vec<f64>], rounds: usize, seen: usize, seed: u64) -> f64 {
+/// The p value of the number of false verdicts `seen`, by a permutation test: if the two variants are identical, they could
+/// have been exchanged in any round. Each permutation exchanges them in random rounds, in all series at once, because the
+/// series depend on each other. The p value counts the observed order as one of the permutations (Phipson and Smyth 2010).
+pub fn p_value_of_false_verdicts(identical: &[Vec<f64>], rounds: usize, seen: usize, seed: u64) -> f64 {
     let at_least_as_many = (0..PERMUTATIONS).filter(|permutation| {
         let swapped = |round: usize| mix(mix(seed, *permutation), round as u64) & 1 == 1;
         let sign = |(round, d): (usize, &f64)| if swapped(round) { -d } else { *d };
         let flipped: Vec<Vec<f64>> =
             identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
-        identical_verdicts(&flipped, rounds).1 >= seen
+        count_false_verdicts(&flipped, rounds).1 >= seen
     });
     (at_least_as_many.count() + 1) as f64 / (PERMUTATIONS + 1) as f64
 }
@@ -165,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_spread_by_hand() {
+    fn the_spread_matches_values_computed_by_hand() {
         // Gaps of 1, 2, 4, 8: 1, 2, 3, 4, 6, 7; their median is 3.5.
         assert!((spread(&[1.0, 8.0, 2.0, 4.0]).unwrap() - 1.0483 * 3.5).abs() < 1e-12);
         assert_eq!(spread(&[1.0, 2.0]), None);
@@ -173,59 +177,62 @@ mod tests {
     }
 
     #[test]
-    fn more_rounds_resolve_less() {
-        assert_eq!(resolvable(0.01, 7), None);
-        assert_eq!(resolvable(0.01, 9), resolvable(0.01, 8));
-        assert!(RATIOS.windows(2).all(|pair| pair[1] < pair[0]));
-        assert!((resolvable(0.01, 8).unwrap() - (0.01 * RATIOS[0]).exp_m1()).abs() < 1e-15);
+    fn more_rounds_detect_smaller_effects() {
+        assert_eq!(detectable_effect(0.01, 7), None);
+        assert_eq!(detectable_effect(0.01, 9), detectable_effect(0.01, 8));
+        assert!(DETECTABLE_EFFECTS_IN_SD.windows(2).all(|pair| pair[1] < pair[0]));
+        assert!(
+            (detectable_effect(0.01, 8).unwrap() - (0.01 * DETECTABLE_EFFECTS_IN_SD[0]).exp_m1()).abs()
+                < 1e-15
+        );
     }
 
     #[test]
     fn rounds_and_effect_are_each_other_s_inverse() {
         for look in LOOKS {
-            let effect = resolvable(0.02, look.rounds).unwrap() * 1.000_001;
-            assert_eq!(rounds_for(0.02, effect), Some(look.rounds));
+            let effect = detectable_effect(0.02, look.rounds).unwrap() * 1.000_001;
+            assert_eq!(rounds_to_detect(0.02, effect), Some(look.rounds));
         }
-        assert_eq!(rounds_for(0.02, 1e-5), None);
+        assert_eq!(rounds_to_detect(0.02, 1e-5), None);
     }
 
     #[test]
     fn a_gate_passes_sooner_than_a_difference_of_its_margin_is_found() {
         // 0.559 σ: 0.554 at 38 rounds.
-        assert_eq!((rounds_to_pass(0.0178, 0.01), rounds_for(0.0178, 0.01)), (Some(38), Some(48)));
+        assert_eq!((rounds_to_pass(0.0178, 0.01), rounds_to_detect(0.0178, 0.01)), (Some(38), Some(48)));
         assert_eq!((rounds_to_pass(0.001, 0.01), rounds_to_pass(0.1, 0.005)), (Some(8), None));
-        assert!(GATE_RATIOS.iter().zip(RATIOS).all(|(gate, both)| *gate < both));
+        assert!(GATE_DISTANCES_IN_SD.iter().zip(DETECTABLE_EFFECTS_IN_SD).all(|(gate, both)| *gate < both));
     }
 
     #[test]
-    fn the_forecast_in_words() {
+    fn a_forecast_is_printed_as_a_sentence() {
         // A spread of 0.010483, 30 s a round.
         let pilot = [0.01, 0.02, 0.0, 0.01, 0.02];
-        let said = |budget, wanted| forecast(&pilot, 30.0, budget, wanted).unwrap().to_string();
+        let forecast_text = |budget, wanted| forecast(&pilot, 30.0, budget, wanted).unwrap().to_string();
         assert_eq!(
-            said(600.0, 0.01),
+            forecast_text(600.0, 0.01),
             "smallest detectable difference in 10 minutes: 0.98%; 1% requires 10 minutes"
         );
         assert_eq!(
-            said(100.0, 0.01),
+            forecast_text(100.0, 0.01),
             "100 seconds allows 3 rounds, and a verdict requires 8: allow 4 minutes"
         );
-        let loud = pilot.map(|d| 100.0 * d);
-        let text = forecast(&loud, 30.0, 600.0, 0.01).unwrap().to_string();
+        let noisy = pilot.map(|d| 100.0 * d);
+        let text = forecast(&noisy, 30.0, 600.0, 0.01).unwrap().to_string();
         assert!(text.starts_with("smallest detectable difference in 10 minutes: a factor of 2.6"), "{text}");
-        assert!(said(600.0, 0.000_1).ends_with("; 0.01% requires more than 400 rounds"));
+        assert!(forecast_text(600.0, 0.000_1).ends_with("; 0.01% requires more than 400 rounds"));
         assert_eq!(forecast(&pilot[..2], 30.0, 600.0, 0.01), None);
         assert_eq!(forecast(&pilot, 0.0, 600.0, 0.01), None);
     }
 
     #[test]
-    fn percentages_are_short() {
+    fn percentages_have_three_digits() {
         let texts = [0.0233, 0.01, 0.105, 0.000_123, 1.5].map(percent);
         assert_eq!(texts, ["2.33%", "1%", "10.5%", "0.0123%", "150%"]);
     }
 
     /// d of two series over 16 rounds, of which the first batch of the first is all of one sign.
-    fn series() -> Vec<Vec<f64>> {
+    fn two_series() -> Vec<Vec<f64>> {
         let noise = |at: u64| (mix(3, at) % 1000) as f64 / 1000.0 - 0.5;
         let mut first: Vec<f64> = (0..16).map(noise).collect();
         first[..8].iter_mut().for_each(|d| *d = d.abs() + 0.01);
@@ -233,18 +240,18 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_for_each_series_and_round() {
-        assert_eq!(identical_verdicts(&series(), 16), (4, 1));
+    fn each_series_and_batch_has_a_verdict() {
+        assert_eq!(count_false_verdicts(&two_series(), 16), (4, 1));
         // A batch that is not whole has none.
-        assert_eq!(identical_verdicts(&series(), 15).0, 2);
+        assert_eq!(count_false_verdicts(&two_series(), 15).0, 2);
     }
 
     #[test]
-    fn chance_explains_one_and_not_all() {
-        assert!(chance_of_false_verdicts(&series(), 16, 1, 7) > 0.01);
+    fn chance_explains_one_false_verdict_but_not_four() {
+        assert!(p_value_of_false_verdicts(&two_series(), 16, 1, 7) > 0.01);
         let biased = vec![vec![0.01; 16]; 2];
-        assert_eq!(identical_verdicts(&biased, 16), (4, 4));
+        assert_eq!(count_false_verdicts(&biased, 16), (4, 4));
         // All of one sign in two batches: 4 of 2^16 ways.
-        assert!(chance_of_false_verdicts(&biased, 16, 4, 7) < 0.01);
+        assert!(p_value_of_false_verdicts(&biased, 16, 4, 7) < 0.01);
     }
 }

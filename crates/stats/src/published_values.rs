@@ -3,14 +3,14 @@
 use crate::verdict::{self, Outcome, Region};
 use crate::{average::mean, mean_ratio::SharedCosts, ratio::log_ratios};
 use fsarena_core::average::Average;
-use fsarena_core::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
-use fsarena_core::plan::{TOTAL, WHOLES};
-use fsarena_core::published::{Derived, Figure, Published};
-use fsarena_core::{cell::TaskId, conclusion::Trust, metric};
+use fsarena_core::claim::{Claim, Extreme, Pair, Quantity, Relation, RightSide};
+use fsarena_core::plan::{ALL_TASKS, TOTAL};
+use fsarena_core::published::{Figure, PublishedQuotient, PublishedSet};
+use fsarena_core::{cell::TaskId, conclusion::FigurePrecision, metric};
 
 /// The result of [`recompute`].
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Recomputed {
+pub struct RecomputedFigures {
     /// The number of derived figures that could be recomputed.
     pub figures: usize,
     /// The figures that contradict their sources.
@@ -25,7 +25,7 @@ pub struct Misfit {
     /// The name of the variant.
     pub variant: String,
     /// The metric and its formula.
-    pub derived: Derived,
+    pub derived: PublishedQuotient,
     /// The printed figure.
     pub printed: f64,
     /// The printed numerator.
@@ -39,22 +39,22 @@ pub struct Misfit {
 /// Recomputes every derived figure. A figure is consistent if its rounding range overlaps the possible quotients of its two
 /// sources. All figures of a column are rounded to the digits of its most precise figure: a single `48` in a column with
 /// `48.2` was `48.0`.
-pub fn recompute(published: &Published) -> Recomputed {
-    let mut all = Recomputed::default();
+pub fn recompute(published: &PublishedSet) -> RecomputedFigures {
+    let mut recomputed = RecomputedFigures::default();
     for derived in &published.derived {
-        let half = |metric: &str| half_step(published, metric);
+        let half_step_of = |metric: &str| half_step(published, metric);
         let (printed_half, above_half, below_half) =
-            (half(&derived.metric), half(&derived.above), half(&derived.below));
+            (half_step_of(&derived.metric), half_step_of(&derived.above), half_step_of(&derived.below));
         for figure in published.rows.iter().filter(|row| row.metric == derived.metric) {
-            let source = |metric: &str| published.sampled(&figure.sample, &figure.variant, metric);
+            let source = |metric: &str| published.figure_of_sample(&figure.sample, &figure.variant, metric);
             let (Some(above), Some(below)) = (source(&derived.above), source(&derived.below)) else {
                 continue;
             };
-            all.figures += 1;
+            recomputed.figures += 1;
             let low = (above.value - above_half).max(0.0) / (below.value + below_half);
             let high = (above.value + above_half) / (below.value - below_half).max(0.0);
             if figure.value + printed_half < low || figure.value - printed_half > high {
-                all.misfits.push(Misfit {
+                recomputed.misfits.push(Misfit {
                     sample: figure.sample.clone(),
                     variant: figure.variant.clone(),
                     derived: derived.clone(),
@@ -66,12 +66,12 @@ pub fn recompute(published: &Published) -> Recomputed {
             }
         }
     }
-    all
+    recomputed
 }
 
-/// The figures that may support conclusions and comparisons: without fits and summaries, and without figures that contradict
-/// their sources. The numerators of the latter are left out too, because either may be wrong.
-pub fn evidence(published: &Published) -> Published {
+/// The figures that may support conclusions and comparisons: without fits and summaries. A figure that contradicts its sources is
+/// left out together with its numerator, because either may be wrong.
+pub fn usable_figures(published: &PublishedSet) -> PublishedSet {
     let misfits = recompute(published).misfits;
     let is_misfit = |row: &Figure| {
         misfits.iter().any(|misfit| {
@@ -79,20 +79,20 @@ pub fn evidence(published: &Published) -> Published {
                 && [&misfit.derived.metric, &misfit.derived.above].contains(&&row.metric)
         })
     };
-    let mut kept = published.clone();
-    kept.rows.retain(|row| row.kind.is_evidence() && !is_misfit(row));
-    kept
+    let mut usable = published.clone();
+    usable.rows.retain(|row| row.kind.is_evidence() && !is_misfit(row));
+    usable
 }
 
 /// Half a step of the last digit that a column is printed with.
-fn half_step(published: &Published, metric: &str) -> f64 {
+fn half_step(published: &PublishedSet, metric: &str) -> f64 {
     let of_metric = published.rows.iter().filter(|row| row.metric == metric);
     let digits = of_metric.map(|row| row.decimals).max().unwrap_or(0);
     0.5 * 10f64.powi(-i32::from(digits))
 }
 
 /// The outcome of one claim of a conclusion.
-pub(crate) struct Part {
+pub(crate) struct ClaimCheck {
     /// None if the claim cannot be checked.
     pub(crate) outcome: Option<Outcome>,
     /// The number of comparisons that could be checked.
@@ -101,9 +101,9 @@ pub(crate) struct Part {
     pub(crate) comparisons: usize,
 }
 
-impl Part {
-    pub(crate) fn of_pair(outcome: Option<Outcome>) -> Part {
-        Part { outcome, checked: usize::from(outcome.is_some()), comparisons: 1 }
+impl ClaimCheck {
+    pub(crate) fn of_pair(outcome: Option<Outcome>) -> ClaimCheck {
+        ClaimCheck { outcome, checked: usize::from(outcome.is_some()), comparisons: 1 }
     }
 }
 
@@ -111,19 +111,29 @@ impl Part {
 /// None if a figure is missing. `rivals` are the variants that a claim about the best or the worst compares.
 ///
 /// If the author took samples of all variants at the same times, each sample counts as a round, and the claim is judged as on a
-/// run. Otherwise each quantity has a single figure, and the claim is judged with the precision in `trust`.
-pub(crate) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust, rivals: &[&str]) -> Part {
-    let Some(own) = sets.iter().find(|known| known.set == set) else { return Part::of_pair(None) };
-    let figures = Figures { set, sets, trust };
+/// run. Otherwise each quantity has a single figure, and the claim is judged with this precision.
+pub(crate) fn check_claim(
+    claim: &Claim,
+    set: &str,
+    sets: &[PublishedSet],
+    precision: &FigurePrecision,
+    rivals: &[&str],
+) -> ClaimCheck {
+    let Some(own) = sets.iter().find(|known| known.set == set) else { return ClaimCheck::of_pair(None) };
+    let figures = SingleFigures { set, sets, precision };
     let (subject, has_samples) = (&claim.subject, !own.samples().is_empty());
     let extreme = match &claim.relation {
-        Relation::Pair(_) if has_samples => return Part::of_pair(sampled(claim, own)),
-        Relation::Pair(pair) => return Part::of_pair(figures.pair(subject, pair)),
+        Relation::Pair(_) if has_samples => return ClaimCheck::of_pair(judge_samples(claim, own)),
+        Relation::Pair(pair) => return ClaimCheck::of_pair(figures.judge_pair(subject, pair)),
         Relation::Extreme(extreme) => extreme,
     };
     let mut rivals = rivals.to_vec();
     rivals.retain(|rival| *rival != extreme.variant);
-    let outcome = if has_samples { sampled(claim, own) } else { figures.extreme(subject, extreme, &rivals) };
+    let outcome = if has_samples {
+        judge_samples(claim, own)
+    } else {
+        figures.judge_extreme(subject, extreme, &rivals)
+    };
     let is_known = |rival: &&&str| {
         if has_samples {
             own.rows.iter().any(|row| row.variant == **rival && row.metric == subject.metric)
@@ -132,25 +142,26 @@ pub(crate) fn judge(claim: &Claim, set: &str, sets: &[Published], trust: &Trust,
         }
     };
     let checked = if outcome.is_some() { rivals.iter().filter(is_known).count() } else { 0 };
-    Part { outcome: outcome.filter(|_| checked > 0), checked, comparisons: rivals.len() }
+    ClaimCheck { outcome: outcome.filter(|_| checked > 0), checked, comparisons: rivals.len() }
 }
 
 /// Judges a claim on samples. Samples have a single task without a name, so a claim must name no task or all tasks, and the
 /// parameters of its task are ignored.
-fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
+fn judge_samples(claim: &Claim, set: &PublishedSet) -> Option<Outcome> {
     let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
-        let value =
-            |sample: &&str| set.sampled(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value);
+        let value = |sample: &&str| {
+            set.figure_of_sample(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value)
+        };
         let values: Vec<f64> = set.samples().iter().map(value).collect();
-        let whole = quantity.task.as_deref().is_none_or(|task| WHOLES.contains(&task));
-        (whole && values.iter().any(|value| !value.is_nan())).then_some(values)
+        let covers_all_tasks = quantity.task.as_deref().is_none_or(|task| ALL_TASKS.contains(&task));
+        (covers_all_tasks && values.iter().any(|value| !value.is_nan())).then_some(values)
     };
     match &claim.relation {
         Relation::Pair(pair) => {
             let left = series(&claim.subject, &pair.left)?;
             let right = match &pair.right {
-                Right::Variant(variant) => series(&claim.subject, variant)?,
-                Right::Quantity(other) => series(other, &pair.left)?,
+                RightSide::Variant(variant) => series(&claim.subject, variant)?,
+                RightSide::Quantity(other) => series(other, &pair.left)?,
             };
             let verdict = match claim.average {
                 Average::Typical => verdict::judge(pair, &log_ratios(&right, &left).d, None)?,
@@ -179,32 +190,33 @@ fn sampled(claim: &Claim, set: &Published) -> Option<Outcome> {
 }
 
 /// The published figures, for claims on single values.
-struct Figures<'a> {
+struct SingleFigures<'a> {
     set: &'a str,
-    sets: &'a [Published],
-    trust: &'a Trust,
+    sets: &'a [PublishedSet],
+    precision: &'a FigurePrecision,
 }
 
-impl Figures<'_> {
-    fn pair(&self, subject: &Quantity, pair: &Pair) -> Option<Outcome> {
+impl SingleFigures<'_> {
+    fn judge_pair(&self, subject: &Quantity, pair: &Pair) -> Option<Outcome> {
         let left = self.value(subject, &pair.left)?;
         let right = match &pair.right {
-            Right::Variant(variant) => self.value(subject, variant)?,
-            Right::Quantity(other) => {
-                self.value(&other.beside(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
-            }
+            RightSide::Variant(variant) => self.value(subject, variant)?,
+            RightSide::Quantity(other) => self
+                .value(&other.with_params_of(subject), &pair.left)
+                .or_else(|| self.value(other, &pair.left))?,
         };
-        let ratio = self.trust.ratio(left, right);
+        let ratio = self.precision.log_ratio_range(left, right);
         Some(Region::of(pair, None).judge(ratio, ratio))
     }
 
-    fn extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
+    fn judge_extreme(&self, subject: &Quantity, extreme: &Extreme, rivals: &[&str]) -> Option<Outcome> {
         let own = self.value(subject, &extreme.variant)?;
-        let below = extreme.is_least(metric::find(&subject.metric)?.spec.direction);
-        let rivals =
-            rivals.iter().filter_map(|variant| Some(self.trust.ratio(own, self.value(subject, variant)?)));
+        let ahead_is_below = extreme.is_about_smallest(metric::find(&subject.metric)?.spec.direction);
+        let rivals = rivals
+            .iter()
+            .filter_map(|variant| Some(self.precision.log_ratio_range(own, self.value(subject, variant)?)));
         let rivals: Vec<(f64, f64)> =
-            rivals.map(|(low, high)| if below { (low, high) } else { (-high, -low) }).collect();
+            rivals.map(|(low, high)| if ahead_is_below { (low, high) } else { (-high, -low) }).collect();
         let outcome = if rivals.iter().any(|(low, _)| *low > 0.0) {
             Outcome::Refuted
         } else if rivals.iter().all(|(_, high)| *high < 0.0) {
@@ -220,11 +232,11 @@ impl Figures<'_> {
     fn value(&self, quantity: &Quantity, variant: &str) -> Option<f64> {
         let (set, variant) = variant.split_once('/').unwrap_or((self.set, variant));
         let set = self.sets.iter().find(|known| known.set == set)?;
-        if let Some(whole) = quantity.task.as_deref().filter(|task| WHOLES.contains(task)) {
+        if let Some(whole) = quantity.task.as_deref().filter(|task| ALL_TASKS.contains(task)) {
             if whole == TOTAL {
                 return set.total(variant, &quantity.metric);
             }
-            let values = set.of_work(variant, &quantity.metric)?;
+            let values = set.values_in_totals(variant, &quantity.metric)?;
             return Some(mean(values.iter().map(|value| value.ln())).exp());
         }
         let mut tasks = set.tasks().into_iter().map(|task| task.task_id()).filter(|task| quantity.fits(task));
@@ -247,8 +259,8 @@ mod tests {
         let tasks =
             [("001", "one"), ("002", "two")].map(|(number, task)| (number.to_string(), task.to_string()));
         let sets = parse("old", csv, &tasks.into()).unwrap();
-        let trust = Trust { tolerance: 0.01, resolution: 0.01 };
-        judge(&text.parse().unwrap(), "II", &sets, &trust, &sets[0].variants()).outcome
+        let precision = FigurePrecision { tolerance: 0.01, resolution: 0.01 };
+        check_claim(&text.parse().unwrap(), "II", &sets, &precision, &sets[0].variants()).outcome
     }
 
     #[test]
@@ -289,8 +301,9 @@ mod tests {
                    ,run,R,a,throughput,100,bytes_per_s,5\n,run,R,b,throughput,98,bytes_per_s,5\n\
                    ,run,R,a,throughput,50,bytes_per_s,20\n,run,R,b,throughput,98,bytes_per_s,20\n";
         let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
-        let outcome_of =
-            |text: &str| judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome;
+        let outcome_of = |text: &str| {
+            check_claim(&text.parse().unwrap(), "", &sets, &FigurePrecision::default(), &["a", "b"]).outcome
+        };
         assert_eq!(outcome_of("throughput[clients=5]: b >= 0.97 * a within 3%"), Some(Held));
         assert_eq!(outcome_of("throughput[clients=20]: b < a"), Some(Refuted));
         assert_eq!(outcome_of("throughput: b < a"), None);
@@ -303,7 +316,13 @@ mod tests {
         let csv = "set,task,title,filesystem,metric,value,unit\n,run,R,a,elapsed,1,s\n,run,R,b,elapsed,2,s\n";
         let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
         let part = |rivals: &[&str]| {
-            let part = judge(&"elapsed: best is a".parse().unwrap(), "", &sets, &Trust::default(), rivals);
+            let part = check_claim(
+                &"elapsed: best is a".parse().unwrap(),
+                "",
+                &sets,
+                &FigurePrecision::default(),
+                rivals,
+            );
             (part.outcome, part.checked, part.comparisons)
         };
         assert_eq!(part(&["a", "b"]), (Some(Outcome::Held), 1, 1));
@@ -321,7 +340,7 @@ mod tests {
         };
         let outcome_of = |text: &str, samples| {
             let sets = parse("old", &csv(samples), &Default::default()).unwrap();
-            judge(&text.parse().unwrap(), "", &sets, &Trust::default(), &["a", "b"]).outcome
+            check_claim(&text.parse().unwrap(), "", &sets, &FigurePrecision::default(), &["a", "b"]).outcome
         };
         assert_eq!(outcome_of("elapsed: a < b by 40%", 8), Some(Held));
         assert_eq!(outcome_of("elapsed: a > b", 8), Some(Refuted));
@@ -359,9 +378,9 @@ mod tests {
     fn a_misfit_and_its_numerator_are_no_evidence() {
         let csv = "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n\
                    s,a,7.6,28.2,0.28\nt,a,7.6,28.2,0.27\n";
-        let kept = evidence(&parse("old", csv, &Default::default()).unwrap()[0]);
-        let kept: Vec<_> = kept.rows.iter().map(|row| format!("{} {}", row.sample, row.metric)).collect();
-        assert_eq!(kept, ["s requests", "t cpu", "t requests", "t cost"]);
+        let usable = usable_figures(&parse("old", csv, &Default::default()).unwrap()[0]);
+        let usable: Vec<_> = usable.rows.iter().map(|row| format!("{} {}", row.sample, row.metric)).collect();
+        assert_eq!(usable, ["s requests", "t cpu", "t requests", "t cost"]);
     }
 
     #[test]

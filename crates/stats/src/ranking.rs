@@ -1,10 +1,10 @@
 //! Ranks all variants over all tasks with weights, and tests how much the ranking depends on single tasks.
 
 use crate::analyse::{Analysis, weighted_means};
-use crate::comparison::{Comparison, compare_with};
-use crate::ranks::{rank_sets, simultaneous};
-use crate::simulate::{MANY_ROUNDS, stream};
-use crate::{hodges_lehmann::Walsh, table::FIRST_LOOK};
+use crate::comparison::{Comparison, compare_with_references};
+use crate::ranks::{rank_sets, simultaneous_intervals};
+use crate::simulate::{MANY_ROUNDS, run_rng};
+use crate::{critical_values::FIRST_LOOK_ROUNDS, hodges_lehmann::WalshAverages};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues, sample::Direction};
 use rand::RngExt;
 
@@ -20,14 +20,14 @@ pub struct Ranking {
     /// How the variants compare on the weighted mean over tasks.
     pub comparison: Comparison,
     /// The variants that are ranked, best first.
-    pub variants: Vec<Ranked>,
+    pub variants: Vec<RankedVariant>,
     /// The number of rounds that have every variant in every task.
     pub rounds: usize,
 }
 
 /// A ranked variant.
 #[derive(Debug, Clone)]
-pub struct Ranked {
+pub struct RankedVariant {
     /// Index into the variants of the run.
     pub variant: usize,
     /// The first and last rank that it may have. With 95% confidence the ranges of all variants are right at once. None for
@@ -35,7 +35,7 @@ pub struct Ranked {
     pub ranks: Option<(usize, usize)>,
     /// The smallest and largest ratio to the best if any one task is left out. None for the best itself, and if there is only
     /// one task.
-    pub without_one: Option<(f64, f64)>,
+    pub ratios_without_one_task: Option<(f64, f64)>,
     /// The share of bootstrap resamples of rounds in which it is the best.
     pub probability_best: Option<f64>,
 }
@@ -55,26 +55,28 @@ impl Ranking {
         let weights: Vec<f64> = tasks.iter().map(|task| weight(task)).collect();
         let means: VariantValues =
             (0..variants).map(|variant| weighted_mean(&values, variant, &weights)).collect();
-        let comparison = compare_with(&means, &grid.references, direction);
+        let comparison = compare_with_references(&means, &grid.references, direction);
         let included = with_enough_rounds(&comparison);
         if included.len() < 2 {
             return None;
         }
         let of_included: VariantValues = included.iter().map(|variant| means[*variant].clone()).collect();
-        let whole = |round: usize| of_included.iter().all(|variant| variant[round].is_finite());
-        let rounds = (0..of_included[0].len()).filter(|round| whole(*round)).count();
-        let ranks = simultaneous(&of_included, seed)
-            .filter(|_| rounds >= FIRST_LOOK)
+        let is_complete = |round: usize| of_included.iter().all(|variant| variant[round].is_finite());
+        let rounds = (0..of_included[0].len()).filter(|round| is_complete(*round)).count();
+        let ranks = simultaneous_intervals(&of_included, seed)
+            .filter(|_| rounds >= FIRST_LOOK_ROUNDS)
             .and_then(|all| rank_sets(&all.intervals, direction));
         let of_tasks: Vec<Vec<&[f64]>> = values
             .iter()
             .map(|task| included.iter().map(|variant| task[*variant].as_slice()).collect())
             .collect();
         let probability = probability_best(&of_tasks, &weights, direction, seed);
-        let variants = included.iter().enumerate().map(|(at, variant)| Ranked {
+        let variants = included.iter().enumerate().map(|(at, variant)| RankedVariant {
             variant: *variant,
             ranks: ranks.as_ref().map(|ranks| ranks[at]),
-            without_one: (at > 0).then(|| without_one(&values, included[0], *variant, &weights)).flatten(),
+            ratios_without_one_task: (at > 0)
+                .then(|| leave_one_out_ratios(&values, included[0], *variant, &weights))
+                .flatten(),
             probability_best: probability.as_ref().map(|all| all[at]),
         });
         Some(Ranking {
@@ -88,20 +90,20 @@ impl Ranking {
     }
 
     /// Whether all tasks have the same weight.
-    pub fn even(&self) -> bool {
+    pub fn has_equal_weights(&self) -> bool {
         self.weights.iter().all(|(_, weight)| *weight == self.weights[0].1)
     }
 
     /// A variant that would overtake or equal the best if some single task were left out. A variant that equals the best
     /// whichever task is left out does not count.
     pub fn overtaken_by(&self) -> Option<usize> {
-        let ahead = |ranked: &&Ranked| {
-            ranked.without_one.is_some_and(|(low, high)| match self.direction {
+        let overtakes = |ranked: &&RankedVariant| {
+            ranked.ratios_without_one_task.is_some_and(|(low, high)| match self.direction {
                 Direction::Higher => high >= 1.0 && (low, high) != (1.0, 1.0),
                 _ => low <= 1.0 && (low, high) != (1.0, 1.0),
             })
         };
-        self.variants.iter().find(ahead).map(|ranked| ranked.variant)
+        self.variants.iter().find(overtakes).map(|ranked| ranked.variant)
     }
 }
 
@@ -115,11 +117,12 @@ fn weighted_mean(values: &[&VariantValues], variant: usize, weights: &[f64]) -> 
 /// The variants with enough rounds, best first.
 fn with_enough_rounds(comparison: &Comparison) -> Vec<usize> {
     let most = comparison.variants.iter().map(|variant| variant.rounds).max().unwrap_or(0);
-    let enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK.min(most);
-    comparison.order.iter().filter(enough).copied().collect()
+    let has_enough = |variant: &&usize| comparison.variants[**variant].rounds >= FIRST_LOOK_ROUNDS.min(most);
+    comparison.order.iter().filter(has_enough).copied().collect()
 }
 
-fn without_one(
+/// The smallest and the largest ratio of a variant to the best if any one task is left out; see [`leave_one_out`].
+fn leave_one_out_ratios(
     values: &[&VariantValues],
     best: usize,
     variant: usize,
@@ -136,29 +139,31 @@ fn without_one(
 /// depends on a single task. The estimates are log ratios. None for fewer than two tasks with weight, or without a complete
 /// round.
 pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
-    let weighed: Vec<usize> = (0..d.len().min(weights.len())).filter(|task| weights[*task] != 0.0).collect();
-    if weighed.len() < 2 {
+    let weighted_tasks: Vec<usize> =
+        (0..d.len().min(weights.len())).filter(|task| weights[*task] != 0.0).collect();
+    if weighted_tasks.len() < 2 {
         return None;
     }
-    let total: f64 = weighed.iter().map(|task| weights[*task]).sum();
-    let rounds = weighed.iter().map(|task| d[*task].len()).min()?;
+    let total: f64 = weighted_tasks.iter().map(|task| weights[*task]).sum();
+    let rounds = weighted_tasks.iter().map(|task| d[*task].len()).min()?;
     // For each round, the sum over the tasks that it has, and the number that it lacks. One subtraction then leaves a task out.
     let sum = |round: usize| {
-        weighed.iter().fold((0.0, 0), |(sum, lacks), task| match d[*task][round] {
+        weighted_tasks.iter().fold((0.0, 0), |(sum, lacks), task| match d[*task][round] {
             value if value.is_finite() => (sum + weights[*task] * value, lacks),
             _ => (sum, lacks + 1),
         })
     };
     let sums: Vec<(f64, usize)> = (0..rounds).map(sum).collect();
-    let without = |left: &usize| {
-        let weight = weights[*left];
-        let known = sums.iter().zip(&d[*left]).filter_map(|((sum, lacks), value)| match value.is_finite() {
-            true => (*lacks == 0).then(|| (sum - weight * value) / (total - weight)),
-            false => (*lacks == 1).then(|| sum / (total - weight)),
-        });
-        Walsh::new(known.collect()).map(|walsh| walsh.estimate())
+    let estimate_without = |left_out: &usize| {
+        let weight = weights[*left_out];
+        let known =
+            sums.iter().zip(&d[*left_out]).filter_map(|((sum, lacks), value)| match value.is_finite() {
+                true => (*lacks == 0).then(|| (sum - weight * value) / (total - weight)),
+                false => (*lacks == 1).then(|| sum / (total - weight)),
+            });
+        WalshAverages::new(known.collect()).map(|walsh| walsh.estimate())
     };
-    let estimates: Vec<f64> = weighed.iter().map(without).collect::<Option<_>>()?;
+    let estimates: Vec<f64> = weighted_tasks.iter().map(estimate_without).collect::<Option<_>>()?;
     let low = estimates.iter().copied().min_by(f64::total_cmp)?;
     Some((low, estimates.iter().copied().max_by(f64::total_cmp)?))
 }
@@ -187,17 +192,17 @@ pub fn probability_best(
         weighted_means(&logs.collect::<Vec<Vec<f64>>>(), weights)
     };
     let scores: Vec<Vec<f64>> = (0..variants).map(score).collect();
-    let known = |round: &usize| {
+    let is_complete = |round: &usize| {
         scores.iter().all(|variant| variant.get(*round).is_some_and(|score| score.is_finite()))
     };
-    let complete: Vec<usize> = (0..scores.first()?.len()).filter(known).collect();
+    let complete: Vec<usize> = (0..scores.first()?.len()).filter(is_complete).collect();
     if complete.is_empty() {
         return None;
     }
     // The values of a round are stored side by side, because rounds are drawn in random order.
-    let drawn: Vec<f64> =
+    let scores_by_round: Vec<f64> =
         complete.iter().flat_map(|round| scores.iter().map(move |variant| variant[*round])).collect();
-    let mut rng = stream(seed, 0);
+    let mut rng = run_rng(seed, 0);
     let mut wins = vec![0.0; variants];
     // The error of a share is at most 0.016 with 4,000 resamples, and 0.031 with 1,000. Above MANY_ROUNDS each resample takes
     // long, and nearly every share is 0 or 1.
@@ -206,7 +211,9 @@ pub fn probability_best(
         let mut sums = vec![0.0; variants];
         for _ in 0..complete.len() {
             let from = variants * rng.random_range(0..complete.len());
-            sums.iter_mut().zip(&drawn[from..from + variants]).for_each(|(sum, score)| *sum += score);
+            sums.iter_mut()
+                .zip(&scores_by_round[from..from + variants])
+                .for_each(|(sum, score)| *sum += score);
         }
         let best = sums.iter().copied().fold(f64::INFINITY, f64::min);
         let winners: Vec<usize> = (0..variants).filter(|variant| sums[*variant] == best).collect();
@@ -222,18 +229,22 @@ mod tests {
 
     #[test]
     fn a_variant_that_always_equals_the_best_does_not_overtake_it() {
-        let ranked =
-            |variant, without_one| Ranked { variant, ranks: None, without_one, probability_best: None };
-        let overtaken = |range: (f64, f64), direction| {
+        let ranked = |variant, ratios_without_one_task| RankedVariant {
+            variant,
+            ranks: None,
+            ratios_without_one_task,
+            probability_best: None,
+        };
+        let overtaken_by = |range: (f64, f64), direction| {
             let comparison = compare(&[vec![1.0; 8], vec![1.0; 8]], direction);
             let variants = vec![ranked(0, None), ranked(1, Some(range))];
             let metric = "elapsed".to_string();
             Ranking { metric, direction, weights: vec![], comparison, variants, rounds: 8 }.overtaken_by()
         };
-        assert_eq!(overtaken((1.0, 1.0), Direction::Lower), None);
-        assert_eq!(overtaken((1.0, 1.0), Direction::Higher), None);
-        assert_eq!(overtaken((0.9, 1.1), Direction::Lower), Some(1));
-        assert_eq!(overtaken((0.9, 1.0), Direction::Higher), Some(1));
+        assert_eq!(overtaken_by((1.0, 1.0), Direction::Lower), None);
+        assert_eq!(overtaken_by((1.0, 1.0), Direction::Higher), None);
+        assert_eq!(overtaken_by((0.9, 1.1), Direction::Lower), Some(1));
+        assert_eq!(overtaken_by((0.9, 1.0), Direction::Higher), Some(1));
     }
 
     #[test]
@@ -259,11 +270,11 @@ mod tests {
             let mut weights = [3.0, 1.0, 2.0];
             weights[left] = 0.0;
             let known = weighted_means(&d, &weights).into_iter().filter(|g| g.is_finite()).collect();
-            Walsh::new(known).unwrap().estimate()
+            WalshAverages::new(known).unwrap().estimate()
         };
         let each = [0, 1, 2].map(expected);
         let (low, high) = leave_one_out(&d, &[3.0, 1.0, 2.0]).unwrap();
-        let [least, most] = [f64::min, f64::max].map(|of| each.into_iter().reduce(of).unwrap());
+        let [least, most] = [f64::min, f64::max].map(|extreme| each.into_iter().reduce(extreme).unwrap());
         assert!((low - least).abs() < 1e-12 && (high - most).abs() < 1e-12, "{low} {high} {each:?}");
     }
 

@@ -1,13 +1,13 @@
 //! Ranks: simultaneous intervals of all pairs of variants, the possible ranks of each variant, and the agreement of two orders.
 
-use crate::average::{mean, sorted, squares};
-use crate::simulate::{MANY_ROUNDS, stream};
+use crate::average::{mean, sorted, squared_deviations};
+use crate::simulate::{MANY_ROUNDS, run_rng};
 use fsarena_core::sample::Direction;
 use rand::seq::SliceRandom;
 
-/// Simultaneous intervals of every pair.
+/// Intervals of every pair of variants, which hold together with 95%.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Simultaneous {
+pub struct SimultaneousIntervals {
     /// The 95% quantile of max |T|.
     pub critical: f64,
     /// The number of rounds that have every variant; only these are used.
@@ -16,14 +16,14 @@ pub struct Simultaneous {
     pub intervals: Vec<Vec<(f64, f64)>>,
 }
 
-/// Computes the intervals of all pairs of variants from `values[variant][round]`; NaN marks a missing value. The same values and
-/// seed give the same intervals.
+/// Computes the intervals of all pairs of variants from `values[variant][round]`; NaN marks a missing value. The same values
+/// and seed give the same intervals.
 ///
 /// For each pair T = mean(d)/se(d). Its interval is mean(d) ± q·se(d), q the 95% quantile of the largest |T|
 /// over all pairs when the labels are permuted within every round, after each variant's own mean log has been
 /// taken from it (Westfall and Young 1993, "Resampling-based multiple testing", max T). A fixed-sample
 /// interval: not for deciding when to stop. None under two complete rounds or two variants.
-pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
+pub fn simultaneous_intervals(values: &[Vec<f64>], seed: u64) -> Option<SimultaneousIntervals> {
     let logs = complete_logs(values);
     let (rounds, variants) = (logs.len(), values.len());
     if rounds < 2 || variants < 2 {
@@ -34,7 +34,7 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     // One contiguous list, round after round, because the permutations spend nearly all their time on reading it.
     let mut residuals: Vec<f64> =
         logs.iter().flat_map(|round| round.iter().zip(&means).map(|(log, mean)| log - mean)).collect();
-    let mut rng = stream(seed, 0);
+    let mut rng = run_rng(seed, 0);
     // The number of permutations. 100 of them lie beyond the 95% quantile; only 50 above [`MANY_ROUNDS`], where each takes
     // long. The test is exact with either number.
     let permutations = if rounds <= MANY_ROUNDS { 1_999 } else { 999 };
@@ -46,11 +46,11 @@ pub fn simultaneous(values: &[Vec<f64>], seed: u64) -> Option<Simultaneous> {
     // With B permutations the ⌈0.95·(B + 1)⌉-th smallest is exact.
     let critical = largest[(0.95 * (permutations + 1) as f64).ceil() as usize - 1];
     let interval = |i: usize, j: usize| {
-        let (mean, error) = difference(&logs, i, j);
+        let (mean, error) = mean_log_ratio(&logs, i, j);
         (mean - critical * error, mean + critical * error)
     };
     let intervals = (0..variants).map(|i| (0..variants).map(|j| interval(i, j)).collect()).collect();
-    Some(Simultaneous { critical, rounds, intervals })
+    Some(SimultaneousIntervals { critical, rounds, intervals })
 }
 
 /// `logs[round][variant]` of the rounds in which every variant has a positive value.
@@ -62,13 +62,13 @@ fn complete_logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 /// The mean of log j − log i over rounds, and its standard error.
-fn difference(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
+fn mean_log_ratio(logs: &[Vec<f64>], i: usize, j: usize) -> (f64, f64) {
     let (n, d) = (logs.len() as f64, logs.iter().map(|round| round[j] - round[i]));
-    (mean(d.clone()), (squares(d) / (n - 1.0) / n).sqrt())
+    (mean(d.clone()), (squared_deviations(d) / (n - 1.0) / n).sqrt())
 }
 
-/// The largest |T| of all pairs of variants, from residuals stored round after round. Sums of squares are precise enough, because
-/// the means are near 0.
+/// The largest |T| of all pairs of variants, from residuals stored round after round. Sums of squares are precise enough,
+/// because the means are near 0.
 fn largest_t(residuals: &[f64], variants: usize) -> f64 {
     let n = (residuals.len() / variants) as f64;
     let pairs: Vec<(usize, usize)> = pairs(variants).collect();
@@ -86,9 +86,10 @@ fn largest_t(residuals: &[f64], variants: usize) -> f64 {
     sums.iter().map(t).fold(0.0, f64::max)
 }
 
-/// Kendall's τ-b of two lists of values, corrected for ties: (C − D)/√((C + D + T_x)(C + D + T_y)), where C and D are the numbers
-/// of pairs in the same and in opposite order, and T_x and T_y the numbers of pairs that are tied in one list only (Kendall 1945,
-/// "The treatment of ties in ranking problems"). None if all values of a list are equal, or a list has fewer than two values.
+/// Kendall's τ-b of two lists of values, corrected for ties: (C − D)/√((C + D + T_x)(C + D + T_y)), where C and D are the
+/// numbers of pairs in the same and in opposite order, and T_x and T_y the numbers of pairs that are tied in one list only
+/// (Kendall 1945, "The treatment of ties in ranking problems"). None if all values of a list are equal, or a list has fewer
+/// than two values.
 pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Option<f64> {
     let (mut concordant, mut discordant, mut tied_x, mut tied_y) = (0.0, 0.0, 0.0, 0.0);
     for (i, j) in pairs(x.len().min(y.len())) {
@@ -100,12 +101,12 @@ pub fn kendall_tau_b(x: &[f64], y: &[f64]) -> Option<f64> {
             (false, false) => discordant += 1.0,
         }
     }
-    let below: f64 = (concordant + discordant + tied_x) * (concordant + discordant + tied_y);
-    (below > 0.0).then(|| (concordant - discordant) / below.sqrt())
+    let denominator_squared: f64 = (concordant + discordant + tied_x) * (concordant + discordant + tied_y);
+    (denominator_squared > 0.0).then(|| (concordant - discordant) / denominator_squared.sqrt())
 }
 
 /// The pairs whose order differs between the two lists: (i, j) with x_i < x_j but y_i > y_j.
-pub fn swapped(x: &[f64], y: &[f64]) -> Vec<(usize, usize)> {
+pub fn swapped_pairs(x: &[f64], y: &[f64]) -> Vec<(usize, usize)> {
     pairs(x.len().min(y.len()))
         .filter_map(|(i, j)| match (x[i].partial_cmp(&x[j])?, y[i].partial_cmp(&y[j])?) {
             (std::cmp::Ordering::Less, std::cmp::Ordering::Greater) => Some((i, j)),
@@ -123,7 +124,7 @@ pub(crate) fn pairs(n: usize) -> impl Iterator<Item = (usize, usize)> {
 /// The first and the last rank that simultaneous intervals allow each of k variants: from 1 + the number of variants that are
 /// certainly better, to k − the number of those that are certainly worse (Mogstad, Romano, Shaikh and Wilhelm 2024, "Inference
 /// for ranks"). The ranks of all variants hold together with the confidence of the intervals. `intervals[i][j]` is the interval
-/// of ln(j/i), as [`simultaneous`] returns it.
+/// of ln(j/i), as [`simultaneous_intervals`] returns it.
 ///
 /// None if neither direction is better.
 pub fn rank_sets(intervals: &[Vec<(f64, f64)>], direction: Direction) -> Option<Vec<(usize, usize)>> {
@@ -133,24 +134,25 @@ pub fn rank_sets(intervals: &[Vec<(f64, f64)>], direction: Direction) -> Option<
         Direction::Lower => intervals[i][j].1 < 0.0,
         Direction::Higher | Direction::Neutral => intervals[i][j].0 > 0.0,
     };
-    let set = |i: usize| {
+    let rank_set = |i: usize| {
         let others = || (0..variants).filter(|j| *j != i);
         let better = others().filter(|j| is_better(i, *j)).count();
         let worse = others().filter(|j| is_better(*j, i)).count();
         (1 + better, variants - worse)
     };
-    (direction != Direction::Neutral).then(|| (0..variants).map(set).collect())
+    (direction != Direction::Neutral).then(|| (0..variants).map(rank_set).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::noise::{Noise, Order, differences};
+    use crate::simulate::noise::{Noise, Order, simulate_log_ratios};
 
-    fn variants(count: u64, rounds: usize, factor: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
+    fn simulated_values(count: u64, rounds: usize, factor: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
         (0..count)
             .map(|variant| {
-                let noise = differences(Noise::Normal, Order::Random, rounds, &mut stream(5, variant));
+                let noise =
+                    simulate_log_ratios(Noise::Normal, Order::Random, rounds, &mut run_rng(5, variant));
                 noise.into_iter().map(|d| factor(variant) * d.exp()).collect()
             })
             .collect()
@@ -161,40 +163,41 @@ mod tests {
         // scipy.stats.studentized_range.ppf(0.95, k, (k − 1)·59)/√2, which holds for normal noise of equal
         // size; T here takes each pair's own error, which adds a little.
         for (k, expected) in [(2, 2.0010), (4, 2.5936), (6, 2.8686)] {
-            let q = simultaneous(&variants(k, 60, |_| 1.0), 1).unwrap().critical;
+            let q = simultaneous_intervals(&simulated_values(k, 60, |_| 1.0), 1).unwrap().critical;
             assert!((q / expected - 1.0).abs() < 0.06, "{k} variants: {q} for {expected}");
         }
     }
 
     #[test]
     fn effects_do_not_widen_the_intervals() {
-        let level = simultaneous(&variants(3, 30, |_| 1.0), 1).unwrap();
-        let apart = simultaneous(&variants(3, 30, |variant| 1.0 + variant as f64), 1).unwrap();
-        assert!((level.critical - apart.critical).abs() < 1e-9);
-        let (low, high) = apart.intervals[0][1];
+        let equal = simultaneous_intervals(&simulated_values(3, 30, |_| 1.0), 1).unwrap();
+        let different =
+            simultaneous_intervals(&simulated_values(3, 30, |variant| 1.0 + variant as f64), 1).unwrap();
+        assert!((equal.critical - different.critical).abs() < 1e-9);
+        let (low, high) = different.intervals[0][1];
         assert!(low < 2f64.ln() && 2f64.ln() < high && low > 0.6);
-        assert!((apart.intervals[1][0].0 + high).abs() < 1e-12, "the other way round");
+        assert!((different.intervals[1][0].0 + high).abs() < 1e-12, "the other way round");
     }
 
     #[test]
     fn only_complete_rounds_count() {
-        let mut values = variants(3, 12, |_| 1.0);
+        let mut values = simulated_values(3, 12, |_| 1.0);
         values[1][3] = f64::NAN;
         values[2][5] = 0.0;
-        assert_eq!(simultaneous(&values, 1).unwrap().rounds, 10);
-        assert_eq!(simultaneous(&values[..1], 1), None);
-        assert_eq!(simultaneous(&[vec![1.0], vec![2.0]], 1), None);
+        assert_eq!(simultaneous_intervals(&values, 1).unwrap().rounds, 10);
+        assert_eq!(simultaneous_intervals(&values[..1], 1), None);
+        assert_eq!(simultaneous_intervals(&[vec![1.0], vec![2.0]], 1), None);
     }
 
     #[test]
-    fn agrees_with_scipy() {
+    fn kendalls_tau_agrees_with_scipy() {
         // scipy.stats.kendalltau([12, 2, 1, 12, 2], [1, 4, 7, 1, 0]).statistic
         let tau = kendall_tau_b(&[12.0, 2.0, 1.0, 12.0, 2.0], &[1.0, 4.0, 7.0, 1.0, 0.0]).unwrap();
         assert!((tau - -0.471_404_520_791_031_7).abs() < 1e-15, "{tau}");
     }
 
     #[test]
-    fn same_and_opposite_orders() {
+    fn kendalls_tau_of_same_and_opposite_orders() {
         assert_eq!(kendall_tau_b(&[1.0, 2.0, 3.0], &[10.0, 20.0, 30.0]), Some(1.0));
         assert_eq!(kendall_tau_b(&[1.0, 2.0, 3.0], &[3.0, 2.0, 1.0]), Some(-1.0));
         assert_eq!(kendall_tau_b(&[1.0, 1.0], &[1.0, 2.0]), None);
@@ -202,21 +205,21 @@ mod tests {
     }
 
     #[test]
-    fn swaps_name_the_former_better_first() {
-        assert_eq!(swapped(&[1.0, 2.0, 3.0], &[2.0, 1.0, 3.0]), [(0, 1)]);
-        assert_eq!(swapped(&[3.0, 2.0], &[1.0, 2.0]), [(1, 0)]);
-        assert_eq!(swapped(&[1.0, 1.0], &[1.0, 2.0]), []);
+    fn a_swapped_pair_begins_with_the_formerly_smaller_value() {
+        assert_eq!(swapped_pairs(&[1.0, 2.0, 3.0], &[2.0, 1.0, 3.0]), [(0, 1)]);
+        assert_eq!(swapped_pairs(&[3.0, 2.0], &[1.0, 2.0]), [(1, 0)]);
+        assert_eq!(swapped_pairs(&[1.0, 1.0], &[1.0, 2.0]), []);
     }
 
-    /// Variants at these places on the logarithmic scale, every interval ±1 wide.
-    fn at(places: &[f64]) -> Vec<Vec<(f64, f64)>> {
-        places.iter().map(|i| places.iter().map(|j| (j - i - 1.0, j - i + 1.0)).collect()).collect()
+    /// The intervals of variants at these positions on the logarithmic scale: each ratio ± 1.
+    fn intervals_of(positions: &[f64]) -> Vec<Vec<(f64, f64)>> {
+        positions.iter().map(|i| positions.iter().map(|j| (j - i - 1.0, j - i + 1.0)).collect()).collect()
     }
 
     #[test]
-    fn sets_by_hand() {
+    fn rank_sets_match_values_computed_by_hand() {
         // 0 and 0.5 do not differ significantly, nor do 0.5 and 1.2; 5 is behind them all.
-        let intervals = at(&[0.0, 0.5, 1.2, 5.0]);
+        let intervals = intervals_of(&[0.0, 0.5, 1.2, 5.0]);
         let lower = rank_sets(&intervals, Direction::Lower).unwrap();
         assert_eq!(lower, [(1, 2), (1, 3), (2, 3), (4, 4)]);
         let higher = rank_sets(&intervals, Direction::Higher).unwrap();

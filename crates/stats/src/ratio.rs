@@ -1,7 +1,7 @@
 //! Paired differences within rounds, and ratios with their confidence intervals.
 
-use crate::hodges_lehmann::{Shift, Walsh, independent_shift};
-use crate::table;
+use crate::critical_values;
+use crate::hodges_lehmann::{Shift, WalshAverages, independent_shift};
 use serde::Serialize;
 
 /// The within-round log ratios of two variants.
@@ -15,8 +15,8 @@ pub struct LogRatios {
 
 /// Computes the log ratios of two variants within rounds; NaN marks a missing value.
 ///
-/// Rounds in which one value is zero, negative or infinite are left out and counted. It does not matter which variant has it. If
-/// many rounds are left out, a ratio is the wrong question.
+/// Rounds in which one value is zero, negative or infinite are left out and counted. It does not matter which variant has it.
+/// If many rounds are left out, a ratio is the wrong question.
 pub fn log_ratios(a: &[f64], b: &[f64]) -> LogRatios {
     let mut ratios = LogRatios::default();
     for (a, b) in a.iter().zip(b).filter(|(a, b)| !a.is_nan() && !b.is_nan()) {
@@ -46,42 +46,49 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Estimates the ratio from paired log ratios: Hodges–Lehmann, with the interval of [`crate::table`]. None without a pair.
+    /// Estimates the ratio from paired log ratios: Hodges–Lehmann, with the interval of [`crate::critical_values`]. None
+    /// without a pair.
     pub fn of(d: Vec<f64>) -> Option<Ratio> {
-        Walsh::new(d).map(|walsh| Ratio::of_averages(&walsh))
+        WalshAverages::new(d).map(|walsh| Ratio::of_averages(&walsh))
     }
 
-    /// The typical value of some rounds with its interval, which is not a ratio: both are in the units of the values. None for a
-    /// single round, or if a value is negative. Computed on logarithms, or on the values themselves if one of them is zero.
+    /// The typical value of some rounds with its interval, which is not a ratio: both are in the units of the values. None for
+    /// a single round, or if a value is negative. Computed on logarithms, or on the values themselves if one of them is zero.
     pub fn typical_value(values: &[f64]) -> Option<Ratio> {
         let known: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
         if known.len() < 2 || known.iter().any(|value| *value < 0.0) {
             return None;
         }
         if known.contains(&0.0) {
-            return Some(Ratio::on_scale(&Walsh::new(known)?, |value| value));
+            return Some(Ratio::converted(&WalshAverages::new(known)?, |value| value));
         }
         Ratio::of(known.into_iter().map(f64::ln).collect())
     }
 
     /// The same as [`Ratio::of`], for log ratios whose Walsh averages already exist.
-    pub fn of_averages(walsh: &Walsh) -> Ratio {
-        Ratio::on_scale(walsh, f64::exp)
+    pub fn of_averages(walsh: &WalshAverages) -> Ratio {
+        Ratio::converted(walsh, f64::exp)
     }
 
-    /// The estimate and its interval, each converted back from the scale of the averages.
-    fn on_scale(walsh: &Walsh, back: fn(f64) -> f64) -> Ratio {
+    /// The estimate and its interval, each converted from the scale of the averages, such as logarithms, by `convert`.
+    fn converted(walsh: &WalshAverages, convert: fn(f64) -> f64) -> Ratio {
         let rounds = walsh.sample_size();
-        let (provisional, (low, high)) = match table::at(rounds) {
+        let (provisional, (low, high)) = match critical_values::last_look_by(rounds) {
             Some(look) => (false, walsh.interval(look.c05)),
             None => (true, walsh.extremes()),
         };
-        Ratio { value: back(walsh.estimate()), low: back(low), high: back(high), rounds, provisional }
+        Ratio {
+            value: convert(walsh.estimate()),
+            low: convert(low),
+            high: convert(high),
+            rounds,
+            provisional,
+        }
     }
 
     /// Whether the ratio differs significantly from 1: the interval excludes 1. Never for a provisional ratio, because the
     /// extremes of few rounds exclude 1 by chance far too often.
-    pub fn separated(&self) -> bool {
+    pub fn is_significant(&self) -> bool {
         !self.provisional && (self.low > 1.0 || self.high < 1.0)
     }
 
@@ -98,8 +105,8 @@ impl Ratio {
 /// has the extremes.
 pub fn independent_ratio(x: &[f64], y: &[f64]) -> Option<Ratio> {
     let logs = |values: &[f64]| values.iter().map(|v| v.ln()).filter(|v| v.is_finite()).collect();
-    let Shift { estimate, low, high, rounds } = independent_shift(logs(x), logs(y))?;
-    let provisional = rounds < table::FIRST_LOOK;
+    let Shift { estimate, low, high, smaller_size: rounds } = independent_shift(logs(x), logs(y))?;
+    let provisional = rounds < critical_values::FIRST_LOOK_ROUNDS;
     Some(Ratio { value: estimate.exp(), low: low.exp(), high: high.exp(), rounds, provisional })
 }
 
@@ -121,9 +128,9 @@ impl From<Ratio> for Estimate {
 }
 
 impl Estimate {
-    /// A value with an interval that is symmetric on a logarithmic scale: from value / reach to value · reach.
-    pub(crate) fn symmetric_on_log_scale(value: f64, reach: f64) -> Estimate {
-        Estimate { value, low: value / reach, high: value * reach }
+    /// A value with an interval that is symmetric on a logarithmic scale: from value/factor to value·factor.
+    pub(crate) fn symmetric_on_log_scale(value: f64, factor: f64) -> Estimate {
+        Estimate { value, low: value / factor, high: value * factor }
     }
 
     /// Whether the interval excludes a value.
@@ -140,19 +147,19 @@ mod tests {
     fn eight_rounds_are_the_first_that_decide() {
         let d: Vec<f64> = (1..=8).map(|i| f64::from(i) / 100.0).collect();
         let seven = Ratio::of(d[..7].to_vec()).unwrap();
-        assert!(seven.provisional && !seven.separated());
+        assert!(seven.provisional && !seven.is_significant());
         assert_eq!((seven.low, seven.high), (0.01f64.exp(), 0.07f64.exp()));
         let eight = Ratio::of(d).unwrap();
         // c = 0 at n = 8: the whole range of Walsh averages, which is that of d.
-        assert!(!eight.provisional && eight.separated());
+        assert!(!eight.provisional && eight.is_significant());
         assert_eq!((eight.low, eight.high), (0.01f64.exp(), 0.08f64.exp()));
         assert!((eight.value - 0.045f64.exp()).abs() < 1e-15);
     }
 
     #[test]
-    fn zeros_have_an_interval_too() {
-        let some = Ratio::typical_value(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
-        assert_eq!((some.low, some.high, some.provisional), (0.0, 4.0, false));
+    fn values_with_zeros_have_a_typical_value() {
+        let eight = Ratio::typical_value(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0, 4.0]).unwrap();
+        assert_eq!((eight.low, eight.high, eight.provisional), (0.0, 4.0, false));
         let few = Ratio::typical_value(&[0.0, f64::NAN, 3.0]).unwrap();
         assert_eq!((few.low, few.high, few.provisional), (0.0, 3.0, true));
         assert_eq!(Ratio::typical_value(&[2.0; 9]).unwrap().rounds, 9);
@@ -167,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn only_rounds_with_both_count() {
+    fn only_rounds_with_both_variants_count() {
         let pairs = log_ratios(&[1.0, f64::NAN, 2.0, 4.0], &[2.0, 3.0, f64::NAN, 4.0]);
         assert_eq!(pairs, LogRatios { d: vec![2f64.ln(), 0.0], excluded: 0 });
     }
 
     #[test]
-    fn zero_and_negative_are_counted_out() {
+    fn rounds_without_a_log_ratio_are_excluded() {
         let pairs = log_ratios(&[0.0, 1.0, 1.0, f64::INFINITY], &[1.0, 0.0, -1.0, 1.0]);
         assert_eq!(pairs, LogRatios { d: vec![], excluded: 4 });
     }

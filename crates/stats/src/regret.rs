@@ -1,15 +1,15 @@
 //! The regret of choosing a variant: how much more it can cost than the best. The method is multiple comparisons with the best
-//! (Hsu 1981, "Simultaneous confidence intervals for all distances from the best"), with bounds that stay valid if they are
-//! computed at every look.
+//! (Hsu 1981, "SimultaneousIntervals confidence intervals for all distances from the best"), with bounds that stay valid if
+//! they are computed at every look.
 //!
-//! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1), where K is the number of variants. If b is the best
-//! variant, all U_ib hold together with 95%. So the regrets of all variants hold together, whichever variant is then chosen. The
-//! critical values of [`table::cautious_bound`] use half of the level if possible, because the signed-rank test errs more often
-//! if the noise of two variants differs in shape.
+//! U_ij is an upper bound of ln(cost of i/cost of j), at level 0.05/(K − 1), where K is the number of variants. If b is the
+//! best variant, all U_ib hold together with 95%. So the regrets of all variants hold together, whichever variant is then
+//! chosen. The critical values of [`critical_values::cautious_critical_value`] use half of the level if possible, because the
+//! signed-rank test errs more often if the noise of two variants differs in shape.
 
-use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
-use crate::table::{self, FIRST_LOOK};
-use crate::{hodges_lehmann::Walsh, ranks::pairs, ratio::log_ratios};
+use crate::critical_values::{self, FIRST_LOOK_ROUNDS};
+use crate::mean_ratio::{ROUNDS_FOR_MEAN_RATIO, SharedCosts};
+use crate::{hodges_lehmann::WalshAverages, ranks::pairs, ratio::log_ratios};
 use fsarena_core::sample::Direction;
 
 /// The regret of every variant on one quantity.
@@ -20,7 +20,7 @@ pub struct Regrets {
     /// The smallest number of rounds that a pair shares.
     pub rounds: usize,
     /// The number of rounds that the level requires; None if there are too many rivals for any number.
-    pub needed: Option<usize>,
+    pub needed_rounds: Option<usize>,
     /// Whether there are too few rounds for the level. Then the bounds are the extremes of the rounds.
     pub provisional: bool,
 }
@@ -28,7 +28,7 @@ pub struct Regrets {
 /// The cost of a variant relative to another one: an interval of ln(its cost/the other's cost). The intervals of all variants
 /// relative to the best hold together with 95%.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Cost {
+pub struct RelativeCost {
     /// The variant.
     pub variant: usize,
     /// Lower end of the interval; −∞ if unbounded.
@@ -38,22 +38,22 @@ pub struct Cost {
 }
 
 /// The variants to compare.
-struct Compared {
+struct ComparedVariants {
     /// For each variant, the number of values above zero; 0 for a reference.
     counts: Vec<usize>,
     /// The number of bounds that share the error probability of 5%: K − 1 for each run.
-    bounds: usize,
+    bound_count: usize,
 }
 
-impl Compared {
+impl ComparedVariants {
     /// The variants of `values[variant][round]` without the references, for `split` runs that share the error.
-    fn of(values: &[Vec<f64>], references: &[usize], split: usize) -> Compared {
+    fn of(values: &[Vec<f64>], references: &[usize], split: usize) -> ComparedVariants {
         let count = |(at, rounds): (usize, &Vec<f64>)| {
             rounds.iter().filter(|value| **value > 0.0 && !references.contains(&at)).count()
         };
         let counts: Vec<usize> = values.iter().enumerate().map(count).collect();
-        let bounds = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
-        Compared { counts, bounds }
+        let bound_count = split.max(1) * counts.iter().filter(|count| **count > 0).count().saturating_sub(1);
+        ComparedVariants { counts, bound_count }
     }
 
     /// The pairs (i, j) of variants that both have `required` values, each with `compare(i, j)`, which is None if they share no
@@ -80,7 +80,7 @@ fn fewest_rounds<T>(pairs: &[ComparedPair<T>], rounds: impl Fn(&T) -> usize) -> 
 
 /// The bounds U_ij of `variants` variants. `interval` returns the interval of ln(value of i/value of j) of a comparison. If
 /// higher values are better, a cost is the inverse of the value.
-fn bounds<T>(
+fn regret_bounds<T>(
     variants: usize,
     pairs: &[ComparedPair<T>],
     direction: Direction,
@@ -100,36 +100,44 @@ impl Regrets {
     /// rounds for a bound while others have enough, is not compared, but counts as a rival. `references` are not compared and
     /// do not count. `split` is the number of runs that share the error probability of 5%.
     pub fn compute(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
-        let compared = Compared::of(values, references, split);
-        let rivals = compared.bounds;
-        let needed = table::rounds_for_an_answer(rivals);
-        let averages = |i: usize, j: usize| Walsh::new(log_ratios(&values[j], &values[i]).d);
-        let pairs = compared.pairs(needed.unwrap_or(FIRST_LOOK), averages);
-        let rounds = fewest_rounds(&pairs, Walsh::sample_size);
-        let provisional = table::cautious_bound(rounds, rivals).is_none();
-        let interval = |pair: &Walsh| match table::cautious_bound(pair.sample_size(), rivals) {
-            Some(critical) if !provisional => pair.interval(critical),
-            _ => pair.extremes(),
-        };
-        Regrets { bounds: bounds(values.len(), &pairs, direction, interval), rounds, needed, provisional }
+        let compared = ComparedVariants::of(values, references, split);
+        let rivals = compared.bound_count;
+        let needed_rounds = critical_values::rounds_for_first_bound(rivals);
+        let averages = |i: usize, j: usize| WalshAverages::new(log_ratios(&values[j], &values[i]).d);
+        let pairs = compared.pairs(needed_rounds.unwrap_or(FIRST_LOOK_ROUNDS), averages);
+        let rounds = fewest_rounds(&pairs, WalshAverages::sample_size);
+        let provisional = critical_values::cautious_critical_value(rounds, rivals).is_none();
+        let interval =
+            |pair: &WalshAverages| match critical_values::cautious_critical_value(pair.sample_size(), rivals)
+            {
+                Some(critical) if !provisional => pair.interval(critical),
+                _ => pair.extremes(),
+            };
+        Regrets {
+            bounds: regret_bounds(values.len(), &pairs, direction, interval),
+            rounds,
+            needed_rounds,
+            provisional,
+        }
     }
 
     /// Computes the regrets by mean cost: U_ij is an upper bound of ln(mean cost of i/mean cost of j), from
-    /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`FIRST_ROUND`] rounds is not compared if
-    /// others have more. The regrets are provisional below [`FIRST_ROUND`] rounds, or below [`Regrets::needed`] if that is more.
-    /// A pair whose interval is withheld has infinite bounds.
+    /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds is not
+    /// compared if others have more. The regrets are provisional below [`ROUNDS_FOR_MEAN_RATIO`] rounds, or below
+    /// [`Regrets::needed_rounds`] if that is more. A pair whose interval is withheld has infinite bounds.
     pub fn compute_by_mean(
         values: &[Vec<f64>],
         references: &[usize],
         direction: Direction,
         split: usize,
     ) -> Regrets {
-        let compared = Compared::of(values, references, split);
-        let rivals = compared.bounds;
-        let pairs = compared.pairs(FIRST_ROUND, |i, j| SharedCosts::of(&values[j], &values[i]));
+        let compared = ComparedVariants::of(values, references, split);
+        let rivals = compared.bound_count;
+        let pairs = compared.pairs(ROUNDS_FOR_MEAN_RATIO, |i, j| SharedCosts::of(&values[j], &values[i]));
         let rounds = fewest_rounds(&pairs, SharedCosts::rounds);
-        let needed = table::rounds_for_an_answer(rivals).map(|first| first.max(FIRST_ROUND));
-        let provisional = needed.is_none_or(|needed| rounds < needed);
+        let needed_rounds =
+            critical_values::rounds_for_first_bound(rivals).map(|first| first.max(ROUNDS_FOR_MEAN_RATIO));
+        let provisional = needed_rounds.is_none_or(|needed| rounds < needed);
         let interval = |costs: &SharedCosts| {
             let (low, high) = if provisional {
                 costs.extremes()
@@ -138,7 +146,12 @@ impl Regrets {
             };
             (low.ln(), high.ln())
         };
-        Regrets { bounds: bounds(values.len(), &pairs, direction, interval), rounds, needed, provisional }
+        Regrets {
+            bounds: regret_bounds(values.len(), &pairs, direction, interval),
+            rounds,
+            needed_rounds,
+            provisional,
+        }
     }
 
     /// Whether another variant costs less, so that this one is not the best, with the same 95% confidence.
@@ -156,21 +169,21 @@ impl Regrets {
         self.bounds.is_empty()
     }
 
-    /// The bounds if all log ratios were `scale` times as large, and each variant cost exp(`more(variant)`) times as much.
-    pub(crate) fn rescaled(&self, scale: f64, more: impl Fn(usize) -> f64) -> Regrets {
-        let bound = |i: usize, j: usize| scale * self.bounds[i][j] + more(i) - more(j);
+    /// The bounds if all log ratios were `scale` times as large, and each variant cost exp(`added(variant)`) times as much.
+    pub(crate) fn rescaled(&self, scale: f64, added: impl Fn(usize) -> f64) -> Regrets {
+        let bound = |i: usize, j: usize| scale * self.bounds[i][j] + added(i) - added(j);
         let all = 0..self.len();
         Regrets { bounds: all.clone().map(|i| all.clone().map(|j| bound(i, j)).collect()).collect(), ..*self }
     }
 
     /// Whether the variant is compared with at least one other.
-    pub fn compares(&self, variant: usize) -> bool {
+    pub fn is_compared(&self, variant: usize) -> bool {
         self.bounds[variant].iter().any(|bound| !bound.is_nan())
     }
 
     /// The cost of a variant relative to another one.
-    pub fn cost(&self, variant: usize, to: usize) -> Cost {
-        Cost { variant, low: -self.bounds[to][variant], high: self.bounds[variant][to] }
+    pub fn cost_relative_to(&self, variant: usize, other: usize) -> RelativeCost {
+        RelativeCost { variant, low: -self.bounds[other][variant], high: self.bounds[variant][other] }
     }
 
     /// The regret of a variant: the upper bound of ln(cost of the variant/cost of the best); 0 if all others cost more. Bounds
@@ -202,39 +215,40 @@ impl Regrets {
     }
 
     /// The variants, by index, that differ from `choice` by less than `margin` in either direction. `margin` is a logarithm.
-    pub fn equal(&self, choice: usize, margin: f64) -> Vec<usize> {
-        let within = |i: usize, j: usize| self.bounds[i][j] < margin;
-        let equal = |other: &usize| !self.provisional && within(choice, *other) && within(*other, choice);
-        (0..self.bounds.len()).filter(equal).collect()
+    pub fn equivalent_to(&self, choice: usize, margin: f64) -> Vec<usize> {
+        let is_within = |i: usize, j: usize| self.bounds[i][j] < margin;
+        let is_equivalent =
+            |other: &usize| !self.provisional && is_within(choice, *other) && is_within(*other, choice);
+        (0..self.bounds.len()).filter(is_equivalent).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::noise::{Noise, Order, differences};
-    use crate::simulate::{parallel, stream};
+    use crate::simulate::noise::{Noise, Order, simulate_log_ratios};
+    use crate::simulate::{in_parallel, run_rng};
 
-    fn steady(factors: &[f64], rounds: usize) -> Vec<Vec<f64>> {
+    fn constant_values(factors: &[f64], rounds: usize) -> Vec<Vec<f64>> {
         factors.iter().map(|factor| vec![*factor; rounds]).collect()
     }
 
     #[test]
     fn the_regret_is_the_distance_to_the_best() {
-        let regrets = Regrets::compute(&steady(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower, 1);
+        let regrets = Regrets::compute(&constant_values(&[1.0, 1.1, 1.005], 8), &[], Direction::Lower, 1);
         assert!(!regrets.provisional && regrets.rounds == 8);
         assert_eq!((regrets.of(0), regrets.choose(&[0, 1, 2])), (Some(0.0), Some(0)));
         assert!((regrets.of(1).unwrap() - 1.1f64.ln()).abs() < 1e-12);
-        assert_eq!(regrets.equal(0, 0.01), [2]);
+        assert_eq!(regrets.equivalent_to(0, 0.01), [2]);
         assert_eq!(
-            Regrets::compute(&steady(&[1.0, 1.1], 8), &[], Direction::Higher, 1).choose(&[0, 1]),
+            Regrets::compute(&constant_values(&[1.0, 1.1], 8), &[], Direction::Higher, 1).choose(&[0, 1]),
             Some(1)
         );
         assert!(
-            Regrets::compute(&steady(&[1.0; 4], 9), &[], Direction::Lower, 1).provisional,
+            Regrets::compute(&constant_values(&[1.0; 4], 9), &[], Direction::Lower, 1).provisional,
             "three rivals require ten rounds"
         );
-        let of_two_runs = Regrets::compute(&steady(&[1.0, 1.1, 1.005], 9), &[], Direction::Lower, 2);
+        let of_two_runs = Regrets::compute(&constant_values(&[1.0, 1.1, 1.005], 9), &[], Direction::Lower, 2);
         assert!(
             of_two_runs.provisional,
             "with two runs and two rivals, each bound gets a quarter of the error"
@@ -273,9 +287,9 @@ mod tests {
         // that the interval leaves out at each end.
         let slow = |round: usize| (3..12).contains(&round);
         let first: Vec<f64> = (0..60).map(|round| if slow(round) { 2.5 } else { 1.0 }).collect();
-        let late = (0..12).map(|round| if slow(round) { 2.0 } else { 1.001 });
-        let late = late.chain([f64::NAN; 48]).collect();
-        let regrets = Regrets::compute(&[first, vec![1.0; 60], late], &[], Direction::Lower, 1);
+        let dominated = (0..12).map(|round| if slow(round) { 2.0 } else { 1.001 });
+        let dominated = dominated.chain([f64::NAN; 48]).collect();
+        let regrets = Regrets::compute(&[first, vec![1.0; 60], dominated], &[], Direction::Lower, 1);
         assert_eq!([0, 1, 2].map(|variant| regrets.is_dominated(variant)), [false, false, true]);
         assert!((regrets.bounds[0][2] - 1.25f64.ln()).abs() < 1e-12, "{regrets:?}");
         assert_eq!((regrets.of(0), regrets.choose(&[2, 1, 0])), (Some(0.0), Some(1)));
@@ -286,23 +300,23 @@ mod tests {
         // Five variants require ten rounds; the last one failed after nine.
         let failed = [vec![1.3; 9], vec![f64::NAN; 15]].concat();
         let regrets = Regrets::compute(
-            &[steady(&[1.0, 1.1, 1.2, 1.3], 24), vec![failed]].concat(),
+            &[constant_values(&[1.0, 1.1, 1.2, 1.3], 24), vec![failed]].concat(),
             &[],
             Direction::Lower,
             1,
         );
         assert!(!regrets.provisional && regrets.rounds == 24 && regrets.is_dominated(1), "{regrets:?}");
-        assert!(!regrets.compares(4));
+        assert!(!regrets.is_compared(4));
     }
 
     #[test]
-    fn nothing_to_compare_bounds_nothing() {
+    fn variants_that_share_too_few_rounds_have_no_regret() {
         let early = [vec![1.0; 9], vec![2.0; 9], [vec![0.5], vec![f64::NAN; 8]].concat()];
         let regrets = Regrets::compute(&early, &[], Direction::Lower, 1);
         assert_eq!((regrets.choose(&[2, 0, 1]), regrets.of(2)), (Some(0), None));
-        let apart = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
-        assert_eq!(Regrets::compute(&apart, &[], Direction::Lower, 1).choose(&[0, 1]), None);
-        for values in [vec![], steady(&[1.0], 9), steady(&[0.0, 0.0], 9)] {
+        let without_shared_round = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
+        assert_eq!(Regrets::compute(&without_shared_round, &[], Direction::Lower, 1).choose(&[0, 1]), None);
+        for values in [vec![], constant_values(&[1.0], 9), constant_values(&[0.0, 0.0], 9)] {
             assert_eq!(
                 Regrets::compute(&values, &[], Direction::Lower, 1).choose(&[0, 1][..values.len()]),
                 None
@@ -314,10 +328,10 @@ mod tests {
     fn regrets_hold_for_all_variants_at_every_look() {
         // Five variants 0, ½, … 2% apart, the noise of each larger than that of the one before.
         let truth = |variant: usize| 0.005 * variant as f64;
-        let exceeded = |run: u64| {
-            let mut rng = stream(3, run);
+        let is_exceeded = |run: u64| {
+            let mut rng = run_rng(3, run);
             let series = |variant: usize| {
-                let noise = differences(Noise::Spikes, Order::Random, 30, &mut rng);
+                let noise = simulate_log_ratios(Noise::Spikes, Order::Random, 30, &mut rng);
                 noise.iter().map(|d| (truth(variant) + d * (1.0 + 0.5 * variant as f64)).exp()).collect()
             };
             let values: Vec<Vec<f64>> = (0..5).map(series).collect();
@@ -327,7 +341,7 @@ mod tests {
                 (0..5).any(|variant| regrets.of(variant).unwrap() < truth(variant))
             })
         };
-        let wrong = parallel(100, exceeded).into_iter().filter(|wrong| *wrong).count();
+        let wrong = in_parallel(100, is_exceeded).into_iter().filter(|wrong| *wrong).count();
         assert!(wrong <= 12, "{wrong} of 100: P(more than 12) is under 1 in 500 at 5%");
     }
 }

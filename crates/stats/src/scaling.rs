@@ -1,20 +1,20 @@
 //! Scaling of throughput with the number of clients: the law that it follows, the saturation point, the peak, and the share of
 //! the peak that remains at the largest number of clients.
 //!
-//! N is a number of clients, X(N) the throughput with N clients; [`laws`] defines the parameters σ and κ of the laws. A bootstrap
-//! resample draws rounds with replacement; without rounds it draws from the values at each number of clients.
+//! N is a number of clients, X(N) the throughput with N clients; [`laws`] defines the parameters σ and κ of the laws. A
+//! bootstrap resample draws rounds with replacement; without rounds it draws from the values at each number of clients.
 
 pub mod growth;
 pub mod laws;
 mod least_squares;
 mod series;
 
-pub use series::{Row, Series, SeriesError};
+pub use series::{Series, SeriesError, SeriesRow};
 
 use crate::average::sorted;
 use crate::ratio::{Estimate, Ratio};
-use crate::simulate::stream;
-use laws::{Choice, fit_usl};
+use crate::simulate::run_rng;
+use laws::{LawChoice, fit_usl};
 
 /// The analysis of one series.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct Scaling {
     /// The series.
     pub series: Series,
     /// The fitted laws. None if there are too few points for any.
-    pub choice: Option<Choice>,
+    pub choice: Option<LawChoice>,
     /// Where more clients stop gaining throughput. None if no number of clients was measured together with its double.
     pub saturation: Option<Saturation>,
     /// The highest throughput, and the share of it at the largest number of clients.
@@ -32,10 +32,10 @@ pub struct Scaling {
 }
 
 /// Analyses one series. The same series and seed give the same intervals.
-pub fn analyse(series: Series, seed: u64) -> Scaling {
-    let choice = Choice::of(&series);
+pub fn analyse_scaling(series: Series, seed: u64) -> Scaling {
+    let choice = LawChoice::of(&series);
     let winner_has_peak =
-        choice.as_ref().and_then(Choice::winner).is_some_and(|fit| fit.law.peak().is_some());
+        choice.as_ref().and_then(LawChoice::winner).is_some_and(|fit| fit.law.peak().is_some());
     Scaling {
         saturation: Saturation::of(&series),
         peak: Peak::of(&series, seed),
@@ -46,7 +46,7 @@ pub fn analyse(series: Series, seed: u64) -> Scaling {
 }
 
 /// A doubling of the clients counts as a gain if it multiplies the throughput by at least this.
-pub const GAIN: f64 = 1.05;
+pub const MIN_GAIN: f64 = 1.05;
 
 /// The gain in throughput from doubling one number of clients.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -62,10 +62,10 @@ pub struct Doubling {
 pub struct Saturation {
     /// The doublings of all numbers whose double was also measured, ascending.
     pub doublings: Vec<Doubling>,
-    /// The saturation point: the first N whose upper limit of X(2N)/X(N) is under [`GAIN`]. None if no N has such a limit.
+    /// The saturation point: the first N whose upper limit of X(2N)/X(N) is under [`MIN_GAIN`]. None if no N has such a limit.
     pub at: Option<f64>,
-    /// The first N that may be saturated: its lower limit is under [`GAIN`]. The interval of the saturation point is from here
-    /// to `at`.
+    /// The first N that may be saturated: its lower limit is under [`MIN_GAIN`]. The interval of the saturation point is from
+    /// this N to `at`.
     pub from: Option<f64>,
 }
 
@@ -73,7 +73,7 @@ impl Saturation {
     /// Finds the saturation point of a series. None if no number of clients was measured together with its double.
     pub fn of(series: &Series) -> Option<Saturation> {
         let doubling = |(at, n): (usize, &f64)| {
-            let double = series.position(2.0 * n)?;
+            let double = series.index_of(2.0 * n)?;
             let gain = series.ratio(double, at)?;
             Some(Doubling { n: *n, gain })
         };
@@ -82,13 +82,13 @@ impl Saturation {
             return None;
         }
         let first = |limit: fn(&Ratio) -> f64| {
-            doublings.iter().find(|doubling| limit(&doubling.gain) < GAIN).map(|doubling| doubling.n)
+            doublings.iter().find(|doubling| limit(&doubling.gain) < MIN_GAIN).map(|doubling| doubling.n)
         };
         Some(Saturation { at: first(|gain| gain.high), from: first(|gain| gain.low), doublings })
     }
 
     /// Whether a doubling has too few rounds for an exact interval.
-    pub fn provisional(&self) -> bool {
+    pub fn is_provisional(&self) -> bool {
         self.doublings.iter().any(|doubling| doubling.gain.provisional)
     }
 }
@@ -108,21 +108,22 @@ pub struct Peak {
     /// The geometric mean over rounds of the throughput at the peak.
     pub throughput: f64,
     /// The throughput at the largest number of clients divided by the peak's. None if the peak is at that number.
-    pub at_end: Option<Ratio>,
+    pub ratio_at_end: Option<Ratio>,
 }
 
 impl Peak {
     /// Finds the peak of the geometric mean over rounds.
     pub fn of(series: &Series, seed: u64) -> Peak {
         let means = series.means();
-        let top = top_of(&means);
+        let top = index_of_largest(&means);
         let last = series.n.len() - 1;
-        let draws = draws(series, seed, RESAMPLES, |drawn| drawn.n[top_of(&drawn.means())]);
+        let draws =
+            resampled_statistics(series, seed, RESAMPLES, |drawn| drawn.n[index_of_largest(&drawn.means())]);
         Peak {
             at: series.n[top],
             interval: percentile_interval(draws).filter(|_| series.rounds() > 1),
             throughput: means[top].exp(),
-            at_end: (top != last).then(|| series.ratio(last, top)).flatten(),
+            ratio_at_end: (top != last).then(|| series.ratio(last, top)).flatten(),
         }
     }
 }
@@ -130,25 +131,30 @@ impl Peak {
 /// The peak of the fitted universal scalability law, √((1−σ)/κ), with its interval by bootstrap. None if it has no peak. A
 /// resample without a peak counts as a peak at infinity.
 fn modelled_peak(series: &Series, seed: u64) -> Option<Estimate> {
-    let peak = |series: &Series| fit_usl(&series.points()).and_then(|fit| fit.law.peak());
-    let value = peak(series)?;
+    let peak_of = |series: &Series| fit_usl(&series.points()).and_then(|fit| fit.law.peak());
+    let value = peak_of(series)?;
     if series.rounds() < 2 {
         return Some(Estimate { value, low: f64::NAN, high: f64::NAN });
     }
-    let draws = draws(series, seed, REFITS, |drawn| peak(drawn).unwrap_or(f64::INFINITY));
+    let draws = resampled_statistics(series, seed, REFITS, |drawn| peak_of(drawn).unwrap_or(f64::INFINITY));
     let (low, high) = percentile_interval(draws)?;
     Some(Estimate { value, low, high })
 }
 
 /// The index of the largest mean.
-fn top_of(means: &[f64]) -> usize {
+fn index_of_largest(means: &[f64]) -> usize {
     (0..means.len()).max_by(|a, b| means[*a].total_cmp(&means[*b])).unwrap_or(0)
 }
 
 /// The values of a statistic in bootstrap resamples of a series.
-fn draws(series: &Series, seed: u64, times: usize, statistic: impl Fn(&Series) -> f64) -> Vec<f64> {
-    let mut rng = stream(seed, 0);
-    (0..times).filter_map(|_| series.drawn(&mut rng)).map(|drawn| statistic(&drawn)).collect()
+fn resampled_statistics(
+    series: &Series,
+    seed: u64,
+    resamples: usize,
+    statistic: impl Fn(&Series) -> f64,
+) -> Vec<f64> {
+    let mut rng = run_rng(seed, 0);
+    (0..resamples).filter_map(|_| series.resample(&mut rng)).map(|drawn| statistic(&drawn)).collect()
 }
 
 /// The 2.5% and 97.5% percentiles of the values in bootstrap resamples.
@@ -160,16 +166,16 @@ fn percentile_interval(draws: Vec<f64>) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::series::tests::plain;
+    use super::series::tests::unreplicated;
     use super::*;
 
     #[test]
     fn saturation_of_single_values_is_provisional() {
-        let series = plain(&[(1.0, 100.0), (2.0, 190.0), (4.0, 250.0), (8.0, 255.0), (16.0, 250.0)]);
+        let series = unreplicated(&[(1.0, 100.0), (2.0, 190.0), (4.0, 250.0), (8.0, 255.0), (16.0, 250.0)]);
         let saturation = Saturation::of(&series).unwrap();
         assert_eq!((saturation.at, saturation.from), (Some(4.0), Some(4.0)));
         assert_eq!(saturation.doublings.len(), 4);
-        assert!(saturation.provisional());
+        assert!(saturation.is_provisional());
     }
 
     #[test]
@@ -189,23 +195,23 @@ mod tests {
         }
         let saturation = Saturation::of(&Series::new("s", &rows).unwrap()).unwrap();
         assert_eq!((saturation.from, saturation.at), (Some(2.0), Some(4.0)));
-        assert!(!saturation.provisional());
+        assert!(!saturation.is_provisional());
     }
 
     #[test]
     fn a_growing_series_is_not_saturated() {
-        let saturation = Saturation::of(&plain(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap();
+        let saturation = Saturation::of(&unreplicated(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap();
         assert_eq!((saturation.at, saturation.from), (None, None));
-        assert!(Saturation::of(&plain(&[(1.0, 1.0), (3.0, 2.0)])).is_none());
+        assert!(Saturation::of(&unreplicated(&[(1.0, 1.0), (3.0, 2.0)])).is_none());
     }
 
     #[test]
     fn the_peak_has_its_throughput_and_the_share_at_the_end() {
-        let peak = Peak::of(&plain(&[(1.0, 50.0), (3.0, 100.0), (10.0, 33.0)]), 1);
+        let peak = Peak::of(&unreplicated(&[(1.0, 50.0), (3.0, 100.0), (10.0, 33.0)]), 1);
         assert_eq!((peak.at, peak.interval), (3.0, None));
         assert!((peak.throughput - 100.0).abs() < 1e-9);
-        assert!((peak.at_end.unwrap().value - 0.33).abs() < 1e-12);
-        assert!(Peak::of(&plain(&[(1.0, 50.0), (3.0, 100.0)]), 1).at_end.is_none());
+        assert!((peak.ratio_at_end.unwrap().value - 0.33).abs() < 1e-12);
+        assert!(Peak::of(&unreplicated(&[(1.0, 50.0), (3.0, 100.0)]), 1).ratio_at_end.is_none());
     }
 
     #[test]

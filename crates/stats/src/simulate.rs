@@ -9,7 +9,7 @@ mod rules;
 mod search;
 pub mod selftest;
 
-use crate::table::LAST_LOOK;
+use crate::critical_values::LAST_LOOK_ROUNDS;
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::SeedableRng;
@@ -18,7 +18,7 @@ use statrs::distribution::{Beta, ContinuousCDF};
 /// The largest error rate that every rule promises.
 const ALPHA: f64 = 0.05;
 /// The number of rounds of a simulated run: those of the last look.
-const ROUNDS: usize = LAST_LOOK;
+const ROUNDS: usize = LAST_LOOK_ROUNDS;
 
 /// The state of a promise about an error rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ pub struct ErrorCount {
 impl ErrorCount {
     /// Performs `runs` runs on all CPUs and counts those that err.
     pub fn of(runs: usize, errs: impl Fn(u64) -> bool + Sync) -> ErrorCount {
-        ErrorCount { wrong: count(runs, errs), runs }
+        ErrorCount { wrong: count_runs(runs, errs), runs }
     }
 
     /// The share of runs with an error.
@@ -63,20 +63,20 @@ impl ErrorCount {
     }
 
     /// The lower 95% confidence limit of the error rate.
-    pub fn lower(self) -> f64 {
+    pub fn lower_limit(self) -> f64 {
         lower_limit(self.wrong, self.runs)
     }
 
     /// The upper 95% confidence limit of the error rate.
-    pub fn upper(self) -> f64 {
+    pub fn upper_limit(self) -> f64 {
         upper_limit(self.wrong, self.runs)
     }
 
     /// The state of the promise that the error rate is at most `limit`.
     pub fn state(self, limit: f64) -> PromiseState {
-        if self.lower() > limit {
+        if self.lower_limit() > limit {
             PromiseState::Broken
-        } else if self.upper() > limit {
+        } else if self.upper_limit() > limit {
             PromiseState::Open
         } else {
             PromiseState::Kept
@@ -88,14 +88,14 @@ impl ErrorCount {
 /// are decided need far fewer rounds.
 pub(crate) const MANY_ROUNDS: usize = 2_000;
 
-/// The random numbers of one simulated run. They depend on the seed and the run's number only, so that a
+/// The random number generator of one simulated run. It depends on the seed and the run's number only, so that a
 /// simulation gives the same figures on any number of CPUs.
-pub fn stream(seed: u64, run: u64) -> ChaCha8Rng {
+pub fn run_rng(seed: u64, run: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(mix(seed, run))
 }
 
-/// Performs `runs` runs on all CPUs, each by `perform(its number)`, and returns their results in order.
-pub fn parallel<T: Send>(runs: usize, perform: impl Fn(u64) -> T + Sync) -> Vec<T> {
+/// Calls `perform` with the number of each of `runs` runs, on all CPUs, and returns the results in order.
+pub fn in_parallel<T: Send>(runs: usize, perform: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(runs.max(1));
     let bounds = |thread: usize| (runs * thread / threads) as u64..(runs * (thread + 1) / threads) as u64;
     let perform = &perform;
@@ -107,8 +107,8 @@ pub fn parallel<T: Send>(runs: usize, perform: impl Fn(u64) -> T + Sync) -> Vec<
 }
 
 /// Performs `runs` runs on all CPUs and returns the number of those for which `happens` is true.
-pub(crate) fn count(runs: usize, happens: impl Fn(u64) -> bool + Sync) -> usize {
-    parallel(runs, happens).into_iter().filter(|happened| *happened).count()
+pub(crate) fn count_runs(runs: usize, happens: impl Fn(u64) -> bool + Sync) -> usize {
+    in_parallel(runs, happens).into_iter().filter(|happened| *happened).count()
 }
 
 /// The upper 95% confidence limit of a probability, from `events` in `runs` (Clopper and Pearson 1934): the 0.95 quantile of
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn runs_come_in_order_and_do_not_depend_on_threads() {
-        assert_eq!(parallel(1000, |run| run), (0..1000).collect::<Vec<u64>>());
-        assert!(parallel(0, |run| run).is_empty());
+        assert_eq!(in_parallel(1000, |run| run), (0..1000).collect::<Vec<u64>>());
+        assert!(in_parallel(0, |run| run).is_empty());
     }
 }

@@ -4,22 +4,22 @@
 //! median, so that a variant that is always slow has no slow rounds.
 
 use crate::average::median;
-use crate::simulate::stream;
+use crate::simulate::run_rng;
 use fsarena_core::sample::Direction;
 use rand::seq::SliceRandom;
 use std::collections::BTreeSet;
 
 /// A round is slow if it costs more than this many times the variant's own median.
-pub const SLOW: f64 = 1.5;
+pub const SLOW_FACTOR: f64 = 1.5;
 /// The fewest rounds for which slow rounds can be found.
-const FEWEST: usize = 3;
-/// The number of permutations in [`stalling`]. With 1,999, the critical value is exact at 5%.
+const MIN_ROUNDS: usize = 3;
+/// The number of permutations in [`variants_with_more_stalls`]. With 1,999, the critical value is exact at 5%.
 const PERMUTATIONS: usize = 1_999;
 
-/// The rounds of one variant, and those that were slow.
+/// The slow rounds of one variant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SlowRounds {
-    /// Rounds with a value.
+    /// The number of rounds with a value.
     pub rounds: usize,
     /// The variant's median, in the unit of its values.
     pub median: f64,
@@ -30,7 +30,7 @@ pub struct SlowRounds {
 /// A slow round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SlowRound {
-    /// Index into the values.
+    /// The index of the round in the values.
     pub column: usize,
     /// The value of the round.
     pub value: f64,
@@ -52,63 +52,65 @@ pub fn slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
     let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
     let factor = |value: f64| if direction == Direction::Higher { median / value } else { value / median };
     let cost = |(column, value): (usize, &f64)| SlowRound { column, value: *value, factor: factor(*value) };
-    let mut slow: Vec<SlowRound> = known.clone().map(cost).filter(|round| round.factor > SLOW).collect();
+    let mut slow: Vec<SlowRound> =
+        known.clone().map(cost).filter(|round| round.factor > SLOW_FACTOR).collect();
     slow.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     let rounds = known.count();
-    (rounds >= FEWEST).then_some(SlowRounds { rounds, median, slow })
+    (rounds >= MIN_ROUNDS).then_some(SlowRounds { rounds, median, slow })
 }
 
-/// The variants that have significantly more slow rounds than the others, from `values[variant][round]`: a permutation test
-/// within rounds, for one look at the end of a run.
+/// The variants that have significantly more slow rounds than the others, by index, from `values[variant][round]`: a
+/// permutation test within rounds, for one look at the end of a run.
 ///
 /// Each value is divided by the variant's own median. If all variants stall equally often, the divided values within a round
 /// are exchangeable. So each draw permutes them within every round, and the statistic is the largest number of slow rounds of a
 /// variant. A variant is returned if its own number exceeds 95% of the draws (Westfall and Young 1993, maximum over variants).
 /// The probability that any returned variant is wrong is at most 5%.
-pub fn stalling(values: &[Vec<f64>], direction: Direction, seed: u64) -> Vec<usize> {
+pub fn variants_with_more_stalls(values: &[Vec<f64>], direction: Direction, seed: u64) -> Vec<usize> {
     let mut rounds = rounds_with_stalls(values, direction);
-    let observed = counts(&rounds, values.len());
-    let mut rng = stream(seed, 0);
-    let mut largest = || {
-        rounds.iter_mut().for_each(|round| round.slow.shuffle(&mut rng));
-        counts(&rounds, values.len()).into_iter().max().unwrap_or(0)
+    let observed = slow_round_counts(&rounds, values.len());
+    let mut rng = run_rng(seed, 0);
+    let mut draw_largest = || {
+        rounds.iter_mut().for_each(|round| round.is_slow.shuffle(&mut rng));
+        slow_round_counts(&rounds, values.len()).into_iter().max().unwrap_or(0)
     };
-    let mut drawn: Vec<usize> = (0..PERMUTATIONS).map(|_| largest()).collect();
-    drawn.sort_unstable();
+    let mut largest: Vec<usize> = (0..PERMUTATIONS).map(|_| draw_largest()).collect();
+    largest.sort_unstable();
     // The ⌈0.95·(B + 1)⌉-th smallest of B draws is the exact critical value.
-    let critical = drawn[(0.95 * (PERMUTATIONS + 1) as f64).ceil() as usize - 1];
+    let critical = largest[(0.95 * (PERMUTATIONS + 1) as f64).ceil() as usize - 1];
     (0..values.len()).filter(|variant| observed[*variant] > critical).collect()
 }
 
 /// A round in which some variant was slow.
-struct Round {
+struct RoundWithStalls {
     /// The variants with a value.
     variants: Vec<usize>,
     /// Which of them were slow.
-    slow: Vec<bool>,
+    is_slow: Vec<bool>,
 }
 
 /// The rounds in which some variant was slow. Variants without enough rounds or a median above 0 are left out.
-fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<Round> {
+fn rounds_with_stalls(values: &[Vec<f64>], direction: Direction) -> Vec<RoundWithStalls> {
     let columns = values.iter().map(Vec::len).max().unwrap_or(0);
-    let mut rounds: Vec<Round> = (0..columns).map(|_| Round { variants: vec![], slow: vec![] }).collect();
+    let mut rounds: Vec<RoundWithStalls> =
+        (0..columns).map(|_| RoundWithStalls { variants: vec![], is_slow: vec![] }).collect();
     for (variant, values) in values.iter().enumerate() {
         let Some(found) = slow_rounds(values, direction) else { continue };
         let slow: BTreeSet<usize> = found.slow.iter().map(|slow| slow.column).collect();
         for (column, _) in values.iter().enumerate().filter(|(_, value)| !value.is_nan()) {
             rounds[column].variants.push(variant);
-            rounds[column].slow.push(slow.contains(&column));
+            rounds[column].is_slow.push(slow.contains(&column));
         }
     }
-    rounds.retain(|round| round.slow.contains(&true));
+    rounds.retain(|round| round.is_slow.contains(&true));
     rounds
 }
 
 /// The number of slow rounds of each variant.
-fn counts(rounds: &[Round], variants: usize) -> Vec<usize> {
+fn slow_round_counts(rounds: &[RoundWithStalls], variants: usize) -> Vec<usize> {
     let mut counts = vec![0; variants];
-    for Round { variants, slow } in rounds {
-        variants.iter().zip(slow).for_each(|(variant, slow)| counts[*variant] += usize::from(*slow));
+    for RoundWithStalls { variants, is_slow } in rounds {
+        variants.iter().zip(is_slow).for_each(|(variant, is_slow)| counts[*variant] += usize::from(*is_slow));
     }
     counts
 }
@@ -116,7 +118,7 @@ fn counts(rounds: &[Round], variants: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::count;
+    use crate::simulate::count_runs;
     use rand::RngExt;
 
     #[test]
@@ -148,33 +150,36 @@ mod tests {
     }
 
     /// Simulated values of variants; each stalls in a given share of the rounds.
-    fn rounds(stalls: &[f64], rounds: usize, run: u64) -> Vec<Vec<f64>> {
-        let mut rng = stream(9, run);
+    fn simulated_values(stalls: &[f64], rounds: usize, run: u64) -> Vec<Vec<f64>> {
+        let mut rng = run_rng(9, run);
         let mut value =
             |stalls: f64| if rng.random_bool(stalls) { 3.0 } else { 1.0 + 0.1 * rng.random::<f64>() };
         stalls.iter().map(|stalls| (0..rounds).map(|_| value(*stalls)).collect()).collect()
     }
 
     #[test]
-    fn stalling_returns_a_variant_that_stalls_more_often() {
-        assert_eq!(stalling(&rounds(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1), [1]);
+    fn a_variant_that_stalls_more_often_is_returned() {
+        assert_eq!(
+            variants_with_more_stalls(&simulated_values(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1),
+            [1]
+        );
         // Three stalls of one of two variants happen by chance in one of four runs.
         let mut three = vec![vec![1.0; 24]; 2];
         [4, 11, 19].into_iter().for_each(|round| three[1][round] = 1.6);
-        assert!(stalling(&three, Direction::Lower, 1).is_empty());
-        assert!(stalling(&three[..1], Direction::Lower, 1).is_empty());
-        assert!(stalling(&[], Direction::Lower, 1).is_empty());
+        assert!(variants_with_more_stalls(&three, Direction::Lower, 1).is_empty());
+        assert!(variants_with_more_stalls(&three[..1], Direction::Lower, 1).is_empty());
+        assert!(variants_with_more_stalls(&[], Direction::Lower, 1).is_empty());
     }
 
     #[test]
-    fn stalling_rarely_returns_variants_that_stall_equally_often() {
+    fn variants_that_stall_equally_often_are_rarely_returned() {
         // A slow variant is divided by its own median.
-        let named = |run: u64| {
-            let mut values = rounds(&[0.1, 0.1, 0.1], 40, run);
+        let returns_any = |run: u64| {
+            let mut values = simulated_values(&[0.1, 0.1, 0.1], 40, run);
             values[2].iter_mut().for_each(|value| *value *= 7.0);
-            !stalling(&values, Direction::Lower, run).is_empty()
+            !variants_with_more_stalls(&values, Direction::Lower, run).is_empty()
         };
-        let wrong = count(200, named);
+        let wrong = count_runs(200, returns_any);
         assert!(wrong <= 22, "{wrong} of 200: P(more than 22) is under 1 in 500 at 5%");
     }
 }

@@ -1,10 +1,10 @@
 //! Verdicts on claims: held, refuted, inconclusive or equivalent.
 //!
-//! The primary rule is the group-sequential signed-rank test with repeated confidence intervals ([`crate::table`]). A verdict
-//! can be computed at every look; the error probability over all looks together is that of a single test.
+//! The primary rule is the group-sequential signed-rank test with repeated confidence intervals ([`crate::critical_values`]). A
+//! verdict can be computed at every look; the error probability over all looks together is that of a single test.
 
 use crate::evalue::e_value;
-use crate::mean_ratio::{SharedCosts, Withheld};
+use crate::mean_ratio::{SharedCosts, WithheldReason};
 use crate::sequential::Centre;
 use fsarena_core::claim::{Extreme, Op, Pair};
 use fsarena_core::exit::ExitCode;
@@ -33,18 +33,21 @@ pub fn judge_means(pair: &Pair, costs: &SharedCosts, margin: Option<f64>) -> Ver
     judge_centre(pair, &Centre::of_means(costs), margin)
 }
 
+/// The verdict by the intervals of a centre. Its e-value is 1.
 fn judge_centre(pair: &Pair, centre: &Centre, margin: Option<f64>) -> Verdict {
     let region = Region::of(pair, margin);
     let factor = pair.factor.ln();
-    let small = if pair.op.tolerates() { pair.fraction().or(margin) } else { margin };
-    let outcome = match region.judge(centre.wide, centre.narrow) {
-        Outcome::Inconclusive if !pair.op.tolerates() && is_within_margin(centre, factor, small) => {
+    let small_difference = if pair.op.tolerates() { pair.fraction().or(margin) } else { margin };
+    let outcome = match region.judge(centre.interval_95, centre.interval_90) {
+        Outcome::Inconclusive
+            if !pair.op.tolerates() && is_within_margin(centre, factor, small_difference) =>
+        {
             Outcome::Equivalent
         }
         outcome => outcome,
     };
     Verdict {
-        negligible: !centre.provisional && negligible(centre, factor, small),
+        negligible: !centre.provisional && is_negligible(centre, factor, small_difference),
         edges: [region.low.exp_m1(), region.high.exp_m1()],
         ..Verdict::of(centre, outcome)
     }
@@ -88,13 +91,13 @@ pub fn judge_extreme(
     direction: Direction,
     margin: Option<f64>,
 ) -> Option<Verdict> {
-    let ahead_is_below = claim.is_least(direction);
+    let ahead_is_below = claim.is_about_smallest(direction);
     let compared = rivals.iter().filter(|d| !d.as_ref().is_empty()).count();
     let comparison = |(rival, d): (usize, &[f64])| {
         let signed: Vec<f64> = d.iter().map(|d| if ahead_is_below { *d } else { -*d }).collect();
         let (centre, e_value) = (Centre::of(&signed)?, e_value(&signed, 0.0));
         let enough = compared == 1 || e_value * ALPHA >= compared as f64;
-        Some(RivalComparison { rival, centre, e_value, rival_is_ahead: centre.wide.0 > 0.0 && enough })
+        Some(RivalComparison { rival, centre, e_value, rival_is_ahead: centre.interval_95.0 > 0.0 && enough })
     };
     let comparisons = rivals.iter().map(AsRef::as_ref).enumerate().filter_map(comparison).collect();
     judge_comparisons(claim, comparisons, rivals.len(), direction, margin)
@@ -108,7 +111,7 @@ pub fn judge_extreme_means(
     direction: Direction,
     margin: Option<f64>,
 ) -> Option<Verdict> {
-    let ahead_is_below = claim.is_least(direction);
+    let ahead_is_below = claim.is_about_smallest(direction);
     let comparison = |(rival, costs): (usize, &Option<SharedCosts>)| {
         let costs = costs.as_ref()?;
         let centre = Centre::of_means(costs);
@@ -137,53 +140,55 @@ fn judge_comparisons(
     if direction == Direction::Neutral {
         return None;
     }
-    let complete =
+    let is_complete =
         comparisons.len() == rivals && comparisons.iter().all(|comparison| !comparison.centre.provisional);
-    let (outcome, decisive) = decide(&comparisons, complete, margin)?;
+    let (outcome, decisive) = decide_outcome(&comparisons, is_complete, margin)?;
     let outcome = outcome.negated_if(claim.negated);
     // Restore the signs of the claim for the report.
     let signed = decisive.centre;
-    let centre = if claim.is_least(direction) { signed } else { signed.exchanged() };
-    let provisional = centre.provisional || (!complete && outcome == Outcome::Inconclusive);
+    let centre = if claim.is_about_smallest(direction) { signed } else { signed.exchanged() };
+    let provisional = centre.provisional || (!is_complete && outcome == Outcome::Inconclusive);
     Some(Verdict {
         provisional,
         e_value: decisive.e_value,
         rival: Some(decisive.rival),
-        negligible: !provisional && negligible(&signed, 0.0, margin),
+        negligible: !provisional && is_negligible(&signed, 0.0, margin),
         ..Verdict::of(&centre, outcome)
     })
 }
 
 /// The outcome without negation, and the comparison that decides it.
-fn decide(
+fn decide_outcome(
     comparisons: &[RivalComparison],
-    complete: bool,
+    is_complete: bool,
     margin: Option<f64>,
 ) -> Option<(Outcome, &RivalComparison)> {
-    let ahead = |comparison: &RivalComparison| comparison.centre.wide.1 < 0.0;
-    let lost =
+    let is_ahead = |comparison: &RivalComparison| comparison.centre.interval_95.1 < 0.0;
+    let rivals_ahead =
         comparisons.iter().filter(|comparison| !comparison.centre.provisional && comparison.rival_is_ahead);
-    if let Some(comparison) = nearest(lost, |comparison| comparison.centre.wide.0) {
+    if let Some(comparison) = with_largest_end(rivals_ahead, |comparison| comparison.centre.interval_95.0) {
         return Some((Outcome::Refuted, comparison));
     }
-    let closest = nearest(comparisons.iter(), |comparison| comparison.centre.wide.1)?;
-    if !complete {
+    let closest = with_largest_end(comparisons.iter(), |comparison| comparison.centre.interval_95.1)?;
+    if !is_complete {
         return Some((
             Outcome::Inconclusive,
             comparisons.iter().min_by_key(|comparison| comparison.centre.rounds)?,
         ));
     }
-    if ahead(closest) {
+    if is_ahead(closest) {
         return Some((Outcome::Held, closest));
     }
-    let as_good =
-        |comparison: &RivalComparison| ahead(comparison) || is_within_margin(&comparison.centre, 0.0, margin);
-    let outcome = if comparisons.iter().all(as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
+    let is_as_good = |comparison: &RivalComparison| {
+        is_ahead(comparison) || is_within_margin(&comparison.centre, 0.0, margin)
+    };
+    let outcome =
+        if comparisons.iter().all(is_as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
     Some((outcome, closest))
 }
 
 /// The comparison with the largest `end` of an interval: the one in which the claimed variant is least ahead.
-fn nearest<'a>(
+fn with_largest_end<'a>(
     comparisons: impl Iterator<Item = &'a RivalComparison>,
     end: impl Fn(&RivalComparison) -> f64,
 ) -> Option<&'a RivalComparison> {
@@ -192,12 +197,12 @@ fn nearest<'a>(
 
 /// Whether the 90% interval is within a factor of 1 + margin around another factor, whose logarithm is given.
 fn is_within_margin(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
-    margin.is_some_and(|margin| Region::around(factor, margin).covers(centre.narrow))
+    margin.is_some_and(|margin| Region::around(factor, margin).covers(centre.interval_90))
 }
 
 /// Whether the ratio differs significantly from that factor, but by less than the margin.
-fn negligible(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
-    !Region::around(factor, 0.0).meets(centre.wide) && is_within_margin(centre, factor, margin)
+fn is_negligible(centre: &Centre, factor: f64, margin: Option<f64>) -> bool {
+    !Region::around(factor, 0.0).overlaps(centre.interval_95) && is_within_margin(centre, factor, margin)
 }
 
 /// The outcome of a judged claim.
@@ -231,14 +236,14 @@ pub struct Verdict {
     /// Whether there is no exact interval: there are fewer than 8 rounds, or an interval by mean cost is withheld.
     pub provisional: bool,
     /// Why an interval by mean cost is withheld. Then the intervals are the range of the rounds.
-    pub withheld: Option<Withheld>,
+    pub withheld: Option<WithheldReason>,
     /// The estimated ratio left/right minus 1: exp(θ) − 1. For a claim about the best or the worst: the variant / `rival`.
     pub effect: f64,
     /// Its 95% interval.
     pub interval: (f64, f64),
     /// Its 90% interval, for equivalence.
-    pub narrow: (f64, f64),
-    /// The ends of the region in which the claim is true, as fractions. The interval is compared with them.
+    pub interval_90: (f64, f64),
+    /// The ends of the region in which the claim is true, as fractions. A verdict compares the interval with them.
     pub edges: [f64; 2],
     /// The number of rounds.
     pub rounds: usize,
@@ -258,7 +263,7 @@ pub struct Verdict {
 impl Verdict {
     /// The largest difference in either direction that the 95% interval allows, as a fraction: 0.03 for 3%. The run excludes
     /// larger differences.
-    pub fn excludes(&self) -> f64 {
+    pub fn largest_possible_difference(&self) -> f64 {
         self.interval.0.abs().max(self.interval.1.abs())
     }
 
@@ -269,8 +274,8 @@ impl Verdict {
             provisional: centre.provisional,
             withheld: centre.withheld,
             effect: centre.estimate.exp_m1(),
-            interval: ends(centre.wide),
-            narrow: ends(centre.narrow),
+            interval: ends(centre.interval_95),
+            interval_90: ends(centre.interval_90),
             edges: [0.0; 2],
             rounds: centre.rounds,
             negligible: false,
@@ -292,8 +297,9 @@ pub struct Region {
     pub high: f64,
     /// Whether the claim is true outside, not inside.
     pub negated: bool,
-    /// Whether the claim tolerates or demands a difference of some size. Two one-sided tests then show that a value lies inside.
-    margin: bool,
+    /// Whether the claim tolerates or demands a difference of some size. Two one-sided tests then show that a value lies
+    /// inside.
+    has_margin: bool,
 }
 
 impl Region {
@@ -310,18 +316,18 @@ impl Region {
             Op::AtMost => (f64::NEG_INFINITY, factor + within.ln_1p()),
             Op::AtLeast => (factor - within.ln_1p(), f64::INFINITY),
         };
-        let margin = match pair.op {
+        let has_margin = match pair.op {
             Op::Less | Op::More => false,
             Op::NotEqual => by > 0.0,
             Op::Equal | Op::AtMost | Op::AtLeast => within > 0.0,
         };
-        Region { low, high, negated: !pair.op.tolerates(), margin }
+        Region { low, high, negated: !pair.op.tolerates(), has_margin }
     }
 
     /// The values that differ from a centre by at most a factor of 1 + `margin`.
     pub fn around(centre: f64, margin: f64) -> Region {
         let reach = margin.ln_1p();
-        Region { low: centre - reach, high: centre + reach, negated: false, margin: margin > 0.0 }
+        Region { low: centre - reach, high: centre + reach, negated: false, has_margin: margin > 0.0 }
     }
 
     /// Whether an interval lies in [low, high].
@@ -330,16 +336,16 @@ impl Region {
     }
 
     /// Whether an interval has a value in common with [low, high].
-    fn meets(&self, (low, high): (f64, f64)) -> bool {
+    fn overlaps(&self, (low, high): (f64, f64)) -> bool {
         !(high < self.low || low > self.high)
     }
 
-    /// What the intervals show about the claim: the 95% interval (`wide`) refutes it; the 90% interval (`narrow`) shows that it
+    /// What the intervals show about the claim: the 95% interval refutes it; the 90% interval shows that it
     /// holds if the region has a margin, otherwise the 95% interval does.
-    pub(crate) fn judge(&self, wide: (f64, f64), narrow: (f64, f64)) -> Outcome {
-        let outcome = if !self.meets(wide) {
+    pub(crate) fn judge(&self, interval_95: (f64, f64), interval_90: (f64, f64)) -> Outcome {
+        let outcome = if !self.overlaps(interval_95) {
             Outcome::Refuted
-        } else if self.covers(if self.margin { narrow } else { wide }) {
+        } else if self.covers(if self.has_margin { interval_90 } else { interval_95 }) {
             Outcome::Held
         } else {
             Outcome::Inconclusive

@@ -11,8 +11,8 @@
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, Event, Outcome};
-use fsarena_core::host::{BUILD, Host};
-use fsarena_core::metric::{TIMER, reading};
+use fsarena_core::host::{BUILD_FACT, Host};
+use fsarena_core::metric::{TIMER_READINGS, reading};
 use fsarena_core::sample::{ReadingDef, Readings, Sample, Unit};
 use fsarena_core::{matrix, plan::Plan, plan::shard::Shard};
 use fsarena_store::{RunDir, Writer, read};
@@ -74,13 +74,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tasks: u32 = args.next().map_or(Ok(24), |tasks| tasks.parse())?;
     let shards: Option<u32> = args.next().map(|shards| shards.parse()).transpose()?;
 
-    let defs = if shards.is_some() { TIMER.to_vec() } else { definitions() };
+    let defs = if shards.is_some() { TIMER_READINGS.to_vec() } else { definitions() };
     let rounds = rows.div_ceil(VARIANTS * tasks * defs.len() as u32);
     let mut plan: Plan = toml::from_str(PLAN)?;
     plan.stop.rounds = rounds;
     if let Some(of) = shards {
         for number in 1..=of {
-            plan.stop.shard = Some(Shard { number, of });
+            plan.stop.shard = Some(Shard { number, count: of });
             let run = RunDir::create(Path::new(&dir), &plan, env!("CARGO_PKG_VERSION"))?;
             write(&run, &plan, &defs, (rounds, tasks))?;
         }
@@ -99,7 +99,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn definitions() -> Vec<ReadingDef> {
     let of = |&(id, unit)| ReadingDef::lower(id, unit).help("made up");
-    TIMER.iter().copied().chain(NAMES.iter().map(of)).collect()
+    TIMER_READINGS.iter().copied().chain(NAMES.iter().map(of)).collect()
 }
 
 /// Writes all cells through the store, like a real run. Returns the mean time to store a cell.
@@ -112,10 +112,10 @@ fn write(
     let variants = matrix::expand(plan);
     let live: Vec<usize> = (0..variants.len()).collect();
     let hostname = plan.stop.shard.map_or(String::new(), |shard| format!("host{:03}", shard.number));
-    let facts = [(BUILD.to_string(), "made-up".to_string())].into();
+    let facts = [(BUILD_FACT.to_string(), "made-up".to_string())].into();
     let mut writer = Writer::open(run, &Host { hostname, facts, ..Host::default() }, defs)?;
     let mut spent = Duration::ZERO;
-    for round in (0..rounds).filter(|round| plan.stop.has(*round)) {
+    for round in (0..rounds).filter(|round| plan.stop.runs_round(*round)) {
         let cells = matrix::cells(plan, &variants, &live, round);
         let order = cells.iter().map(|cell| cell.variant.name.clone()).collect();
         writer.apply(&Event::RoundStarted { round, order })?;

@@ -13,13 +13,13 @@ use std::vec;
 use tar::{EntryType, Header};
 
 /// The size of a block of a tar file, in bytes.
-const BLOCK: u64 = 512;
+const TAR_BLOCK: u64 = 512;
 /// The rights of every file in an archive.
-const MODE: u32 = 0o644;
+const FILE_MODE: u32 = 0o644;
 /// The largest number of bytes that the name of a file in an archive has.
 const LONGEST_NAME: usize = 255;
-/// The largest number of names in a path of an archive: each may be a directory to make.
-const DEEPEST: usize = 8;
+/// The largest number of names in a path of an archive. Each may be a directory to make.
+const MAX_DEPTH: usize = 8;
 
 /// Returns the names of all regular files below a directory, relative to it and sorted. Follows no links.
 ///
@@ -51,22 +51,22 @@ pub fn files_below(dir: &Path) -> Result<Vec<String>> {
 /// # Errors
 /// A file cannot be read or written, or [`extract`] would refuse its name.
 pub fn write(dir: &Path, root: &str, mtime: u64, to: &Path) -> Result<()> {
-    let mut parts: Vec<Part> = vec![];
+    let mut parts: Vec<TarPart> = vec![];
     for name in files_below(dir)? {
         let path = dir.join(&name);
         let size = fs::metadata(&path).map_err(Error::io("reading", &path))?.len();
-        let full = format!("{root}/{name}");
-        safe_name(full.as_bytes()).map_err(|what| Error::damaged(&path, what))?;
-        let header = header(&full, size, mtime).map_err(Error::io("archiving", &path))?;
-        parts.push(Part::Bytes(Cursor::new(header.as_bytes().to_vec())));
-        parts.push(Part::Unopened(path, size));
-        parts.push(Part::Bytes(Cursor::new(vec![0; (size.next_multiple_of(BLOCK) - size) as usize])));
+        let full_name = format!("{root}/{name}");
+        parse_member_name(full_name.as_bytes()).map_err(|reason| Error::damaged(&path, reason))?;
+        let header = tar_header(&full_name, size, mtime).map_err(Error::io("archiving", &path))?;
+        parts.push(TarPart::Bytes(Cursor::new(header.as_bytes().to_vec())));
+        parts.push(TarPart::Unopened(path, size));
+        parts.push(TarPart::Bytes(Cursor::new(vec![0; (size.next_multiple_of(TAR_BLOCK) - size) as usize])));
     }
-    parts.push(Part::Bytes(Cursor::new(vec![0; 2 * BLOCK as usize])));
+    parts.push(TarPart::Bytes(Cursor::new(vec![0; 2 * TAR_BLOCK as usize])));
     let mut partial = to.as_os_str().to_owned();
     partial.push(".partial");
     let partial = PathBuf::from(partial);
-    let written = compress(Parts { parts: parts.into_iter(), current: None }, &partial)
+    let written = compress(TarReader { parts: parts.into_iter(), current: None }, &partial)
         .and_then(|()| fs::rename(&partial, to));
     written.map_err(|error| {
         let _ = fs::remove_file(&partial);
@@ -74,12 +74,12 @@ pub fn write(dir: &Path, root: &str, mtime: u64, to: &Path) -> Result<()> {
     })
 }
 
-fn header(name: &str, size: u64, mtime: u64) -> io::Result<Header> {
+fn tar_header(name: &str, size: u64, mtime: u64) -> io::Result<Header> {
     let mut header = Header::new_ustar();
     header.set_path(name)?;
     header.set_entry_type(EntryType::Regular);
     header.set_size(size);
-    header.set_mode(MODE);
+    header.set_mode(FILE_MODE);
     header.set_mtime(mtime);
     header.set_uid(0);
     header.set_gid(0);
@@ -88,34 +88,34 @@ fn header(name: &str, size: u64, mtime: u64) -> io::Result<Header> {
 }
 
 /// A part of a tar file.
-enum Part {
+enum TarPart {
     Bytes(Cursor<Vec<u8>>),
     /// A file and the size that its header has.
     Unopened(PathBuf, u64),
-    /// An open file, its path, and the number of bytes that are missing.
+    /// An open file, its path, and the number of bytes still to read.
     Open(File, PathBuf, u64),
 }
 
 /// A tar file, which is read part by part.
-struct Parts {
-    parts: vec::IntoIter<Part>,
-    current: Option<Part>,
+struct TarReader {
+    parts: vec::IntoIter<TarPart>,
+    current: Option<TarPart>,
 }
 
-impl Read for Parts {
+impl Read for TarReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let got = match &mut self.current {
                 None => 0,
-                Some(Part::Bytes(bytes)) => bytes.read(buffer)?,
-                Some(Part::Unopened(path, size)) => {
-                    self.current = Some(Part::Open(File::open(&*path)?, path.clone(), *size));
+                Some(TarPart::Bytes(bytes)) => bytes.read(buffer)?,
+                Some(TarPart::Unopened(path, size)) => {
+                    self.current = Some(TarPart::Open(File::open(&*path)?, path.clone(), *size));
                     continue;
                 }
-                Some(Part::Open(file, path, missing)) => {
-                    let got = file.take(*missing).read(buffer)?;
-                    *missing -= got as u64;
-                    if got == 0 && *missing > 0 {
+                Some(TarPart::Open(file, path, left)) => {
+                    let got = file.take(*left).read(buffer)?;
+                    *left -= got as u64;
+                    if got == 0 && *left > 0 {
                         return Err(io::Error::other(format!("{} shrank meanwhile", path.display())));
                     }
                     got
@@ -137,9 +137,10 @@ impl Read for Parts {
 #[derive(Default)]
 struct FirstError(RefCell<Option<io::Error>>);
 
-struct Guarded<'a, T>(T, &'a FirstError);
+/// A reader or writer that stores its first error instead of returning it.
+struct ErrorCatcher<'a, T>(T, &'a FirstError);
 
-impl<T: Read> Read for Guarded<'_, T> {
+impl<T: Read> Read for ErrorCatcher<'_, T> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.1.0.borrow().is_some() {
             return Ok(0);
@@ -154,7 +155,7 @@ impl<T: Read> Read for Guarded<'_, T> {
     }
 }
 
-impl<T: Write> Write for Guarded<'_, T> {
+impl<T: Write> Write for ErrorCatcher<'_, T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.1.0.borrow().is_none()
             && let Err(error) = self.0.write_all(bytes)
@@ -174,10 +175,10 @@ fn compress(source: impl Read, to: &Path) -> io::Result<()> {
     // A crash may have left the file. A link that another user put there is not followed.
     let _ = fs::remove_file(to);
     let mut file = BufWriter::new(File::create_new(to)?);
-    let first = FirstError::default();
-    let target = Guarded(&mut file, &first);
-    encoding::compress(Guarded(source, &first), target, encoding::CompressionLevel::Fastest);
-    match first.0.take() {
+    let first_error = FirstError::default();
+    let target = ErrorCatcher(&mut file, &first_error);
+    encoding::compress(ErrorCatcher(source, &first_error), target, encoding::CompressionLevel::Fastest);
+    match first_error.0.take() {
         Some(error) => Err(error),
         None => file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all(),
     }
@@ -185,25 +186,27 @@ fn compress(source: impl Read, to: &Path) -> io::Result<()> {
 
 /// Limits of an archive that comes from elsewhere.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct ArchiveLimits {
     /// The largest number of files and directories.
     pub members: usize,
     /// The largest number of bytes after decompression, tar headers included.
     pub bytes: u64,
-    /// The largest number of bytes after decompression for each compressed byte, beyond [`Limits::free_bytes`].
+    /// The largest number of bytes after decompression for each compressed byte, beyond
+    /// [`ArchiveLimits::free_bytes`].
     pub ratio: u64,
     /// The number of bytes after decompression up to which the ratio does not count.
     pub free_bytes: u64,
 }
 
-impl Limits {
+impl ArchiveLimits {
     /// The limits of a bundle of runs. A run of a night has 30,000 files of output at most. Texts of commands compress to a
     /// hundredth.
-    pub const BUNDLE: Limits = Limits { members: 100_000, bytes: 16 << 30, ratio: 500, free_bytes: 64 << 20 };
+    pub const BUNDLE: ArchiveLimits =
+        ArchiveLimits { members: 100_000, bytes: 16 << 30, ratio: 500, free_bytes: 64 << 20 };
 }
 
-/// Decompressed bytes, with an error beyond a limit.
-struct Limited<R> {
+/// A reader of decompressed bytes that fails beyond a limit.
+struct LimitedReader<R> {
     inner: R,
     left: u64,
 }
@@ -211,12 +214,12 @@ struct Limited<R> {
 /// The error beyond the limit of decompressed bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("decompression bomb")]
-struct Bomb;
+struct DecompressionBomb;
 
-impl<R: Read> Read for Limited<R> {
+impl<R: Read> Read for LimitedReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let got = self.inner.read(buffer)?;
-        self.left = self.left.checked_sub(got as u64).ok_or_else(|| io::Error::other(Bomb))?;
+        self.left = self.left.checked_sub(got as u64).ok_or_else(|| io::Error::other(DecompressionBomb))?;
         Ok(got)
     }
 }
@@ -224,84 +227,86 @@ impl<R: Read> Read for Limited<R> {
 /// Extracts an archive into an existing, empty directory. Returns the names of its files, in the order of the archive.
 ///
 /// # Errors
-/// [`Error::Hostile`] for a member that is no regular file or directory, whose name leads outside of the directory or occurs
-/// twice, or an archive beyond the limits; [`Error::Damaged`] for bytes that are no archive; [`Error::Io`] if a file cannot be
-/// written. Files before the error stay in the directory.
-pub fn extract(archive: &Path, into: &Path, limits: Limits) -> Result<Vec<String>> {
+/// [`Error::Hostile`] for a member that is neither a regular file nor a directory, or whose name leads
+/// outside of the directory or occurs twice, and for an archive beyond the limits; [`Error::Damaged`] for
+/// bytes that are not an archive; [`Error::Io`] if a file cannot be written. Files before the error stay in
+/// the directory.
+pub fn extract(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<Vec<String>> {
     let file = fsarena_sys::input::open(archive).map_err(Error::io("reading", archive))?;
     let size = file.metadata().map_err(Error::io("reading", archive))?.len();
-    let most = limits.bytes.min(limits.free_bytes.saturating_add(size.saturating_mul(limits.ratio)));
+    let byte_limit = limits.bytes.min(limits.free_bytes.saturating_add(size.saturating_mul(limits.ratio)));
     let decoder = StreamingDecoder::new(BufReader::new(file))
         .map_err(|error| Error::damaged(archive, format!("not a .tar.zst archive ({error})")))?;
-    let mut tar = tar::Archive::new(Limited { inner: decoder, left: most });
-    let reading = |error: io::Error| {
-        let is_bomb = error.get_ref().is_some_and(|inner| inner.is::<Bomb>());
+    let mut tar = tar::Archive::new(LimitedReader { inner: decoder, left: byte_limit });
+    let read_error = |error: io::Error| {
+        let is_bomb = error.get_ref().is_some_and(|inner| inner.is::<DecompressionBomb>());
         if is_bomb {
-            let what = format!("decompression bomb: it has more than {} when unpacked", ByteSize(most));
-            return Error::Hostile(archive.into(), what);
+            let reason =
+                format!("decompression bomb: it has more than {} when unpacked", ByteSize(byte_limit));
+            return Error::Hostile(archive.into(), reason);
         }
         Error::damaged(archive, format!("damaged archive ({error})"))
     };
-    let (mut files, mut taken) = (vec![], BTreeSet::new());
+    let (mut files, mut names) = (vec![], BTreeSet::new());
     // Raw entries: names of other members (GNU, PAX) would be read into memory, whatever their length.
-    for entry in tar.entries().map_err(reading)?.raw(true) {
-        let mut entry = entry.map_err(reading)?;
-        let hostile = |what: String| Error::Hostile(archive.into(), what);
-        let name = safe_name(&entry.path_bytes()).map_err(hostile)?;
-        if taken.len() >= limits.members {
+    for entry in tar.entries().map_err(read_error)?.raw(true) {
+        let mut entry = entry.map_err(read_error)?;
+        let hostile = |reason: String| Error::Hostile(archive.into(), reason);
+        let name = parse_member_name(&entry.path_bytes()).map_err(hostile)?;
+        if names.len() >= limits.members {
             return Err(hostile(format!("it has more than {} members", limits.members)));
         }
-        if !taken.insert(name.clone()) {
+        if !names.insert(name.clone()) {
             return Err(hostile(format!("two members are named {name}")));
         }
         let path = into.join(&name);
-        // A file in the place of a directory or of another file.
-        let making = |path: &Path, error: io::Error| match error.kind() {
+        // A file and a directory, or two files, cannot have the same name.
+        let create_error = |path: &Path, error: io::Error| match error.kind() {
             ErrorKind::AlreadyExists | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
                 hostile(format!("{name} is in the place of another member"))
             }
             _ => Error::io("making", path)(error),
         };
         match entry.header().entry_type() {
-            EntryType::Directory => fs::create_dir_all(&path).map_err(|error| making(&path, error))?,
+            EntryType::Directory => fs::create_dir_all(&path).map_err(|error| create_error(&path, error))?,
             EntryType::Regular => {
                 let size = entry.size();
-                if size > most {
+                if size > byte_limit {
                     return Err(hostile(format!(
                         "{name} has {}, and the limit is {}",
                         ByteSize(size),
-                        ByteSize(most)
+                        ByteSize(byte_limit)
                     )));
                 }
                 let parent = path.parent().unwrap_or(into);
-                fs::create_dir_all(parent).map_err(|error| making(parent, error))?;
-                let mut file = File::create_new(&path).map_err(|error| making(&path, error))?;
-                let copied = copy(&mut entry, &mut file, &path, &reading)?;
+                fs::create_dir_all(parent).map_err(|error| create_error(parent, error))?;
+                let mut file = File::create_new(&path).map_err(|error| create_error(&path, error))?;
+                let copied = copy_member(&mut entry, &mut file, &path, &read_error)?;
                 if copied != size {
                     return Err(Error::damaged(archive, format!("damaged archive: {name} is cut off")));
                 }
                 files.push(name);
             }
-            other => return Err(hostile(format!("{name} is {}", describe(other)))),
+            other => return Err(hostile(format!("{name} is {}", describe_type(other)))),
         }
     }
-    check_end(tar.into_inner(), archive, &reading)?;
+    check_end(tar.into_inner(), archive, &read_error)?;
     Ok(files)
 }
 
 /// Copies a member to its file. Returns the number of bytes.
-fn copy(
+fn copy_member(
     entry: &mut impl Read,
     file: &mut File,
     path: &Path,
-    reading: &impl Fn(io::Error) -> Error,
+    read_error: &impl Fn(io::Error) -> Error,
 ) -> Result<u64> {
     let (mut buffer, mut copied) = (vec![0; 64 << 10], 0);
     loop {
         if fsarena_sys::cancel::requested().is_some() {
             return Err(Error::io("writing", path)(io::Error::other("interrupted by a signal")));
         }
-        match entry.read(&mut buffer).map_err(reading)? {
+        match entry.read(&mut buffer).map_err(read_error)? {
             0 => return Ok(copied),
             got => {
                 file.write_all(&buffer[..got]).map_err(Error::io("writing", path))?;
@@ -311,26 +316,26 @@ fn copy(
     }
 }
 
-/// Checks that only zeros follow the last member, and nothing follows the compressed frame: another program could take what is
-/// there for further members.
+/// Checks that only zeros follow the last member, and nothing follows the compressed frame: another program
+/// could read such data as further members.
 fn check_end<R: Read>(
-    mut tar: Limited<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
+    mut tar: LimitedReader<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>,
     archive: &Path,
-    reading: &impl Fn(io::Error) -> Error,
+    read_error: &impl Fn(io::Error) -> Error,
 ) -> Result<()> {
     let mut buffer = vec![0; 64 << 10];
-    let further = || Error::Hostile(archive.into(), "something follows the end of the archive".into());
+    let trailing_data = || Error::Hostile(archive.into(), "something follows the end of the archive".into());
     loop {
-        let got = tar.read(&mut buffer).map_err(reading)?;
+        let got = tar.read(&mut buffer).map_err(read_error)?;
         if buffer[..got].iter().any(|byte| *byte != 0) {
-            return Err(further());
+            return Err(trailing_data());
         }
         if got == 0 {
             break;
         }
     }
-    let more = tar.inner.get_mut().read(&mut buffer[..1]).map_err(Error::io("reading", archive))?;
-    if more == 0 { Ok(()) } else { Err(further()) }
+    let trailing_bytes = tar.inner.get_mut().read(&mut buffer[..1]).map_err(Error::io("reading", archive))?;
+    if trailing_bytes == 0 { Ok(()) } else { Err(trailing_data()) }
 }
 
 /// The name of a member, without a slash at its end.
@@ -338,29 +343,32 @@ fn check_end<R: Read>(
 /// # Errors
 /// The name is absolute, has the parts `.`, `..` or an empty one, control characters or backslashes, or is too long; the reason
 /// in words.
-fn safe_name(bytes: &[u8]) -> std::result::Result<String, String> {
-    let shown = || format!("a member is named {}", fsarena_core::safe::line(&String::from_utf8_lossy(bytes)));
+fn parse_member_name(bytes: &[u8]) -> std::result::Result<String, String> {
+    let refuse = |reason: &str| {
+        let name = String::from_utf8_lossy(bytes);
+        Err(format!("a member is named {}, {reason}", fsarena_core::safe::line(&name)))
+    };
     let Ok(name) = std::str::from_utf8(bytes) else {
-        return Err(format!("{}, which is not UTF-8", shown()));
+        return refuse("which is not UTF-8");
     };
     if name.starts_with('/') {
-        return Err(format!("{}, an absolute path", shown()));
+        return refuse("an absolute path");
     }
     let name = name.strip_suffix('/').unwrap_or(name);
-    if name.len() > LONGEST_NAME || name.chars().any(|letter| letter.is_control() || letter == '\\') {
-        return Err(format!("{}, which is no name of a bundle", shown()));
+    if name.len() > LONGEST_NAME || name.chars().any(|c| c.is_control() || c == '\\') {
+        return refuse("which a bundle does not accept");
     }
     if name.split('/').any(|part| ["", ".", ".."].contains(&part)) {
-        return Err(format!("{}, which leads elsewhere", shown()));
+        return refuse("which leads elsewhere");
     }
-    if name.split('/').count() > DEEPEST {
-        return Err(format!("{}, which is too deep", shown()));
+    if name.split('/').count() > MAX_DEPTH {
+        return refuse("which is too deep");
     }
     Ok(name.to_string())
 }
 
 /// A type of member in words.
-fn describe(kind: EntryType) -> String {
+fn describe_type(kind: EntryType) -> String {
     match kind {
         EntryType::Symlink => "a symbolic link".into(),
         EntryType::Link => "a hard link".into(),

@@ -13,18 +13,18 @@ use std::path::Path;
 /// The file with the SHA-256 checksums of all others, in the format of `sha256sum`.
 pub const CHECKSUMS: &str = "SHA256SUMS";
 
-/// The files and directories of a run that a bundle has, besides the database. Reports are made again; images and other files
-/// that a run directory may have do not belong to its result.
-const COPIED: [&str; 5] = ["plan.toml", "command.log", "events.jsonl", "output", "profile"];
+/// The files and directories of a run that a bundle contains, besides the database. It omits reports, which
+/// are made again, and other files, such as images, which are not results.
+const COPIED_NAMES: [&str; 5] = ["plan.toml", "command.log", "events.jsonl", "output", "profile"];
 
-/// The id of a run, as its database has it: the directory may have another name.
+/// Reads the id of a run from its database. The directory of the run may have another name.
 ///
 /// # Errors
 /// The database cannot be read.
 pub fn stored_id(run: &RunDir) -> Result<String> {
-    let path = run.database();
+    let path = run.database_file();
     let db = schema::open_to_read(&path)?;
-    Source { db: &db, path: &path }.one("run", "SELECT id FROM run", |row| row.text(0))
+    Source { db: &db, path: &path }.read_one("run", "SELECT id FROM run", |row| row.text(0))
 }
 
 /// Copies a run into a new directory: its database without free pages and logs, in a single file, with the SQL views of this
@@ -37,9 +37,9 @@ pub fn copy_run(run: &RunDir, to: &Path) -> Result<RunDir> {
         return Err(Error::Busy(run.path().into(), "another process".into()));
     }
     fs::create_dir_all(to).map_err(Error::io("making", to))?;
-    let copy = to.join("run.db");
-    copy_database(&run.database(), &copy)?;
-    for name in COPIED {
+    let database_copy = to.join("run.db");
+    copy_database(&run.database_file(), &database_copy)?;
+    for name in COPIED_NAMES {
         let (from, to) = (run.path().join(name), to.join(name));
         match fs::symlink_metadata(&from) {
             Ok(meta) if meta.is_dir() => {
@@ -51,11 +51,11 @@ pub fn copy_run(run: &RunDir, to: &Path) -> Result<RunDir> {
             _ => {}
         }
     }
-    let copied = RunDir::open(to)?;
-    let sql = views::views_sql(&copied.plan()?);
-    let db = rusqlite::Connection::open(&copy).map_err(Error::while_writing(&copy))?;
-    db.execute_batch(&sql).map_err(Error::while_writing(&copy))?;
-    Ok(copied)
+    let copied_run = RunDir::open(to)?;
+    let sql = views::views_sql(&copied_run.plan()?);
+    let db = rusqlite::Connection::open(&database_copy).map_err(Error::while_writing(&database_copy))?;
+    db.execute_batch(&sql).map_err(Error::while_writing(&database_copy))?;
+    Ok(copied_run)
 }
 
 /// Writes a compact copy of a database, without its log.
@@ -63,8 +63,8 @@ fn copy_database(from: &Path, to: &Path) -> Result<()> {
     let db = schema::open_to_read(from)?;
     // SQLite refuses VACUUM within a transaction.
     db.execute_batch("COMMIT").map_err(Error::while_reading(from))?;
-    let Some(text) = to.to_str() else { return Err(Error::damaged(to, "its name is not UTF-8")) };
-    db.execute("VACUUM INTO ?1", [text]).map_err(Error::while_writing(to)).map(drop)
+    let Some(target) = to.to_str() else { return Err(Error::damaged(to, "its name is not UTF-8")) };
+    db.execute("VACUUM INTO ?1", [target]).map_err(Error::while_writing(to)).map(drop)
 }
 
 fn copy_file(from: &Path, to: &Path) -> Result<()> {
@@ -75,7 +75,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// The SHA-256 checksum of a file, in hexadecimal digits.
-fn sha256(path: &Path) -> Result<String> {
+fn file_checksum(path: &Path) -> Result<String> {
     let mut hasher = Sha256::new();
     let mut file = File::open(path).map_err(Error::io("reading", path))?;
     io::copy(&mut file, &mut hasher).map_err(Error::io("reading", path))?;
@@ -89,7 +89,7 @@ fn sha256(path: &Path) -> Result<String> {
 pub fn write_checksums(dir: &Path) -> Result<()> {
     let mut lines = String::new();
     for name in files_below(dir)?.into_iter().filter(|name| name != CHECKSUMS) {
-        lines += &format!("{}  {name}\n", sha256(&dir.join(&name))?);
+        lines += &format!("{}  {name}\n", file_checksum(&dir.join(&name))?);
     }
     let path = dir.join(CHECKSUMS);
     File::create(&path)
@@ -98,46 +98,48 @@ pub fn write_checksums(dir: &Path) -> Result<()> {
 }
 
 /// The largest list of checksums, in bytes.
-const LONGEST_LIST: u64 = 64 << 20;
+const LARGEST_LIST: u64 = 64 << 20;
 
-/// Checks the files below a directory against their checksums. Returns what contradicts them, a line each: changed, missing
-/// and unlisted files.
+/// Checks the files below a directory against their checksums. Returns one line for each changed, missing or
+/// unlisted file.
 ///
 /// # Errors
-/// The list is missing or is no list of checksums, or a file cannot be read.
+/// The list is missing or is not a list of checksums, or a file cannot be read.
 pub fn check_checksums(dir: &Path) -> Result<Vec<String>> {
     let path = dir.join(CHECKSUMS);
-    let list = fsarena_sys::input::read(&path, LONGEST_LIST)
+    let list = fsarena_sys::input::read(&path, LARGEST_LIST)
         .map_err(|error| Error::damaged(&path, format!("not a bundle of fsarena: {error}")))?;
     let list = String::from_utf8(list).map_err(|_| Error::damaged(&path, "it is not UTF-8 text"))?;
     let mut expected = BTreeMap::new();
     for (number, line) in list.lines().enumerate() {
-        let (sum, name) = line.split_once("  ").ok_or_else(|| {
+        let (checksum, name) = line.split_once("  ").ok_or_else(|| {
             Error::damaged(&path, format!("line {} is not a checksum and a name", number + 1))
         })?;
-        expected.insert(name, sum);
+        expected.insert(name, checksum);
     }
-    let mut wrong = vec![];
+    let mut problems = vec![];
     for name in files_below(dir)?.into_iter().filter(|name| name != CHECKSUMS) {
         match expected.remove(name.as_str()) {
-            None => wrong.push(format!("{name}: not in {CHECKSUMS}")),
-            Some(sum) if sum != sha256(&dir.join(&name))? => wrong.push(format!("{name}: changed")),
+            None => problems.push(format!("{name}: not in {CHECKSUMS}")),
+            Some(checksum) if checksum != file_checksum(&dir.join(&name))? => {
+                problems.push(format!("{name}: changed"))
+            }
             Some(_) => {}
         }
     }
-    wrong.extend(expected.into_keys().map(|name| format!("{name}: missing")));
-    Ok(wrong)
+    problems.extend(expected.into_keys().map(|name| format!("{name}: missing")));
+    Ok(problems)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{cells, plan, run_cell, writer};
+    use crate::testing::{cells, create_run, plan, run_cell};
     use fsarena_core::event::Outcome;
 
-    fn stored(root: &Path) -> RunDir {
+    fn write_run(root: &Path) -> RunDir {
         let plan = plan(&["ext4", "xfs"]);
-        let (run, mut writer) = writer(root, &plan);
+        let (run, mut writer) = create_run(root, &plan);
         cells(&plan, 0).iter().for_each(|cell| run_cell(&mut writer, cell, Outcome::Done));
         drop(writer);
         run
@@ -146,14 +148,14 @@ mod tests {
     #[test]
     fn a_copied_run_reads_as_the_original_and_its_bytes_are_the_same_each_time() {
         let root = tempfile::tempdir().unwrap();
-        let run = stored(root.path());
+        let run = write_run(root.path());
         fs::write(run.path().join("image.img"), "not a result").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", run.path().join("output")).unwrap();
         // As an earlier version stored it.
-        let db = rusqlite::Connection::open(run.database()).unwrap();
+        let db = rusqlite::Connection::open(run.database_file()).unwrap();
         db.execute_batch("DROP VIEW comparisons; DROP VIEW samples_tidy").unwrap();
         let copies = ["one", "two"].map(|name| copy_run(&run, &root.path().join(name)).unwrap());
-        let bytes = copies.clone().map(|copy| fs::read(copy.database()).unwrap());
+        let bytes = copies.clone().map(|copy| fs::read(copy.database_file()).unwrap());
         assert!(bytes[0] == bytes[1]);
         let names = ["command.log", "events.jsonl", "plan.toml", "run.db"];
         assert_eq!(files_below(copies[0].path()).unwrap(), names);
@@ -161,7 +163,7 @@ mod tests {
         // NaN is not equal to itself.
         let shown = |samples| format!("{samples:?}");
         assert_eq!((one.id, shown(one.samples)), (original.id, shown(original.samples)));
-        let db = rusqlite::Connection::open(copies[0].database()).unwrap();
+        let db = rusqlite::Connection::open(copies[0].database_file()).unwrap();
         let views = "SELECT count(*) FROM sqlite_master WHERE type = 'view'";
         assert_eq!(db.query_row(views, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
     }
@@ -169,12 +171,12 @@ mod tests {
     #[test]
     fn a_run_that_is_being_written_is_not_copied() {
         let root = tempfile::tempdir().unwrap();
-        let (run, _writer) = writer(root.path(), &plan(&["ext4"]));
+        let (run, _writer) = create_run(root.path(), &plan(&["ext4"]));
         assert!(matches!(copy_run(&run, &root.path().join("copy")), Err(Error::Busy(..))));
     }
 
     #[test]
-    fn changed_missing_and_further_files_are_named() {
+    fn changed_missing_and_unlisted_files_are_named() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path();
         fs::create_dir(dir.join("d")).unwrap();
@@ -188,8 +190,8 @@ mod tests {
         fs::write(dir.join("a"), "other").unwrap();
         fs::remove_file(dir.join("b")).unwrap();
         fs::write(dir.join("d/new"), "").unwrap();
-        let wrong = check_checksums(dir).unwrap();
-        assert_eq!(wrong, ["a: changed", "d/new: not in SHA256SUMS", "b: missing"]);
+        let problems = check_checksums(dir).unwrap();
+        assert_eq!(problems, ["a: changed", "d/new: not in SHA256SUMS", "b: missing"]);
         fs::remove_file(dir.join(CHECKSUMS)).unwrap();
         assert!(check_checksums(dir).unwrap_err().to_string().contains("not a bundle"));
     }

@@ -1,7 +1,7 @@
 //! The command log of a run: one JSON object per line, written as each command ends.
 
-use crate::{Error, Result, insert::json};
-use fsarena_core::{cell::CellId, event::CommandRecord, record::LogLine};
+use crate::{Error, Result, insert::to_json};
+use fsarena_core::{cell::CellId, event::CommandRecord, record::CommandLogLine};
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{input, kernel::SysRoot, lock::describe_holders};
 use jiff::Timestamp;
@@ -33,8 +33,8 @@ impl CommandLog {
     /// Appends one command.
     pub fn append(&mut self, cell: Option<&CellId>, command: &CommandRecord) -> Result<()> {
         let at = format!("{:.3}", Timestamp::now());
-        let line = LogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
-        self.append_lines(&json_line(&line))
+        let line = CommandLogLine { at, cell: cell.map(CellId::to_string), command: command.clone() };
+        self.append_lines(&to_json_line(&line))
     }
 
     /// Appends complete lines in one write, so that a crash seldom tears a line.
@@ -45,7 +45,7 @@ impl CommandLog {
 
 /// Locks the log. Retries, because a process that calls [`is_locked`] also holds the lock for a moment.
 fn lock(file: &File, path: &Path) -> Result<()> {
-    // Some network filesystems do not support locks: the run then continues without one.
+    // Some network filesystems do not support locks: the run then continues without a lock.
     let try_lock = || (!matches!(file.try_lock(), Err(TryLockError::WouldBlock))).then_some(());
     wait_until(Instant::now() + LOCK_TIMEOUT, Cancel::Never, try_lock).map_err(|_| {
         let holder = describe_holders(&SysRoot::host(), file);
@@ -57,10 +57,10 @@ fn lock(file: &File, path: &Path) -> Result<()> {
 const LOCK_TIMEOUT: Duration = Duration::from_millis(25);
 /// The longest line of the command log that fsarena reads, in bytes. An argument vector may have two megabytes; a damaged log
 /// may consist of one endless line.
-const LONGEST_COMMAND: u64 = 4 << 20;
+const LONGEST_LINE: u64 = 4 << 20;
 
-/// Calls `each` with every command of a log; see [`crate::commands`].
-pub fn read_commands(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
+/// Calls `visit` with every command of a log; see [`crate::for_each_command`].
+pub fn read_commands(path: &Path, visit: &mut dyn FnMut(&CommandLogLine)) -> Result<()> {
     let file = match input::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -70,12 +70,12 @@ pub fn read_commands(path: &Path, each: &mut dyn FnMut(&LogLine)) -> Result<()> 
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = reader.by_ref().take(LONGEST_COMMAND).read_until(b'\n', &mut line);
-        if read.map_err(Error::io("reading", path))? == 0 {
+        let length = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        if length.map_err(Error::io("reading", path))? == 0 {
             return Ok(());
         }
         if let Ok(command) = serde_json::from_slice(&line) {
-            each(&command);
+            visit(&command);
         }
     }
 }
@@ -86,8 +86,8 @@ pub fn is_locked(path: &Path) -> bool {
 }
 
 /// Serializes plain data as one line of JSON.
-pub fn json_line(value: &impl Serialize) -> String {
-    json(value) + "\n"
+pub fn to_json_line(value: &impl Serialize) -> String {
+    to_json(value) + "\n"
 }
 
 /// Appends a newline if the file ends within a line (after a full disk or a crash), so that the next line is separate.
@@ -95,10 +95,10 @@ pub fn end_torn_line(file: &mut File) -> std::io::Result<()> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(());
     }
-    let mut last = [0];
+    let mut last_byte = [0];
     file.seek(SeekFrom::End(-1))?;
-    file.read_exact(&mut last)?;
-    if last == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
+    file.read_exact(&mut last_byte)?;
+    if last_byte == *b"\n" { Ok(()) } else { file.write_all(b"\n") }
 }
 
 #[cfg(test)]

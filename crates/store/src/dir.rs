@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::{io::Write, time::SystemTime};
 
 /// The characters of the random part of an id, without 0/o and 1/l, which are easily confused.
-const ID_CHARACTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
+const SUFFIX_CHARACTERS: &[u8] = b"23456789abcdefghijkmnpqrstuvwxyz";
 /// The largest plan that fsarena stores or reads, in bytes. A plan with the largest number of variants takes about 2 MB.
 /// Parsing a damaged plan takes up to eighty times its size in memory.
 const LARGEST_PLAN: u64 = 4 << 20;
-/// How many runs an error message names.
-const SHOWN: usize = 8;
+/// The largest number of runs that an error message names.
+const MAX_NAMED_RUNS: usize = 8;
 
 /// The directory of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,16 +56,16 @@ impl RunDir {
             }
         };
         let dir = RunDir { path };
-        let filled = dir.write_plan_and_database(&id, plan, version, now);
-        if filled.is_err() {
-            // Removes the incomplete run. Errors are ignored, because the first error matters more. A directory with any
-            // other file in it stays.
-            for file in [dir.plan_file(), dir.database(), dir.path.join("run.db-journal")] {
+        let written = dir.write_plan_and_database(&id, plan, version, now);
+        if written.is_err() {
+            // Remove the incomplete run. Errors are ignored, because the first error matters more. A
+            // directory with any other file in it stays.
+            for file in [dir.plan_file(), dir.database_file(), dir.path.join("run.db-journal")] {
                 let _ = fs::remove_file(file);
             }
             let _ = fs::remove_dir(&dir.path);
         }
-        filled.map(|()| dir)
+        written.map(|()| dir)
     }
 
     fn write_plan_and_database(&self, id: &str, plan: &Plan, version: &str, now: Timestamp) -> Result<()> {
@@ -74,15 +74,15 @@ impl RunDir {
             .map_err(|error| Error::unfit(&file, format!("the plan cannot be written as TOML: {error}")))?;
         if text.len() as u64 > LARGEST_PLAN {
             let (size, limit) = (ByteSize(text.len() as u64), ByteSize(LARGEST_PLAN));
-            let what =
+            let reason =
                 format!("the resolved plan has {size}, and the limit is {limit}; compare fewer variants");
-            return Err(Error::unfit(&file, what));
+            return Err(Error::unfit(&file, reason));
         }
         // Refuse a plan that could not be read back. That would be a fault in the code that made it.
         Plan::of_stored(&text)
-            .map_err(|what| Error::unfit(&file, format!("the plan cannot be stored: {what}")))?;
+            .map_err(|reason| Error::unfit(&file, format!("the plan cannot be stored: {reason}")))?;
         write_new_file(&file, text.as_bytes()).map_err(Error::io("writing", &file))?;
-        let path = self.database();
+        let path = self.database_file();
         let mut db = schema::create(&path)?;
         let mut insert = || -> rusqlite::Result<()> {
             let transaction = db.transaction()?;
@@ -108,7 +108,7 @@ impl RunDir {
     /// The directory has no `run.db`.
     pub fn open(path: &Path) -> Result<RunDir> {
         let dir = RunDir { path: path.into() };
-        match fs::metadata(dir.database()) {
+        match fs::metadata(dir.database_file()) {
             Ok(meta) if meta.is_file() => Ok(dir),
             _ => Err(Error::damaged(path, "not a run: it does not contain run.db")),
         }
@@ -131,23 +131,23 @@ impl RunDir {
     /// # Ok::<(), fsarena_store::Error>(())
     /// ```
     pub fn find(runs_root: &Path, name: &str) -> Result<RunDir> {
-        let all = RunDir::all(runs_root)?;
+        let dirs = RunDir::all(runs_root)?;
         if name == "latest" {
-            return all.into_iter().next().ok_or_else(|| no_such_run(runs_root, name, &[]));
+            return dirs.into_iter().next().ok_or_else(|| no_such_run(runs_root, name, &[]));
         }
-        if let Some(exact) = all.iter().find(|dir| dir.id() == name) {
+        if let Some(exact) = dirs.iter().find(|dir| dir.id() == name) {
             return Ok(exact.clone());
         }
         if Path::new(name).is_dir() {
             return RunDir::open(Path::new(name));
         }
         let matching: Vec<_> =
-            all.iter().filter(|dir| !name.is_empty() && dir.id().starts_with(name)).collect();
+            dirs.iter().filter(|dir| !name.is_empty() && dir.id().starts_with(name)).collect();
         match matching[..] {
-            [] => Err(no_such_run(runs_root, name, &all)),
-            [one] => Ok(one.clone()),
+            [] => Err(no_such_run(runs_root, name, &dirs)),
+            [run] => Ok(run.clone()),
             _ => {
-                let ids = matching.into_iter().take(SHOWN).map(RunDir::id).collect();
+                let ids = matching.into_iter().take(MAX_NAMED_RUNS).map(RunDir::id).collect();
                 Err(Error::Ambiguous(name.into(), ids))
             }
         }
@@ -168,12 +168,12 @@ impl RunDir {
             let path = entry.map_err(Error::io("reading", runs_root))?.path();
             dirs.extend(RunDir::open(&path));
         }
-        // Ids begin with the second in which the run began. The plan is written once, so its time orders runs of the same
-        // second.
+        // Ids begin with the second in which the run began. The plan is written once, so its time orders runs
+        // that began in the same second.
         dirs.sort_by_cached_key(|dir| {
-            let second: String = dir.id().chars().take("20261121-204512".len()).collect();
-            let made = fs::metadata(dir.plan_file()).and_then(|meta| meta.modified());
-            std::cmp::Reverse((second, made.unwrap_or(SystemTime::UNIX_EPOCH), dir.id()))
+            let start_second: String = dir.id().chars().take("20261121-204512".len()).collect();
+            let plan_written_at = fs::metadata(dir.plan_file()).and_then(|meta| meta.modified());
+            std::cmp::Reverse((start_second, plan_written_at.unwrap_or(SystemTime::UNIX_EPOCH), dir.id()))
         });
         Ok(dirs)
     }
@@ -190,7 +190,7 @@ impl RunDir {
     }
 
     /// The path of the database.
-    pub fn database(&self) -> PathBuf {
+    pub fn database_file(&self) -> PathBuf {
         self.path.join("run.db")
     }
 
@@ -200,18 +200,18 @@ impl RunDir {
     }
 
     /// The path of the log of external commands.
-    pub fn command_log(&self) -> PathBuf {
+    pub fn command_log_file(&self) -> PathBuf {
         self.path.join("command.log")
     }
 
-    /// The path of the log of events, which [`crate::Events`] reads.
-    pub fn event_log(&self) -> PathBuf {
+    /// The path of the log of events, which [`crate::EventReader`] reads.
+    pub fn event_log_file(&self) -> PathBuf {
         self.path.join("events.jsonl")
     }
 
     /// Whether a process is writing the run.
     pub fn is_being_written(&self) -> bool {
-        command_log::is_locked(&self.command_log())
+        command_log::is_locked(&self.command_log_file())
     }
 
     /// Reads the resolved plan.
@@ -226,11 +226,11 @@ impl RunDir {
             _ => Error::io("reading", &file)(error),
         })?;
         let text = std::str::from_utf8(&bytes).map_err(|_| "it is not UTF-8 text".to_string());
-        text.and_then(Plan::of_stored).map_err(|what| {
+        text.and_then(Plan::of_stored).map_err(|reason| {
             // If another version of fsarena wrote the run, the error names the version, not the key that the plan lacks.
-            match schema::check_version(&self.database()) {
+            match schema::check_version(&self.database_file()) {
                 Err(other_version) => other_version,
-                Ok(()) => Error::damaged(&file, format!("not a resolved plan: {what}")),
+                Ok(()) => Error::damaged(&file, format!("not a resolved plan: {reason}")),
             }
         })
     }
@@ -250,14 +250,14 @@ fn sync_directory(dir: &Path) {
     let _ = fs::File::open(dir).and_then(|dir| dir.sync_all());
 }
 
-fn no_such_run(root: &Path, name: &str, all: &[RunDir]) -> Error {
-    if all.is_empty() {
-        let hint = format!("The directory {} has no runs.", root.display());
+fn no_such_run(runs_root: &Path, name: &str, dirs: &[RunDir]) -> Error {
+    if dirs.is_empty() {
+        let hint = format!("The directory {} has no runs.", runs_root.display());
         return unknown("run", name, []).with_hint(hint).into();
     }
-    let ids: Vec<String> = all.iter().take(SHOWN).map(RunDir::id).collect();
+    let ids: Vec<String> = dirs.iter().take(MAX_NAMED_RUNS).map(RunDir::id).collect();
     let known = ids.iter().map(String::as_str).chain(["latest"]);
-    unknown("run", name, known).at(format!("in {}", root.display())).into()
+    unknown("run", name, known).at(format!("in {}", runs_root.display())).into()
 }
 
 /// A name in a form that is safe in file names: lower-case letters, digits and `-`, at most 40 characters.
@@ -274,25 +274,25 @@ pub(crate) fn slug(name: &str) -> String {
 }
 
 fn random_suffix() -> String {
-    (0..4).map(|_| ID_CHARACTERS[rand::random_range(0..ID_CHARACTERS.len())] as char).collect()
+    (0..4).map(|_| SUFFIX_CHARACTERS[rand::random_range(0..SUFFIX_CHARACTERS.len())] as char).collect()
 }
 
 impl RunDir {
     /// The directory with the output of commands; it is missing if no command printed anything.
-    pub fn outputs(&self) -> PathBuf {
+    pub fn output_dir(&self) -> PathBuf {
         self.path().join("output")
     }
 
     /// The path of the file with the output of a cell's commands: `output/001-ext4-0f3a6c21.txt`. Rounds count from 1.
-    pub fn output_of(&self, cell: &Cell) -> PathBuf {
+    pub fn output_file(&self, cell: &Cell) -> PathBuf {
         let (variant, id) = (slug(&cell.variant.name), cell.id());
-        self.outputs().join(format!("{:03}-{variant}-{}.txt", cell.round + 1, &id.0[..8]))
+        self.output_dir().join(format!("{:03}-{variant}-{}.txt", cell.round + 1, &id.0[..8]))
     }
 }
 
 /// Removes the output of an earlier attempt of a cell.
 pub(crate) fn remove_output(run: &RunDir, cell: &Cell) -> Result<()> {
-    let path = run.output_of(cell);
+    let path = run.output_file(cell);
     match fs::remove_file(&path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(Error::io("removing", &path)(error))
@@ -303,7 +303,7 @@ pub(crate) fn remove_output(run: &RunDir, cell: &Cell) -> Result<()> {
 
 /// Appends a command and its output to the output file of its cell.
 pub(crate) fn append_output(run: &RunDir, cell: &Cell, command: &CommandRecord, output: &str) -> Result<()> {
-    let (dir, path) = (run.outputs(), run.output_of(cell));
+    let (dir, path) = (run.output_dir(), run.output_file(cell));
     fs::create_dir_all(&dir).map_err(Error::io("creating", &dir))?;
     let end = if output.ends_with('\n') { "" } else { "\n" };
     let text = format!("$ {}\n{output}{end}[{}, {} ms]\n", command.argv.join(" "), command.ended, command.ms);
@@ -313,15 +313,15 @@ pub(crate) fn append_output(run: &RunDir, cell: &Cell, command: &CommandRecord, 
 }
 
 /// Copies the output files that the directory `to` lacks. Output files of different cells have different names.
-pub(crate) fn merge_outputs(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn copy_missing_outputs(from: &Path, to: &Path) -> Result<()> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
     fs::create_dir_all(to).map_err(Error::io("creating", to))?;
     for entry in entries {
         let entry = entry.map_err(Error::io("reading", from))?;
-        let new = to.join(entry.file_name());
+        let target = to.join(entry.file_name());
         // Shards may come from another machine, so only regular files are copied.
-        if entry.file_type().is_ok_and(|kind| kind.is_file()) && !new.exists() {
-            fs::copy(entry.path(), &new).map_err(Error::io("writing", &new))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) && !target.exists() {
+            fs::copy(entry.path(), &target).map_err(Error::io("writing", &target))?;
         }
     }
     Ok(())
@@ -336,17 +336,17 @@ mod tests {
     #[test]
     fn a_new_run_is_found_by_id_prefix_path_and_latest() {
         let root = tempfile::tempdir().unwrap();
-        let first = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
-        let second = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
+        let older = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
+        let newer = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
         let find = |name: &str| RunDir::find(root.path(), name).unwrap();
-        assert_eq!(find(&first.id()), first);
-        assert_eq!(find(first.path().to_str().unwrap()), first);
-        let unique = &second.id()[..second.id().len() - 1];
-        if !first.id().starts_with(unique) {
-            assert_eq!(find(unique), second);
+        assert_eq!(find(&older.id()), older);
+        assert_eq!(find(older.path().to_str().unwrap()), older);
+        let unique = &newer.id()[..newer.id().len() - 1];
+        if !older.id().starts_with(unique) {
+            assert_eq!(find(unique), newer);
         }
         assert_eq!(find("latest").id(), RunDir::all(root.path()).unwrap()[0].id());
-        assert_eq!(first.plan().unwrap(), plan(&["ext4"]));
+        assert_eq!(older.plan().unwrap(), plan(&["ext4"]));
     }
 
     #[test]
@@ -355,12 +355,12 @@ mod tests {
         let error = RunDir::find(root.path(), "latest").unwrap_err();
         assert!(error.to_string().contains("has no runs."), "{error}");
         let ids = [0, 1].map(|_| RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap().id());
-        for (name, words) in
+        for (name, expected) in
             [("nothing", "Unknown run `nothing`"), ("20", "fits several runs"), ("", "Unknown run ``")]
         {
             let error = RunDir::find(root.path(), name).unwrap_err();
             let text = error.to_string();
-            assert!(text.contains(words) && ids.iter().all(|id| text.contains(id)), "{text}");
+            assert!(text.contains(expected) && ids.iter().all(|id| text.contains(id)), "{text}");
             assert_eq!(error.exit_code(), ExitCode::Usage);
         }
     }
@@ -380,7 +380,7 @@ mod tests {
             fs::write(root.path().join(id).join("run.db"), "").unwrap();
         }
         let years: Vec<_> =
-            RunDir::all(root.path()).unwrap().iter().map(|d| d.id()[..4].to_string()).collect();
+            RunDir::all(root.path()).unwrap().iter().map(|dir| dir.id()[..4].to_string()).collect();
         assert_eq!(years, ["2026", "2023", "2020"]);
     }
 

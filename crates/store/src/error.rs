@@ -1,9 +1,9 @@
 //! Errors from writing, finding or reading runs.
 
 use fsarena_core::exit::{ExitCode, Exits, is_shortage};
-use fsarena_core::names::Unknown;
+use fsarena_core::names::UnknownName;
 use fsarena_sys::limits;
-use fsarena_sys::limits::advice;
+use fsarena_sys::limits::remedy_suffix;
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -17,7 +17,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// No run has the name.
     #[error(transparent)]
-    Unknown(#[from] Unknown),
+    Unknown(#[from] UnknownName),
     /// The ids of several runs begin with the given name. Fields: the name, these ids.
     #[error("`{0}` fits several runs: {known}. Type more of the id", known = .1.join(", "))]
     Ambiguous(String, Vec<String>),
@@ -28,7 +28,7 @@ pub enum Error {
     #[error("{path}: {1} is writing this run; wait for it to end, or stop it", path = .0.display())]
     Busy(PathBuf, String),
     /// A file could not be read or written: the operation (`reading`), the file, and the error of the system or of SQLite.
-    #[error("{0} {path}: {2}{advice}", advice = advice(.2), path = .1.display())]
+    #[error("{0} {path}: {2}{advice}", advice = remedy_suffix(.2), path = .1.display())]
     Io(&'static str, PathBuf, #[source] io::Error),
     /// An archive that could write outside of its directory or fill the disk, and the reason.
     #[error("{path}: refused: {1}", path = .0.display())]
@@ -39,16 +39,16 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Error {
-        Error::Damaged(path.into(), what.into())
+    pub(crate) fn damaged(path: &Path, reason: impl Into<String>) -> Error {
+        Error::Damaged(path.into(), reason.into())
     }
 
-    pub(crate) fn unfit(path: &Path, what: impl Into<String>) -> Error {
-        Error::Unfit(path.into(), what.into())
+    pub(crate) fn unfit(path: &Path, reason: impl Into<String>) -> Error {
+        Error::Unfit(path.into(), reason.into())
     }
 
-    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        move |source| Error::Io(doing, path.into(), source)
+    pub(crate) fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Io(operation, path.into(), source)
     }
 
     /// Returns a function that turns an SQLite error while writing a database into an [`Error::Io`], for `map_err`.
@@ -73,18 +73,18 @@ impl Error {
     /// copies the path only on an error, because it is called for every column of every row.
     pub(crate) fn while_reading(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |source| {
-            let what = match source.sqlite_error_code() {
+            let reason = match source.sqlite_error_code() {
                 Some(ErrorCode::NotADatabase) => {
                     "not an fsarena run: the file is not an SQLite database".into()
                 }
-                // `list::summary` interrupts SQLite after 10 s.
+                // `list::read_summary` interrupts SQLite after 10 s.
                 Some(ErrorCode::OperationInterrupted) => {
                     "the file is damaged: reading it does not end".into()
                 }
                 Some(ErrorCode::DatabaseCorrupt) => format!("the file is damaged ({source})"),
                 _ => format!("cannot be read as an fsarena run ({source})"),
             };
-            Error::damaged(path, what)
+            Error::damaged(path, reason)
         }
     }
 }
@@ -92,10 +92,10 @@ impl Error {
 /// Whether the database or its log has grown to the limit of file sizes of this process.
 fn is_at_size_limit(path: &Path) -> bool {
     /// The largest growth of a file in one step, in bytes: SQLite extends the `-shm` file by it.
-    const STEP: u64 = 32 << 10;
-    let Some(most) = limits::file_size() else { return false };
+    const LARGEST_STEP: u64 = 32 << 10;
+    let Some(limit) = limits::max_file_size() else { return false };
     let files = [path.to_path_buf(), path.with_extension("db-wal"), path.with_extension("db-shm")];
-    files.iter().any(|file| file.metadata().map_or(0, |meta| meta.len()) + STEP > most)
+    files.iter().any(|file| file.metadata().map_or(0, |meta| meta.len()) + LARGEST_STEP > limit)
 }
 
 impl Exits for Error {

@@ -4,13 +4,13 @@
 //! only the readings of one metric, by which live views compare the variants. If the log cannot be written, the run
 //! continues with a note that the log is incomplete.
 
-use crate::command_log::{end_torn_line, json_line};
+use crate::command_log::{end_torn_line, to_json_line};
 use crate::{Error, Result, RunDir};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind};
 use fsarena_core::metric::readings_of;
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::setting_text::setting;
-use fsarena_sys::limits::advice;
+use fsarena_sys::limits::remedy_suffix;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -57,12 +57,12 @@ impl EventLog {
 
     /// Appends an event with its time in seconds since 1970, unless live views do not need it.
     pub(crate) fn append(&mut self, at: f64, event: &Event) {
-        let Some(event) = self.reduce(event) else { return };
+        let Some(event) = self.reduce_event(event) else { return };
         let Some(file) = &mut self.file else { return };
         // Rounds down to whole milliseconds.
         let at = (at * 1e3).floor() / 1e3;
         // One write, so that concurrent readers see whole lines.
-        if let Err(error) = file.write_all(json_line(&TimedEvent { at, event }).as_bytes()) {
+        if let Err(error) = file.write_all(to_json_line(&TimedEvent { at, event }).as_bytes()) {
             self.file = None;
             self.failure = Some(error);
         }
@@ -74,7 +74,7 @@ impl EventLog {
         let path = self.path.display();
         let text = format!(
             "the event log {path} is incomplete ({error}{}): live views of this run stop; its results are complete",
-            advice(&error)
+            remedy_suffix(&error)
         );
         let resume = setting("resume", "");
         let fix = format!(
@@ -83,8 +83,8 @@ impl EventLog {
         Some(Note::new(NoteKind::Remark, text).fix(fix))
     }
 
-    /// Returns the part of an event that the log keeps; None for events that it omits.
-    fn reduce(&self, event: &Event) -> Option<Event> {
+    /// Returns an event with only the data that the log keeps; None for events that it omits.
+    fn reduce_event(&self, event: &Event) -> Option<Event> {
         let Event::Cell { cell, what } = event else {
             return (!matches!(event, Event::Command(_))).then(|| event.clone());
         };
@@ -95,8 +95,8 @@ impl EventLog {
             | CellEvent::Tree(_) => return None,
             CellEvent::Sample(Sample { task, started_at, readings, .. }) => {
                 let (task, started_at) = (task.clone(), *started_at);
-                let kept = self.readings.iter().filter_map(|id| Some((id.clone(), readings.get(id)?)));
-                let readings = Readings(kept.collect());
+                let readings = self.readings.iter().filter_map(|id| Some((id.clone(), readings.get(id)?)));
+                let readings = Readings(readings.collect());
                 let latencies = Default::default();
                 CellEvent::Sample(Sample { task, started_at, readings, series: vec![], latencies })
             }
@@ -107,35 +107,35 @@ impl EventLog {
 }
 
 /// A reader of the event log. Each call continues where the previous one stopped, also while the log grows.
-pub struct Events {
+pub struct EventReader {
     path: PathBuf,
     /// The number of bytes read so far.
     offset: u64,
 }
 
-impl Events {
+impl EventReader {
     /// A reader that starts at the first event of a run.
-    pub fn of(run: &RunDir) -> Events {
-        Events { path: run.event_log(), offset: 0 }
+    pub fn open(run: &RunDir) -> EventReader {
+        EventReader { path: run.event_log_file(), offset: 0 }
     }
 
-    /// Returns at most `most` events since the previous call, each with the offset of its end in the log. Offsets only grow.
-    /// Empty while the log does not exist. Skips lines that are not events.
+    /// Returns at most `max_events` events since the previous call, each with the offset of its end in the
+    /// log. Offsets only grow. Empty while the log does not exist. Skips lines that are not events.
     ///
     /// # Errors
     /// The log cannot be read.
-    pub fn next(&mut self, most: usize) -> Result<Vec<(u64, TimedEvent)>> {
+    pub fn read_next(&mut self, max_events: usize) -> Result<Vec<(u64, TimedEvent)>> {
         let mut events = Vec::new();
-        let Some(mut reader) = self.open()? else { return Ok(events) };
+        let Some(mut reader) = self.open_at_offset()? else { return Ok(events) };
         let mut line = Vec::new();
-        while events.len() < most {
+        while events.len() < max_events {
             line.clear();
-            let read = reader.by_ref().take(LONGEST_EVENT).read_until(b'\n', &mut line);
-            let read = read.map_err(Error::io("reading", &self.path))? as u64;
-            if read == 0 || (read < LONGEST_EVENT && line.last() != Some(&b'\n')) {
+            let length = reader.by_ref().take(LONGEST_EVENT).read_until(b'\n', &mut line);
+            let length = length.map_err(Error::io("reading", &self.path))? as u64;
+            if length == 0 || (length < LONGEST_EVENT && line.last() != Some(&b'\n')) {
                 break;
             }
-            self.offset += read;
+            self.offset += length;
             if let Ok(event) = serde_json::from_slice(&line) {
                 events.push((self.offset, event));
             }
@@ -144,8 +144,8 @@ impl Events {
     }
 
     /// Opens the log where reading stopped, or at its beginning if it became shorter.
-    fn open(&mut self) -> Result<Option<BufReader<File>>> {
-        let failed = Error::io("reading", &self.path);
+    fn open_at_offset(&mut self) -> Result<Option<BufReader<File>>> {
+        let to_error = Error::io("reading", &self.path);
         // Only a regular file is opened: opening a named pipe would block.
         match std::fs::symlink_metadata(&self.path) {
             Ok(meta) if meta.is_file() => {
@@ -153,23 +153,23 @@ impl Events {
             }
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(to_error(error)),
         }
         let open = || -> io::Result<File> {
             let mut file = File::open(&self.path)?;
             file.seek(SeekFrom::Start(self.offset))?;
             Ok(file)
         };
-        open().map(|file| Some(BufReader::new(file))).map_err(failed)
+        open().map(|file| Some(BufReader::new(file))).map_err(to_error)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{cells, command, host, plan, run_cell, sample, writer};
+    use crate::testing::{cells, command, create_run, host, plan, run_cell, sample};
     use fsarena_core::sample::{ReadingDef, Unit};
-    use fsarena_core::{event::Outcome, metric::TIMER};
+    use fsarena_core::{event::Outcome, metric::TIMER_READINGS};
 
     fn append(path: &Path, bytes: &[u8]) {
         File::options().append(true).open(path).unwrap().write_all(bytes).unwrap();
@@ -179,26 +179,26 @@ mod tests {
     fn events_are_read_while_the_run_is_written() {
         let root = tempfile::tempdir().unwrap();
         let plan = plan(&["ext4"]);
-        let (run, mut writer) = writer(root.path(), &plan);
-        let mut events = Events::of(&run);
-        assert_eq!(events.next(9).unwrap(), []);
+        let (run, mut writer) = create_run(root.path(), &plan);
+        let mut events = EventReader::open(&run);
+        assert_eq!(events.read_next(9).unwrap(), []);
         writer.apply(&Event::RoundStarted { round: 0, order: vec!["ext4".into()] }).unwrap();
-        let first = events.next(9).unwrap();
+        let before_cell = events.read_next(9).unwrap();
         assert!(
-            matches!(&first[..], [(_, TimedEvent { event: Event::RoundStarted { round: 0, .. }, at })] if *at > 1.7e9)
+            matches!(&before_cell[..], [(_, TimedEvent { event: Event::RoundStarted { round: 0, .. }, at })] if *at > 1.7e9)
         );
         writer.apply(&Event::Command(command("losetup"))).unwrap();
         run_cell(&mut writer, &cells(&plan, 0)[0], Outcome::Done);
-        let (one, rest) = (events.next(1).unwrap(), events.next(9).unwrap());
+        let (started, rest) = (events.read_next(1).unwrap(), events.read_next(9).unwrap());
         // The start of the cell, its two samples and its end, without the command.
-        assert_eq!((one.len(), rest.len()), (1, 3));
-        assert!(first[0].0 < one[0].0 && one[0].0 < rest[0].0);
+        assert_eq!((started.len(), rest.len()), (1, 3));
+        assert!(before_cell[0].0 < started[0].0 && started[0].0 < rest[0].0);
         let Event::Cell { what: CellEvent::Sample(sample), .. } = &rest[0].1.event else {
             panic!("{rest:?}")
         };
         assert_eq!(sample.readings.0.keys().collect::<Vec<_>>(), ["elapsed_ns"]);
         drop(writer);
-        assert_eq!(events.next(9).unwrap(), []);
+        assert_eq!(events.read_next(9).unwrap(), []);
     }
 
     #[test]
@@ -206,14 +206,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let plan = plan(&["ext4"]);
         let run = RunDir::create(root.path(), &plan, "0.1.0").unwrap();
-        let defs = [ReadingDef::higher("commit_iops_per_s", Unit::PerSecond), TIMER[0]];
+        let defs = [ReadingDef::higher("commit_iops_per_s", Unit::PerSecond), TIMER_READINGS[0]];
         let writer = crate::Writer::open(&run, &host("b"), &defs).unwrap();
         let (mut writer, cell) = (writer.with_live_metric("commits_per_s"), cells(&plan, 0).remove(0));
         writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
         let mut sample = sample("append", 1.0);
         sample.readings.set("commit_iops_per_s", 7.0);
         writer.apply(&Event::Cell { cell: cell.id(), what: CellEvent::Sample(sample) }).unwrap();
-        let events = Events::of(&run).next(9).unwrap();
+        let events = EventReader::open(&run).read_next(9).unwrap();
         let Event::Cell { what: CellEvent::Sample(sample), .. } = &events[1].1.event else {
             panic!("{events:?}")
         };
@@ -223,16 +223,16 @@ mod tests {
     #[test]
     fn torn_foreign_and_endless_lines_are_skipped() {
         let root = tempfile::tempdir().unwrap();
-        let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
+        let (run, mut writer) = create_run(root.path(), &plan(&["ext4"]));
         let ended = Event::RunFinished { why: "done".into(), complete: true };
         writer.apply(&ended).unwrap();
-        let mut events = Events::of(&run);
-        append(&run.event_log(), b"not an event\n{\"at\":1}\n");
-        append(&run.event_log(), &vec![b'x'; 2 * LONGEST_EVENT as usize]);
-        append(&run.event_log(), b"\n{\"at\":");
-        assert_eq!(events.next(9).unwrap().len(), 1);
-        append(&run.event_log(), b"2.5,\"event\":{\"run_event\":\"round_finished\",\"round\":3}}\n");
-        let next = events.next(9).unwrap();
+        let mut events = EventReader::open(&run);
+        append(&run.event_log_file(), b"not an event\n{\"at\":1}\n");
+        append(&run.event_log_file(), &vec![b'x'; 2 * LONGEST_EVENT as usize]);
+        append(&run.event_log_file(), b"\n{\"at\":");
+        assert_eq!(events.read_next(9).unwrap().len(), 1);
+        append(&run.event_log_file(), b"2.5,\"event\":{\"run_event\":\"round_finished\",\"round\":3}}\n");
+        let next = events.read_next(9).unwrap();
         assert!(
             matches!(&next[..], [(_, TimedEvent { at: 2.5, event: Event::RoundFinished { round: 3 } })]),
             "{next:?}"
@@ -240,23 +240,23 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_written_does_not_end_a_run_and_is_noted_once() {
-        for full in [false, true] {
+    fn an_event_log_that_cannot_be_written_does_not_end_a_run_and_is_noted_once() {
+        for is_disk_full in [false, true] {
             let root = tempfile::tempdir().unwrap();
             let run = RunDir::create(root.path(), &plan(&["ext4"]), "0.1.0").unwrap();
-            if full {
-                std::os::unix::fs::symlink("/dev/full", run.event_log()).unwrap();
+            if is_disk_full {
+                std::os::unix::fs::symlink("/dev/full", run.event_log_file()).unwrap();
             } else {
-                std::fs::create_dir(run.event_log()).unwrap();
+                std::fs::create_dir(run.event_log_file()).unwrap();
             }
             let mut writer = crate::Writer::open(&run, &host("b"), &[]).unwrap();
             writer.apply(&Event::RoundStarted { round: 0, order: vec![] }).unwrap();
             let note = writer.take_failure_of_log().unwrap();
-            let why = if full { "No space left on device" } else { "Is a directory" };
+            let why = if is_disk_full { "No space left on device" } else { "Is a directory" };
             assert!(note.text.contains("events.jsonl") && note.text.contains(why), "{note:?}");
             writer.apply(&Event::RoundFinished { round: 0 }).unwrap();
             assert_eq!(writer.take_failure_of_log(), None);
-            assert_eq!(Events::of(&run).next(9).unwrap(), []);
+            assert_eq!(EventReader::open(&run).read_next(9).unwrap(), []);
         }
     }
 }

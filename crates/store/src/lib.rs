@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `run.db` | hosts, variants, cells, samples and notes; written when a cell ends |
 //! | `plan.toml` | the resolved plan |
-//! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::LogLine`]) |
+//! | `command.log` | every external command, one JSON object a line ([`fsarena_core::record::CommandLogLine`]) |
 //! | `events.jsonl` | the events of the runner with their times, one JSON object a line ([`TimedEvent`]), for followers |
-//! | `output/` | the end of the output of the user's commands, a file for each cell ([`RunDir::output_of`]) |
+//! | `output/` | the end of the output of the user's commands, a file for each cell ([`RunDir::output_file`]) |
 //!
 //! [`Writer`] consumes events; [`read()`] returns the whole run for analysis. A cell (one variant in one round) is written in
 //! one transaction when it ends, so a crash loses at most the cell that was running.
@@ -35,9 +35,9 @@ mod testing;
 
 pub use dir::RunDir;
 pub use error::{Error, Result};
-pub use event_log::{Events, TimedEvent};
-pub use list::{RunSummary, list, summary};
-pub use merge::{Merged, merge};
-pub use read::{commands, read, reading};
+pub use event_log::{EventReader, TimedEvent};
+pub use list::{RunSummary, list_runs, read_summary};
+pub use merge::{MergeResult, merge};
+pub use read::{find_reading, for_each_command, read};
 pub use views::views_sql;
 pub use writer::Writer;

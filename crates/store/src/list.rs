@@ -1,6 +1,6 @@
 //! Lists the runs of a directory.
 
-use crate::{Error, Result, RunDir, read::status, rows::Source, schema};
+use crate::{Error, Result, RunDir, read::run_status, rows::Source, schema};
 use fsarena_core::{names::distinct, record::RunStatus};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct RunSummary {
     pub status: RunStatus,
     /// Whether the run cannot be read.
     #[serde(skip)]
-    pub damaged: bool,
+    pub is_damaged: bool,
     /// The names of its variants.
     pub variants: Vec<String>,
     /// The names of its tasks.
@@ -49,10 +49,10 @@ const INSTRUCTIONS_PER_CHECK: i32 = 100_000;
 ///
 /// # Errors
 /// The directory cannot be read.
-pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
+pub fn list_runs(runs_root: &Path) -> Result<Vec<RunSummary>> {
     Ok(RunDir::all(runs_root)?
         .iter()
-        .map(|run| summary(run).unwrap_or_else(|error| RunSummary::unreadable(run, &error)))
+        .map(|run| read_summary(run).unwrap_or_else(|error| RunSummary::unreadable(run, &error)))
         .collect())
 }
 
@@ -60,39 +60,39 @@ pub fn list(runs_root: &Path) -> Result<Vec<RunSummary>> {
 ///
 /// # Errors
 /// The database of the run cannot be read.
-pub fn summary(run: &RunDir) -> Result<RunSummary> {
-    let path = run.database();
+pub fn read_summary(run: &RunDir) -> Result<RunSummary> {
+    let path = run.database_file();
     let mut db = schema::open_to_read(&path)?;
     let deadline = Instant::now() + READ_TIMEOUT;
     let is_late = move || Instant::now() > deadline;
     db.progress_handler(INSTRUCTIONS_PER_CHECK, Some(is_late)).map_err(Error::while_reading(&path))?;
     let source = Source { db: &db, path: &path };
-    let row = format!(
+    let run_sql = format!(
         "SELECT substr(study, 1, {MAX_CHARACTERS}), substr(started, 1, {MAX_CHARACTERS}), complete,
                 substr(why, 1, {MAX_CHARACTERS}) FROM run LIMIT 1"
     );
-    let (study, started, status) = source.one("run", &row, |row| {
-        let status = status(row.int(2)? != 0, row.text(3)?, run.is_being_written());
+    let (study, started, status) = source.read_one("run", &run_sql, |row| {
+        let status = run_status(row.int(2)? != 0, row.text(3)?, run.is_being_written());
         Ok((row.text(0)?, row.text(1)?, status))
     })?;
-    let rounds = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {MAX_ROWS})");
+    let rounds_sql = format!("SELECT count(*) FROM (SELECT DISTINCT round FROM cell LIMIT {MAX_ROWS})");
     Ok(RunSummary {
         study,
         started,
-        variants: texts(&source, "variant", "name")?,
-        tasks: texts(&source, "task", "name")?,
-        machines: texts(&source, "host", "hostname || ', Linux ' || kernel")?,
-        notes: texts(&source, "note", "text")?,
-        rounds: source.one("cell", &rounds, |row| row.number(0))?,
+        variants: read_distinct_texts(&source, "variant", "name")?,
+        tasks: read_distinct_texts(&source, "task", "name")?,
+        machines: read_distinct_texts(&source, "host", "hostname || ', Linux ' || kernel")?,
+        notes: read_distinct_texts(&source, "note", "text")?,
+        rounds: source.read_one("cell", &rounds_sql, |row| row.int_as(0))?,
         ..RunSummary::with_status(run, status)
     })
 }
 
 /// The distinct texts of a column of a table.
-fn texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
+fn read_distinct_texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
     let sql =
         format!("SELECT id, substr({column}, 1, {MAX_CHARACTERS}) FROM {table} ORDER BY id LIMIT {MAX_ROWS}");
-    let (texts, _) = source.table(table, &sql, |row| row.text(1))?;
+    let (texts, _) = source.read_table(table, &sql, |row| row.text(1))?;
     Ok(distinct(texts))
 }
 
@@ -100,7 +100,7 @@ impl RunSummary {
     /// The entry of a run that cannot be read: its path and the reason.
     pub fn unreadable(run: &RunDir, error: &Error) -> RunSummary {
         let status = RunStatus { complete: false, why: error.to_string() };
-        RunSummary { damaged: true, ..RunSummary::with_status(run, status) }
+        RunSummary { is_damaged: true, ..RunSummary::with_status(run, status) }
     }
 
     /// A summary with only the id, the path and the status.
@@ -111,7 +111,7 @@ impl RunSummary {
             study: String::new(),
             started: String::new(),
             status,
-            damaged: false,
+            is_damaged: false,
             variants: vec![],
             tasks: vec![],
             rounds: 0,
@@ -124,41 +124,45 @@ impl RunSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{cells, plan, run_cell, writer};
+    use crate::testing::{cells, create_run, plan, run_cell};
     use fsarena_core::event::{Event, Outcome};
 
     #[test]
     fn a_listing_shows_finished_running_and_damaged_runs() {
         let root = tempfile::tempdir().unwrap();
-        assert_eq!(list(&root.path().join("none")).unwrap(), []);
+        assert_eq!(list_runs(&root.path().join("none")).unwrap(), []);
         let plan = plan(&["ext4", "xfs"]);
-        let (finished, mut first) = writer(root.path(), &plan);
-        run_cell(&mut first, &cells(&plan, 0)[0], Outcome::Done);
-        first.apply(&Event::RunFinished { why: "all rounds done".into(), complete: true }).unwrap();
-        drop(first);
-        let (going, second) = writer(root.path(), &plan);
-        let (broken, third) = writer(root.path(), &plan);
-        drop(third);
-        std::fs::write(broken.database(), "garbage instead of a database, quite a lot of it").unwrap();
+        let (finished, mut finished_writer) = create_run(root.path(), &plan);
+        run_cell(&mut finished_writer, &cells(&plan, 0)[0], Outcome::Done);
+        finished_writer.apply(&Event::RunFinished { why: "all rounds done".into(), complete: true }).unwrap();
+        drop(finished_writer);
+        let (running, running_writer) = create_run(root.path(), &plan);
+        let (broken, broken_writer) = create_run(root.path(), &plan);
+        drop(broken_writer);
+        std::fs::write(broken.database_file(), "garbage instead of a database, quite a lot of it").unwrap();
 
-        let runs = list(root.path()).unwrap();
-        let of = |dir: &RunDir| runs.iter().find(|run| run.id == dir.id()).unwrap();
+        let runs = list_runs(root.path()).unwrap();
+        let summary_of = |dir: &RunDir| runs.iter().find(|run| run.id == dir.id()).unwrap();
         assert_eq!(runs.len(), 3);
         assert_eq!(
-            (of(&finished).study.as_str(), of(&finished).variants.clone()),
+            (summary_of(&finished).study.as_str(), summary_of(&finished).variants.clone()),
             ("tasks", vec!["ext4".into(), "xfs".into()])
         );
         assert_eq!(
-            (of(&finished).rounds, &of(&finished).machines[..]),
+            (summary_of(&finished).rounds, &summary_of(&finished).machines[..]),
             (1, &["h, Linux 6.18".to_string()][..])
         );
-        assert_eq!(of(&finished).status, RunStatus { complete: true, why: "all rounds done".into() });
-        assert_eq!(of(&going).status.why, "running");
-        assert!(of(&broken).status.why.contains("not an SQLite database"), "{:?}", of(&broken));
-        assert!(of(&broken).damaged && !of(&finished).damaged);
-        drop(second);
+        assert_eq!(summary_of(&finished).status, RunStatus { complete: true, why: "all rounds done".into() });
+        assert_eq!(summary_of(&running).status.why, "running");
+        assert!(
+            summary_of(&broken).status.why.contains("not an SQLite database"),
+            "{:?}",
+            summary_of(&broken)
+        );
+        assert!(summary_of(&broken).is_damaged && !summary_of(&finished).is_damaged);
+        drop(running_writer);
         assert_eq!(
-            list(root.path()).unwrap().iter().find(|run| run.id == going.id()).unwrap().status.why,
+            list_runs(root.path()).unwrap().iter().find(|run| run.id == running.id()).unwrap().status.why,
             "interrupted"
         );
     }

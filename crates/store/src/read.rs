@@ -1,10 +1,10 @@
 //! Reads a whole run from its directory into a `RunRecord`.
 
-use crate::rows::{Cursor, Ids, Source};
+use crate::rows::{RowIds, Source, TableRow};
 use crate::{Error, Result, RunDir, command_log, schema, values};
 use fsarena_core::cell::{TaskId, TaskInfo, Variant};
 use fsarena_core::record::{
-    CellRecord, LogLine, MOST_READINGS, MetricSpec, PooledLatencies, RunRecord, RunStatus, SampleTable,
+    CellRecord, CommandLogLine, MOST_READINGS, MetricSpec, PooledLatencies, RunRecord, RunStatus, SampleTable,
 };
 use fsarena_core::{event::Note, host::Host, latency::Latencies, sample::Over};
 use std::collections::{BTreeSet, HashMap};
@@ -16,29 +16,32 @@ use std::{cmp::Ordering, ops::ControlFlow};
 /// A file is missing, damaged, not a run, or of another version; the message names the file.
 pub fn read(run: &RunDir) -> Result<RunRecord> {
     let plan = run.plan()?;
-    let path = run.database();
+    let path = run.database_file();
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
 
-    let (hosts, host_ids) =
-        source.table("host", "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id", |row| {
+    let (hosts, host_ids) = source.read_table(
+        "host",
+        "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id",
+        |row| {
             let (hostname, boot_id) = (row.text(1)?, row.text(2)?);
             Ok(Host { hostname, boot_id, kernel: row.text(3)?, facts: row.json(4)? })
-        })?;
+        },
+    )?;
     let (variants, variant_ids) =
-        source.table("variant", "SELECT id, name, levels FROM variant ORDER BY id", |row| {
+        source.read_table("variant", "SELECT id, name, levels FROM variant ORDER BY id", |row| {
             Ok(Variant { name: row.text(1)?, levels: row.json(2)? })
         })?;
-    let (tasks, task_ids, task_places) = tasks(&source)?;
-    let (readings, reading_ids) = readings(&source, "main")?;
-    let (cells, cell_ids) = cells(&source, &variant_ids, &host_ids)?;
-    let (mut samples, sample_ids) = samples(&source, &cell_ids, (&task_ids, &task_places))?;
+    let (tasks, task_ids, task_positions) = read_tasks(&source)?;
+    let (readings, reading_ids) = read_readings(&source, "main")?;
+    let (cells, cell_ids) = read_cells(&source, &variant_ids, &host_ids)?;
+    let (mut samples, sample_ids) = read_samples(&source, &cell_ids, (&task_ids, &task_positions))?;
     check_size(&source, [tasks.len(), variants.len(), samples.len()], &cells)?;
-    samples.values = values::read_columns(&source, &sample_ids, &reading_ids, values::PART)?;
+    samples.values = values::read_columns(&source, &sample_ids, &reading_ids, values::SAMPLES_PER_PART)?;
     let sql = "SELECT id, version, started, ended, complete, why, commands FROM run";
-    let ([id, version, started, ended], status, commands) = source.one("run", sql, |row| {
-        let status = status(row.int(4)? != 0, row.text(5)?, run.is_being_written());
-        Ok(([row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?], status, row.number(6)?))
+    let ([id, version, started, ended], status, commands) = source.read_one("run", sql, |row| {
+        let status = run_status(row.int(4)? != 0, row.text(5)?, run.is_being_written());
+        Ok(([row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?], status, row.int_as(6)?))
     })?;
     Ok(RunRecord {
         id,
@@ -47,8 +50,13 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         ended,
         status,
         series: values::read_series(&source, &sample_ids, values::MOST_POINTS)?,
-        notes: notes(&source)?,
-        latencies: pooled_latencies(&source, plan.stop.warmup, (&task_ids, &task_places), &variant_ids)?,
+        notes: read_notes(&source)?,
+        latencies: read_pooled_latencies(
+            &source,
+            plan.stop.warmup,
+            (&task_ids, &task_positions),
+            &variant_ids,
+        )?,
         plan,
         hosts,
         variants,
@@ -60,16 +68,16 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     })
 }
 
-/// Returns an error for a damaged run that would make the analysis too large (it allocates a place for each task of each variant
-/// in each round), or whose times overflow when added up.
+/// Returns an error for a damaged run that would make the analysis too large (it allocates an entry for each
+/// task of each variant in each round), or whose times overflow when added up.
 fn check_size(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[CellRecord]) -> Result<()> {
     let rounds = cells.iter().map(|cell| cell.round).collect::<BTreeSet<u32>>().len();
-    let places = tasks.saturating_mul(variants).saturating_mul(rounds);
-    if places > values::FEW_VALUES && places / values::SPARSE > samples {
-        let what = format!(
+    let entries = tasks.saturating_mul(variants).saturating_mul(rounds);
+    if entries > values::UNCHECKED_VALUES && entries / values::MAX_SPARSITY > samples {
+        let reason = format!(
             "damaged: {tasks} tasks of {variants} variants in {rounds} rounds are an absurd number for {samples} samples"
         );
-        return Err(Error::damaged(source.path, what));
+        return Err(Error::damaged(source.path, reason));
     }
     let mut spent = cells.iter().flat_map(|cell| &cell.spent).map(|(_, ns)| *ns);
     match spent.try_fold(0, u64::checked_add) {
@@ -79,9 +87,9 @@ fn check_size(source: &Source, [tasks, variants, samples]: [usize; 3], cells: &[
 }
 
 /// The status of a run. `complete` and `why` are what the run stored at its end; `why` is empty if it did not reach its end.
-pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
+pub(crate) fn run_status(complete: bool, why: String, is_being_written: bool) -> RunStatus {
     let why = match why.as_str() {
-        "" if running => "running".into(),
+        "" if is_being_written => "running".into(),
         "" => "interrupted".into(),
         _ => why,
     };
@@ -89,55 +97,59 @@ pub(crate) fn status(complete: bool, why: String, running: bool) -> RunStatus {
 }
 
 /// The tasks in the order of reports, the row ids of the table `task`, and for each row id the position of its task.
-fn tasks(source: &Source) -> Result<(Vec<TaskInfo>, Ids, Vec<u32>)> {
+fn read_tasks(source: &Source) -> Result<(Vec<TaskInfo>, RowIds, Vec<u32>)> {
     let sql = "SELECT id, name, params, title, number, in_totals FROM task ORDER BY id";
-    let (found, ids) = source.table("task", sql, |row| {
+    let (tasks_by_row, ids) = source.read_table("task", sql, |row| {
         Ok(TaskInfo {
             id: TaskId { name: row.text(1)?, params: row.json(2)? },
             title: row.text(3)?,
-            number: row.optional(4, Cursor::text)?,
+            number: row.optional(4, TableRow::text)?,
             in_totals: row.int(5)? != 0,
         })
     })?;
-    let mut places = vec![0; found.len()];
-    let ordered = siblings_together(found.into_iter().enumerate().collect(), |(_, task)| &task.id);
+    let mut positions = vec![0; tasks_by_row.len()];
+    let ordered = group_by_name(tasks_by_row.into_iter().enumerate().collect(), |(_, task)| &task.id);
     let mut tasks = vec![];
-    for (place, (row, task)) in ordered.into_iter().enumerate() {
-        places[row] = place as u32;
+    for (position, (row, task)) in ordered.into_iter().enumerate() {
+        positions[row] = position as u32;
         tasks.push(task);
     }
-    Ok((tasks, ids, places))
+    Ok((tasks, ids, positions))
 }
 
 /// The definition of the reading with this name; None if the run has no such reading.
 ///
 /// # Errors
 /// The errors of [`read`].
-pub fn reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
-    let path = run.database();
+pub fn find_reading(run: &RunDir, name: &str) -> Result<Option<MetricSpec>> {
+    let path = run.database_file();
     let db = schema::open_to_read(&path)?;
-    let (all, _) = readings(&Source { db: &db, path: &path }, "main")?;
-    Ok(all.into_iter().find(|reading| reading.id == name))
+    let (readings, _) = read_readings(&Source { db: &db, path: &path }, "main")?;
+    Ok(readings.into_iter().find(|reading| reading.id == name))
 }
 
 /// The definitions of the readings in a database that is attached under the name `schema`, and their row ids.
 ///
 /// # Errors
 /// The errors of [`read`].
-pub(crate) fn readings(source: &Source, schema: &str) -> Result<(Vec<MetricSpec>, Ids)> {
+pub(crate) fn read_readings(source: &Source, schema: &str) -> Result<(Vec<MetricSpec>, RowIds)> {
     let sql = format!(
         "SELECT id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help
          FROM {schema}.metric ORDER BY id"
     );
-    let (readings, ids) = source.table("metric", &sql, |row| {
-        let parts = [row.optional(8, Cursor::text)?, row.optional(9, Cursor::text)?];
+    let (readings, ids) = source.read_table("metric", &sql, |row| {
+        let ratio = [row.optional(8, TableRow::text)?, row.optional(9, TableRow::text)?];
         Ok(MetricSpec {
             id: row.text(1)?,
-            unit: row.word(2)?,
-            direction: row.word(3)?,
-            scope: row.word(4)?,
-            over: Over { tasks: row.word(5)?, ranks: row.word(6)?, hosts: row.word(7)? },
-            of: if let [Some(above), Some(below)] = parts { Some([above, below]) } else { None },
+            unit: row.serde_name(2)?,
+            direction: row.serde_name(3)?,
+            scope: row.serde_name(4)?,
+            over: Over { tasks: row.serde_name(5)?, ranks: row.serde_name(6)?, hosts: row.serde_name(7)? },
+            quotient_of: if let [Some(numerator), Some(denominator)] = ratio {
+                Some([numerator, denominator])
+            } else {
+                None
+            },
             help: row.text(10)?,
         })
     })?;
@@ -148,14 +160,14 @@ pub(crate) fn readings(source: &Source, schema: &str) -> Result<(Vec<MetricSpec>
 }
 
 /// The cells, and their row ids.
-fn cells(source: &Source, variants: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord>, Ids)> {
+fn read_cells(source: &Source, variants: &RowIds, hosts: &RowIds) -> Result<(Vec<CellRecord>, RowIds)> {
     let sql = "SELECT id, hash, round, position, variant, workload, outcome, host, started_at, spent
                FROM cell ORDER BY id";
-    source.table("cell", sql, |row| {
+    source.read_table("cell", sql, |row| {
         Ok(CellRecord {
             id: row.text(1)?,
             round: row.round(2)?,
-            position: row.number(3)?,
+            position: row.int_as(3)?,
             variant: variants.index(row.int(4)?, row)?,
             workload: row.text(5)?,
             outcome: row.json(6)?,
@@ -166,66 +178,74 @@ fn cells(source: &Source, variants: &Ids, hosts: &Ids) -> Result<(Vec<CellRecord
     })
 }
 
-/// The samples without their values, and their row ids. `places` has the position of each task.
-fn samples(source: &Source, cells: &Ids, (tasks, places): (&Ids, &[u32])) -> Result<(SampleTable, Ids)> {
-    let (mut table, mut ids) = (SampleTable::default(), Ids::default());
+/// The samples without their values, and their row ids. `positions` has the position of each task.
+fn read_samples(
+    source: &Source,
+    cells: &RowIds,
+    (tasks, positions): (&RowIds, &[u32]),
+) -> Result<(SampleTable, RowIds)> {
+    let (mut table, mut ids) = (SampleTable::default(), RowIds::default());
     let mut cell = 0;
-    source.in_order("sample", "SELECT id, cell, task, started_at FROM sample ORDER BY id", |row| {
-        ids.0.push(row.int(0)?);
-        // The samples of a cell are in consecutive rows.
-        cell = cells.index_near(row.int(1)?, cell, row)?;
-        table.cell.push(cell as u32);
-        table.task.push(places[tasks.index(row.int(2)?, row)?]);
-        table.started_at.push(row.time(3)?);
-        Ok(ControlFlow::Continue(()))
-    })?;
+    source.visit_in_key_order(
+        "sample",
+        "SELECT id, cell, task, started_at FROM sample ORDER BY id",
+        |row| {
+            ids.0.push(row.int(0)?);
+            // The samples of a cell are in consecutive rows.
+            cell = cells.index_near(row.int(1)?, cell, row)?;
+            table.cell.push(cell as u32);
+            table.task.push(positions[tasks.index(row.int(2)?, row)?]);
+            table.started_at.push(row.time(3)?);
+            Ok(ControlFlow::Continue(()))
+        },
+    )?;
     Ok((table, ids))
 }
 
 /// The notes, each with its round.
-fn notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
+fn read_notes(source: &Source) -> Result<Vec<(Option<u32>, Note)>> {
     let sql = "SELECT id, round, kind, variant, task, text, fix FROM note ORDER BY id";
-    let (notes, _) = source.table("note", sql, |row| {
+    let (notes, _) = source.read_table("note", sql, |row| {
         let note = Note {
-            kind: row.word(2)?,
-            variant: row.optional(3, Cursor::text)?,
-            task: row.optional(4, Cursor::text)?,
+            kind: row.serde_name(2)?,
+            variant: row.optional(3, TableRow::text)?,
+            task: row.optional(4, TableRow::text)?,
             text: row.text(5)?,
-            fix: row.optional(6, Cursor::text)?,
+            fix: row.optional(6, TableRow::text)?,
         };
-        Ok((row.optional(1, Cursor::round)?, note))
+        Ok((row.optional(1, TableRow::round)?, note))
     })?;
     Ok(notes)
 }
 
-/// Calls `each` with every command of a run's log, in order. Skips lines that are not commands, such as a line that a crash
-/// cut off. Does nothing if the run has no log.
+/// Calls `visit` with every command of a run's log, in order. Skips lines that are not commands, such as a
+/// line that a crash cut off. Does nothing if the run has no log.
 ///
 /// # Errors
 /// The log cannot be read.
-pub fn commands(run: &RunDir, each: &mut dyn FnMut(&LogLine)) -> Result<()> {
-    command_log::read_commands(&run.command_log(), each)
+pub fn for_each_command(run: &RunDir, visit: &mut dyn FnMut(&CommandLogLine)) -> Result<()> {
+    command_log::read_commands(&run.command_log_file(), visit)
 }
 
 /// Adds up the latencies of each task and variant, without warm-up rounds and dropped rounds.
-fn pooled_latencies(
+fn read_pooled_latencies(
     source: &Source,
     warmup: u32,
-    tasks: (&Ids, &[u32]),
-    variants: &Ids,
+    tasks: (&RowIds, &[u32]),
+    variants: &RowIds,
 ) -> Result<PooledLatencies> {
-    let ((tasks, places), mut pooled) = (tasks, PooledLatencies::new());
+    let ((tasks, positions), mut pooled) = (tasks, PooledLatencies::new());
     let sql = format!(
         "SELECT sample.task, cell.variant, counts FROM latencies
          JOIN sample ON sample.id = latencies.sample JOIN cell ON cell.id = sample.cell
          WHERE cell.round >= {warmup}
          AND cell.round NOT IN (SELECT round FROM note WHERE kind = 'dropped' AND round IS NOT NULL)"
     );
-    source.each("latencies", &sql, |row| {
-        let task = places[tasks.index(row.int(0)?, row)?] as usize;
+    source.for_each_row("latencies", &sql, |row| {
+        let task = positions[tasks.index(row.int(0)?, row)?] as usize;
         let variant = variants.index(row.int(1)?, row)?;
-        let counted: Latencies = row.json(2)?;
-        pooled.entry((task, variant)).or_default().add(&counted);
+        let latencies: Latencies = row.json(2)?;
+        pooled.entry((task, variant)).or_default().add(&latencies);
         Ok(())
     })?;
     Ok(pooled)
@@ -233,14 +253,14 @@ fn pooled_latencies(
 
 /// Sorts tasks so that tasks of the same name follow each other, ordered by their parameters: `clients=5` before `clients=10`.
 /// Each name stays at the position of its first task. In the database tasks are in the random order of the first cell.
-fn siblings_together<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T> {
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for (place, task) in tasks.iter().enumerate() {
-        places.entry(id(task).name.clone()).or_insert(place);
+fn group_by_name<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T> {
+    let mut positions: HashMap<String, usize> = HashMap::new();
+    for (position, task) in tasks.iter().enumerate() {
+        positions.entry(id(task).name.clone()).or_insert(position);
     }
     tasks.sort_by(|a, b| {
         let (a, b) = (id(a), id(b));
-        places[&a.name].cmp(&places[&b.name]).then_with(|| compare_parameters(a, b))
+        positions[&a.name].cmp(&positions[&b.name]).then_with(|| compare_parameters(a, b))
     });
     tasks
 }
@@ -248,8 +268,8 @@ fn siblings_together<T>(mut tasks: Vec<T>, id: impl Fn(&T) -> &TaskId) -> Vec<T>
 /// Compares tasks parameter by parameter; numbers by their value.
 fn compare_parameters(a: &TaskId, b: &TaskId) -> Ordering {
     let pairs = a.params.iter().zip(&b.params);
-    let different = pairs.map(|((a_key, a), (b_key, b))| a_key.cmp(b_key).then_with(|| compare_values(a, b)));
-    different.fold(Ordering::Equal, Ordering::then).then(a.params.len().cmp(&b.params.len()))
+    let orders = pairs.map(|((a_key, a), (b_key, b))| a_key.cmp(b_key).then_with(|| compare_values(a, b)));
+    orders.fold(Ordering::Equal, Ordering::then).then(a.params.len().cmp(&b.params.len()))
 }
 
 fn compare_values(a: &str, b: &str) -> Ordering {

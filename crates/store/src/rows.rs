@@ -6,11 +6,9 @@ use serde::de::DeserializeOwned;
 use std::{ops::ControlFlow, path::Path};
 
 /// The name of a table, for errors.
-type Table = &'static str;
-/// Whether to continue with the next row.
-type Flow = Result<ControlFlow<()>>;
-/// The rows of a table, each as one value, and their ids.
-type Rows<T> = Result<(Vec<T>, Ids)>;
+type TableName = &'static str;
+/// Whether to continue with the next row, or the error of the visitor.
+type VisitResult = Result<ControlFlow<()>>;
 
 /// Rounds from this number on count as damage. `fsarena watch` with windows of 10 ms would reach it in four months.
 const ROUND_LIMIT: u32 = 1 << 30;
@@ -24,19 +22,24 @@ pub struct Source<'a> {
 }
 
 /// One row of a table.
-pub struct Cursor<'a> {
+pub struct TableRow<'a> {
     row: &'a Row<'a>,
-    table: Table,
+    table: TableName,
     path: &'a Path,
 }
 
 impl Source<'_> {
     /// Calls `visit` with each row until it breaks or fails. Returns whether SQLite had to sort the rows.
-    fn visit(&self, table: Table, sql: &str, mut visit: impl FnMut(&Cursor) -> Flow) -> Result<bool> {
+    fn visit_rows(
+        &self,
+        table: TableName,
+        sql: &str,
+        mut visit: impl FnMut(&TableRow) -> VisitResult,
+    ) -> Result<bool> {
         let mut statement = self.db.prepare(sql).map_err(Error::while_reading(self.path))?;
         let mut rows = statement.query([]).map_err(Error::while_reading(self.path))?;
         while let Some(row) = rows.next().map_err(Error::while_reading(self.path))? {
-            if visit(&Cursor { row, table, path: self.path })?.is_break() {
+            if visit(&TableRow { row, table, path: self.path })?.is_break() {
                 break;
             }
         }
@@ -48,44 +51,64 @@ impl Source<'_> {
     ///
     /// # Errors
     /// The table lacks the key (SQLite sorts the rows only then), or `visit` fails.
-    pub fn in_order(&self, table: Table, sql: &str, visit: impl FnMut(&Cursor) -> Flow) -> Result<()> {
-        if self.visit(table, sql, visit)? {
+    pub fn visit_in_key_order(
+        &self,
+        table: TableName,
+        sql: &str,
+        visit: impl FnMut(&TableRow) -> VisitResult,
+    ) -> Result<()> {
+        if self.visit_rows(table, sql, visit)? {
             return Err(Error::damaged(self.path, format!("damaged: a missing key in table {table}")));
         }
         Ok(())
     }
 
-    /// Calls `each` with every row.
-    pub fn each(&self, table: Table, sql: &str, mut each: impl FnMut(&Cursor) -> Result<()>) -> Result<()> {
-        self.visit(table, sql, |row| each(row).map(ControlFlow::Continue)).map(drop)
+    /// Calls `visit` with every row.
+    pub fn for_each_row(
+        &self,
+        table: TableName,
+        sql: &str,
+        mut visit: impl FnMut(&TableRow) -> Result<()>,
+    ) -> Result<()> {
+        self.visit_rows(table, sql, |row| visit(row).map(ControlFlow::Continue)).map(drop)
     }
 
     /// Reads a table: the value that `read` returns for each row, and the ids, which the first column has in ascending order.
-    pub fn table<T>(&self, table: Table, sql: &str, read: impl Fn(&Cursor) -> Result<T>) -> Rows<T> {
-        let (mut all, mut ids) = (vec![], Ids::default());
-        self.each(table, sql, |row| {
+    pub fn read_table<T>(
+        &self,
+        table: TableName,
+        sql: &str,
+        read: impl Fn(&TableRow) -> Result<T>,
+    ) -> Result<(Vec<T>, RowIds)> {
+        let (mut values, mut ids) = (vec![], RowIds::default());
+        self.for_each_row(table, sql, |row| {
             ids.0.push(row.int(0)?);
-            all.push(read(row)?);
+            values.push(read(row)?);
             Ok(())
         })?;
-        Ok((all, ids))
+        Ok((values, ids))
     }
 
     /// The value that `read` returns for the last row; an error if the table is empty.
-    pub fn one<T>(&self, table: Table, sql: &str, read: impl Fn(&Cursor) -> Result<T>) -> Result<T> {
-        let mut found = None;
-        self.each(table, sql, |row| {
-            found = Some(read(row)?);
+    pub fn read_one<T>(
+        &self,
+        table: TableName,
+        sql: &str,
+        read: impl Fn(&TableRow) -> Result<T>,
+    ) -> Result<T> {
+        let mut value = None;
+        self.for_each_row(table, sql, |row| {
+            value = Some(read(row)?);
             Ok(())
         })?;
-        found.ok_or_else(|| Error::damaged(self.path, format!("damaged: table {table} is empty")))
+        value.ok_or_else(|| Error::damaged(self.path, format!("damaged: table {table} is empty")))
     }
 }
 
-impl Cursor<'_> {
+impl TableRow<'_> {
     /// An error about this table.
-    pub fn damaged(&self, what: &str) -> Error {
-        Error::damaged(self.path, format!("damaged: {what} in table {}", self.table))
+    pub fn damaged(&self, damage: &str) -> Error {
+        Error::damaged(self.path, format!("damaged: {damage} in table {}", self.table))
     }
 
     fn value(&self, column: usize) -> Result<ValueRef<'_>> {
@@ -101,7 +124,7 @@ impl Cursor<'_> {
     }
 
     /// A whole number that fits another type.
-    pub fn number<T: TryFrom<i64>>(&self, column: usize) -> Result<T> {
+    pub fn int_as<T: TryFrom<i64>>(&self, column: usize) -> Result<T> {
         T::try_from(self.int(column)?).map_err(|_| self.damaged("a number out of range"))
     }
 
@@ -129,7 +152,7 @@ impl Cursor<'_> {
 
     /// The number of a round, from 0. `fsarena watch` stores each of its windows as a round.
     pub fn round(&self, column: usize) -> Result<u32> {
-        let round = self.number(column)?;
+        let round = self.int_as(column)?;
         if round < ROUND_LIMIT { Ok(round) } else { Err(self.damaged("a round out of range")) }
     }
 
@@ -159,25 +182,25 @@ impl Cursor<'_> {
     }
 
     /// A value stored as its serde name without quotes.
-    pub fn word<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
-        let word = self.text(column)?;
-        let value = serde_json::Value::String(word.clone());
-        serde_json::from_value(value).map_err(|_| self.damaged(&format!("the unknown word '{word}'")))
+    pub fn serde_name<T: DeserializeOwned>(&self, column: usize) -> Result<T> {
+        let name = self.text(column)?;
+        let value = serde_json::Value::String(name.clone());
+        serde_json::from_value(value).map_err(|_| self.damaged(&format!("the unknown word '{name}'")))
     }
 }
 
 /// The row ids of a table in ascending order. The position of an id is the index that a `RunRecord` uses.
 #[derive(Default)]
-pub struct Ids(pub Vec<i64>);
+pub struct RowIds(pub Vec<i64>);
 
-impl Ids {
+impl RowIds {
     /// The position of an id that `row` refers to.
-    pub fn index(&self, id: i64, row: &Cursor) -> Result<usize> {
+    pub fn index(&self, id: i64, row: &TableRow) -> Result<usize> {
         self.0.binary_search(&id).map_err(|_| row.damaged("a reference to a row that does not exist"))
     }
 
     /// The position of an id that `row` refers to. `guess` is its most likely position, which saves the search.
-    pub fn index_near(&self, id: i64, guess: usize, row: &Cursor) -> Result<usize> {
+    pub fn index_near(&self, id: i64, guess: usize, row: &TableRow) -> Result<usize> {
         if self.0.get(guess) == Some(&id) { Ok(guess) } else { self.index(id, row) }
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::{ffi::CStr, path::Path, sync::Once, time::Duration};
 
 /// The version of the tables, kept in `PRAGMA user_version`.
-pub const VERSION: i64 = 5;
+pub const STORE_VERSION: i64 = 5;
 
 /// The tables have one row for each value, so a new reading is a row in `metric`, never a new column. `value` is clustered by
 /// sample, so a whole run is read in one sequential scan. A row of `series` is one interval of a load with all its numbers:
@@ -57,7 +57,7 @@ CREATE TABLE latencies(
 
 /// The tables that every run must have. Views do not count (SQLite's `table_exists` ignores them): a view could return
 /// endless rows.
-const NAMES: [&CStr; 12] = [
+const TABLE_NAMES: [&CStr; 12] = [
     c"run",
     c"host",
     c"variant",
@@ -86,7 +86,7 @@ fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Connection
 /// Makes the tables in a new, empty file.
 pub fn create(path: &Path) -> Result<Connection> {
     let db = open(path, OpenFlags::default()).map_err(Error::while_writing(path))?;
-    let tables = format!("BEGIN; {TABLES} PRAGMA user_version = {VERSION}; COMMIT;");
+    let tables = format!("BEGIN; {TABLES} PRAGMA user_version = {STORE_VERSION}; COMMIT;");
     db.execute_batch(&tables).map_err(Error::while_writing(path))?;
     Ok(db)
 }
@@ -103,34 +103,34 @@ pub fn open_to_write(path: &Path) -> Result<Connection> {
 
 /// Checks that a database is a run, and applies the settings for writing it.
 fn check_and_configure(db: Connection, path: &Path, settings: &str) -> Result<Connection> {
-    check(&db, path)?;
-    let set = || -> rusqlite::Result<()> {
+    check_is_run(&db, path)?;
+    let configure = || -> rusqlite::Result<()> {
         // If WAL is impossible, SQLite keeps the previous mode, which is as safe.
         db.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
         db.execute_batch(settings)
     };
-    set().map_err(Error::while_writing(path))?;
+    configure().map_err(Error::while_writing(path))?;
     Ok(db)
 }
 
 /// The flags for reading a run. Each connection is used by one thread at a time, so it needs no mutex.
-const READ: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
+const READ_FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
 /// Opens a run for reading, also while another process writes it, and on a read-only medium. It begins a transaction, so all
 /// later queries see the run at the same moment.
 pub fn open_to_read(path: &Path) -> Result<Connection> {
-    let db = open(path, READ).map_err(Error::while_reading(path))?;
+    let db = open(path, READ_FLAGS).map_err(Error::while_reading(path))?;
     match begin_reading(&db, path) {
         Err(Error::Damaged(..)) if needs_immutable(&db) => {}
         checked => return checked.map(|()| db),
     }
     drop(db);
-    let log = path.with_extension("db-wal");
-    if log.metadata().is_ok_and(|meta| meta.len() > 0) {
+    let wal = path.with_extension("db-wal");
+    if wal.metadata().is_ok_and(|meta| meta.len() > 0) {
         // Opening the database as immutable would ignore this file, and the last cells in it.
-        let what = "its last cells are still in run.db-wal, which can only be read in a writable directory; copy the \
+        let reason = "its last cells are still in run.db-wal, which can only be read in a writable directory; copy the \
                     run's directory to one";
-        return Err(Error::damaged(path, what));
+        return Err(Error::damaged(path, reason));
     }
     let db = open_immutable(path)?;
     begin_reading(&db, path)?;
@@ -144,7 +144,7 @@ const LONGEST_TEXT: i32 = 16 << 20;
 fn begin_reading(db: &Connection, path: &Path) -> Result<()> {
     db.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_TEXT).map_err(Error::while_reading(path))?;
     db.execute_batch("BEGIN").map_err(Error::while_reading(path))?;
-    check(db, path)
+    check_is_run(db, path)
 }
 
 /// Whether SQLite failed to create its `-wal` and `-shm` files.
@@ -156,7 +156,7 @@ fn needs_immutable(db: &Connection) -> bool {
 
 /// Opens a file as immutable: without locks and without the `-wal` and `-shm` files.
 fn open_immutable(path: &Path) -> Result<Connection> {
-    open(uri(path, "immutable=1")?, READ.union(OpenFlags::SQLITE_OPEN_URI))
+    open(sqlite_uri(path, "immutable=1")?, READ_FLAGS.union(OpenFlags::SQLITE_OPEN_URI))
         .map_err(Error::while_reading(path))
 }
 
@@ -174,19 +174,19 @@ pub fn open_to_merge(path: &Path) -> Result<Connection> {
 }
 
 /// The bytes that are percent-encoded in a path: all except letters, digits and `/-._`.
-const IN_PATHS: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_');
+const PERCENT_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_');
 
 /// The URI of a file for SQLite, with a parameter such as `mode=ro`.
-pub fn uri(path: &Path, parameter: &str) -> Result<String> {
+pub fn sqlite_uri(path: &Path, parameter: &str) -> Result<String> {
     let absolute = path.canonicalize().map_err(Error::io("opening", path))?;
-    Ok(format!("file:{}?{parameter}", percent_encode(absolute.as_os_str().as_bytes(), IN_PATHS)))
+    Ok(format!("file:{}?{parameter}", percent_encode(absolute.as_os_str().as_bytes(), PERCENT_ENCODED)))
 }
 
 /// Returns an error if another version of fsarena wrote a run. Accepts a file whose version cannot be read: opening it later
 /// reports the error.
 pub fn check_version(path: &Path) -> Result<()> {
-    let version =
-        open(path, READ).and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
+    let version = open(path, READ_FLAGS)
+        .and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
     match version {
         Ok(version) => refuse_other_version(version, path),
         Err(_) => Ok(()),
@@ -196,33 +196,33 @@ pub fn check_version(path: &Path) -> Result<()> {
 /// Returns an error if `version` is that of an earlier or later store. Accepts versions up to 0, which databases of other
 /// programs have.
 fn refuse_other_version(version: i64, path: &Path) -> Result<()> {
-    let what = match version {
-        ..=0 | VERSION => return Ok(()),
-        _ if version > VERSION => format!(
-            "made by a newer fsarena (store version {version}, this one reads {VERSION}); use that version to read it"
+    let reason = match version {
+        ..=0 | STORE_VERSION => return Ok(()),
+        _ if version > STORE_VERSION => format!(
+            "made by a newer fsarena (store version {version}, this one reads {STORE_VERSION}); use that version to read it"
         ),
         _ => format!(
-            "made by an earlier fsarena (store version {version}, this one reads {VERSION}); read it with that version, or \
+            "made by an earlier fsarena (store version {version}, this one reads {STORE_VERSION}); read it with that version, or \
              repeat the run with this one"
         ),
     };
-    Err(Error::damaged(path, what))
+    Err(Error::damaged(path, reason))
 }
 
 /// Checks that a database is a run of this version.
-fn check(db: &Connection, path: &Path) -> Result<()> {
+fn check_is_run(db: &Connection, path: &Path) -> Result<()> {
     let read_version_and_tables = || -> rusqlite::Result<(i64, bool)> {
         db.busy_timeout(Duration::from_secs(10))?;
         // The file may come from another machine: SQLite must not run functions of its schema, and must check each page.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         db.execute_batch("PRAGMA cell_size_check = ON")?;
         let version = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        let exist = NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
+        let exist = TABLE_NAMES.iter().map(|name| db.table_exists(Some(MAIN_DB), *name));
         Ok((version, exist.collect::<rusqlite::Result<Vec<bool>>>()?.iter().all(|exists| *exists)))
     };
     let (version, complete) = read_version_and_tables().map_err(Error::while_reading(path))?;
     refuse_other_version(version, path)?;
-    if version != VERSION || !complete {
+    if version != STORE_VERSION || !complete {
         return Err(Error::damaged(path, "not an fsarena run: its tables are not those of a run"));
     }
     Ok(())
@@ -234,7 +234,7 @@ mod tests {
     use crate::RunDir;
     use fsarena_core::exit::{ExitCode, Exits};
 
-    fn fresh() -> (tempfile::TempDir, std::path::PathBuf) {
+    fn create_database() -> (tempfile::TempDir, std::path::PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         // A name that would be wrong in a URI without percent-encoding.
         let path = dir.path().join("run %41?#\n.db");
@@ -244,15 +244,15 @@ mod tests {
 
     #[test]
     fn a_new_database_can_be_opened_in_every_way() {
-        let (_dir, path) = fresh();
+        let (_dir, path) = create_database();
         open_to_write(&path).unwrap();
         open_to_read(&path).unwrap();
-        check(&open_immutable(&path).unwrap(), &path).unwrap();
+        check_is_run(&open_immutable(&path).unwrap(), &path).unwrap();
     }
 
     #[test]
     fn the_error_for_a_newer_version_names_it() {
-        let (_dir, path) = fresh();
+        let (_dir, path) = create_database();
         Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 7").unwrap();
         let error = open_to_read(&path).unwrap_err().to_string();
         assert!(error.contains("newer fsarena (store version 7"), "{error}");
@@ -262,7 +262,8 @@ mod tests {
     /// The run has the tables and the plan of version 0.1, with other names, columns and keys than today.
     #[test]
     fn a_run_of_an_earlier_version_is_refused_by_its_version() {
-        const FIRST: &str = "CREATE TABLE run(id TEXT, version TEXT, study TEXT, started TEXT, ended TEXT,
+        const TABLES_OF_VERSION_1: &str =
+            "CREATE TABLE run(id TEXT, version TEXT, study TEXT, started TEXT, ended TEXT,
                 complete INTEGER, why TEXT, commands INTEGER) STRICT;
             CREATE TABLE host(id INTEGER PRIMARY KEY, hostname TEXT) STRICT;
             CREATE TABLE arm(id INTEGER PRIMARY KEY, name TEXT, levels TEXT) STRICT;
@@ -275,17 +276,17 @@ mod tests {
             INSERT INTO run VALUES('r', '0.1.0', 'piszcz', '2026-11-22T00:00:00Z', '', 1, '', 0);
             PRAGMA user_version = 1";
         let root = tempfile::tempdir().unwrap();
-        let place = root.path().join("20261122-000000-piszcz-2222");
-        std::fs::create_dir(&place).unwrap();
-        std::fs::write(place.join("plan.toml"), "name = \"piszcz\"\n[stop]\nblocks = 2\n").unwrap();
-        Connection::open(place.join("run.db")).unwrap().execute_batch(FIRST).unwrap();
-        let run = RunDir::open(&place).unwrap();
+        let run_path = root.path().join("20261122-000000-piszcz-2222");
+        std::fs::create_dir(&run_path).unwrap();
+        std::fs::write(run_path.join("plan.toml"), "name = \"piszcz\"\n[stop]\nblocks = 2\n").unwrap();
+        Connection::open(run_path.join("run.db")).unwrap().execute_batch(TABLES_OF_VERSION_1).unwrap();
+        let run = RunDir::open(&run_path).unwrap();
         let errors = [
             run.plan().unwrap_err(),
             crate::read(&run).unwrap_err(),
-            crate::summary(&run).unwrap_err(),
-            open_to_write(&run.database()).unwrap_err(),
-            open_to_merge(&run.database()).unwrap_err(),
+            crate::read_summary(&run).unwrap_err(),
+            open_to_write(&run.database_file()).unwrap_err(),
+            open_to_merge(&run.database_file()).unwrap_err(),
         ];
         for error in errors {
             assert_eq!(error.exit_code(), ExitCode::Usage);
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_view_in_place_of_a_table_is_refused() {
-        let (_dir, path) = fresh();
+        let (_dir, path) = create_database();
         let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT i FROM n";
         let sql = format!("DROP TABLE value; CREATE VIEW value AS {endless}");
         Connection::open(&path).unwrap().execute_batch(&sql).unwrap();
@@ -317,20 +318,20 @@ mod tests {
     struct ReadOnlyMount(tempfile::TempDir);
 
     impl ReadOnlyMount {
-        fn make(dir: &Path) -> Option<ReadOnlyMount> {
-            let mount = |args: &[&std::ffi::OsStr]| {
+        fn create(dir: &Path) -> Option<ReadOnlyMount> {
+            let run_mount = |args: &[&std::ffi::OsStr]| {
                 std::process::Command::new("mount")
                     .args(args)
                     .output()
                     .is_ok_and(|output| output.status.success())
             };
             let target = tempfile::tempdir().unwrap();
-            let at = target.path().as_os_str();
-            if !mount(&["--bind".as_ref(), dir.as_os_str(), at]) {
+            let target_path = target.path().as_os_str();
+            if !run_mount(&["--bind".as_ref(), dir.as_os_str(), target_path]) {
                 return None;
             }
             let mounted = ReadOnlyMount(target);
-            mount(&["-o".as_ref(), "remount,ro,bind".as_ref(), mounted.0.path().as_os_str()])
+            run_mount(&["-o".as_ref(), "remount,ro,bind".as_ref(), mounted.0.path().as_os_str()])
                 .then_some(mounted)
         }
     }
@@ -343,7 +344,7 @@ mod tests {
 
     #[test]
     fn a_run_on_a_read_only_medium_is_read_only_if_it_is_complete() {
-        let (dir, path) = fresh();
+        let (dir, path) = create_database();
         // Closing removes the `-wal` and `-shm` files, but the database stays in WAL mode.
         drop(open_to_write(&path).unwrap());
         let crashed = dir.path().join("crashed.db");
@@ -352,17 +353,17 @@ mod tests {
         std::fs::copy(&path, &crashed).unwrap();
         std::fs::copy(path.with_extension("db-wal"), crashed.with_extension("db-wal")).unwrap();
         drop(writer);
-        let Some(mounted) = ReadOnlyMount::make(dir.path()) else {
+        let Some(mounted) = ReadOnlyMount::create(dir.path()) else {
             fsarena_sys::testkit::skipped("root");
             return;
         };
-        let at = |path: &Path| mounted.0.path().join(path.file_name().unwrap());
-        let variants =
+        let mounted_path = |path: &Path| mounted.0.path().join(path.file_name().unwrap());
+        let count_variants =
             |db: Connection| db.query_row("SELECT count(*) FROM variant", [], |row| row.get::<_, i64>(0));
-        assert_eq!(variants(open_to_read(&at(&path)).unwrap()).unwrap(), 1);
-        let error = open_to_read(&at(&crashed)).unwrap_err().to_string();
+        assert_eq!(count_variants(open_to_read(&mounted_path(&path)).unwrap()).unwrap(), 1);
+        let error = open_to_read(&mounted_path(&crashed)).unwrap_err().to_string();
         assert!(error.contains("copy the run's directory"), "{error}");
         drop(mounted);
-        assert_eq!(variants(open_to_read(&crashed).unwrap()).unwrap(), 1);
+        assert_eq!(count_variants(open_to_read(&crashed).unwrap()).unwrap(), 1);
     }
 }

@@ -4,7 +4,7 @@ use crate::{RunDir, Writer};
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandEnd, CommandRecord, Event, Outcome};
 use fsarena_core::sample::{Readings, Sample};
-use fsarena_core::{host::Host, metric::TIMER, plan::Plan};
+use fsarena_core::{host::Host, metric::TIMER_READINGS, plan::Plan};
 use std::path::Path;
 
 /// A plan that compares filesystems by one workload.
@@ -56,21 +56,21 @@ pub(crate) fn command(program: &str) -> CommandRecord {
     }
 }
 
-/// Creates a run and opens its writer.
-pub(crate) fn writer(root: &Path, plan: &Plan) -> (RunDir, Writer) {
+/// Creates a run and opens it for writing.
+pub(crate) fn create_run(root: &Path, plan: &Plan) -> (RunDir, Writer) {
     let run = RunDir::create(root, plan, "0.1.0").unwrap();
-    let writer = Writer::open(&run, &host("b1"), TIMER).unwrap();
+    let writer = Writer::open(&run, &host("b1"), TIMER_READINGS).unwrap();
     (run, writer)
 }
 
 /// Applies the events of a whole cell with two tasks.
 pub(crate) fn run_cell(writer: &mut Writer, cell: &Cell, outcome: Outcome) {
-    begin_cell(writer, cell);
+    run_unfinished_cell(writer, cell);
     writer.apply(&Event::CellFinished { cell: cell.id(), outcome }).unwrap();
 }
 
 /// Applies the events of a cell with two tasks, without its end.
-pub(crate) fn begin_cell(writer: &mut Writer, cell: &Cell) {
+pub(crate) fn run_unfinished_cell(writer: &mut Writer, cell: &Cell) {
     writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
     for task in ["untar", "remove"] {
         let what = CellEvent::Sample(sample(task, f64::from(cell.round * 10 + cell.position)));

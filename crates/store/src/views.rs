@@ -6,7 +6,7 @@
 //!
 //! DuckDB parses the text of a view by its own grammar, so the views use only what SQLite and DuckDB have in common.
 
-use crate::insert::word;
+use crate::insert::serde_name;
 use fsarena_core::{factor, matrix, plan::Plan, sample::Unit};
 use std::collections::BTreeSet;
 
@@ -14,18 +14,21 @@ use std::collections::BTreeSet;
 ///
 /// The database stores neither the number of warm-up rounds nor which factors vary, so the text of the views contains both.
 pub fn views_sql(plan: &Plan) -> String {
-    let warmup = plan.stop.warmup;
-    // The table `metric` stores the name that serde gives a unit (`word`); the views have its suffix (`ns`) instead.
+    let warmup_rounds = plan.stop.warmup;
+    // The table `metric` stores the name that serde gives a unit (`serde_name`); the views have its suffix
+    // (`ns`) instead.
     let units: String = Unit::suffixes()
         .filter_map(Unit::from_suffix)
-        .map(|unit| format!(" WHEN {} THEN {}", quoted(&word(&unit), '\''), quoted(unit.suffix(), '\'')))
+        .map(|unit| {
+            format!(" WHEN {} THEN {}", quoted(&serde_name(&unit), '\''), quoted(unit.suffix(), '\''))
+        })
         .collect();
     let factors: String =
         varying_factors(plan).iter().map(|id| format!("\n    {},", level_column(id))).collect();
     format!(
         "CREATE VIEW IF NOT EXISTS samples_tidy AS SELECT
     (SELECT id FROM run) AS \"run\", c.round AS \"round\", c.position AS \"position\", va.name AS \"variant\",{factors}
-    CASE WHEN c.round < {warmup} THEN 1 ELSE 0 END AS \"warmup\",
+    CASE WHEN c.round < {warmup_rounds} THEN 1 ELSE 0 END AS \"warmup\",
     CASE WHEN c.round IN (SELECT n.round FROM note AS n WHERE n.kind = 'dropped' AND n.round IS NOT NULL)
         THEN 1 ELSE 0 END AS \"dropped\",
     h.hostname AS \"host\", h.boot_id AS \"boot\", c.workload AS \"workload\", t.name AS \"task\",
@@ -52,9 +55,9 @@ fn varying_factors(plan: &Plan) -> Vec<String> {
     let variants = matrix::expand(plan);
     let ids: BTreeSet<&str> =
         variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
-    let varies = |id: &&str| variants.windows(2).any(|two| two[0].level(id) != two[1].level(id));
+    let varies = |id: &&str| variants.windows(2).any(|pair| pair[0].level(id) != pair[1].level(id));
     let varying = ids.into_iter().filter(varies).map(String::from).collect();
-    factor::in_order(varying, |id| id)
+    factor::sorted_for_names(varying, |id| id)
 }
 
 /// The column with the level of a factor, which is the factor's default for a variant that does not set it.
@@ -72,15 +75,15 @@ fn quoted(text: &str, mark: char) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{cells, plan, run_cell, writer};
+    use crate::testing::{cells, create_run, plan, run_cell};
     use fsarena_core::event::{Event, Note, NoteKind, Outcome};
     use rusqlite::Connection;
 
     /// A run of two variants and three rounds, of which the first is a warm-up and the last was dropped.
-    fn stored(root: &std::path::Path) -> Connection {
+    fn write_run(root: &std::path::Path) -> Connection {
         let mut plan = plan(&["ext4", "xfs"]);
         plan.stop.warmup = 1;
-        let (run, mut writer) = writer(root, &plan);
+        let (run, mut writer) = create_run(root, &plan);
         for round in 0..3 {
             writer.apply(&Event::RoundStarted { round, order: vec![] }).unwrap();
             cells(&plan, round).iter().for_each(|cell| run_cell(&mut writer, cell, Outcome::Done));
@@ -88,10 +91,10 @@ mod tests {
                 writer.apply(&Event::Note(Note::new(NoteKind::Dropped, "throttled"))).unwrap();
             }
         }
-        Connection::open(run.database()).unwrap()
+        Connection::open(run.database_file()).unwrap()
     }
 
-    fn rows(db: &Connection, sql: &str) -> Vec<String> {
+    fn read_first_column(db: &Connection, sql: &str) -> Vec<String> {
         let mut statement = db.prepare(sql).unwrap();
         let rows = statement.query_map([], |row| row.get(0)).unwrap();
         rows.collect::<rusqlite::Result<_>>().unwrap()
@@ -100,25 +103,28 @@ mod tests {
     #[test]
     fn each_value_is_a_row_with_its_round_factor_task_and_unit() {
         let root = tempfile::tempdir().unwrap();
-        let db = stored(root.path());
-        let all = "SELECT count(*) || '' FROM ";
-        assert_eq!(rows(&db, &format!("{all} samples_tidy")), rows(&db, &format!("{all} value")));
+        let db = write_run(root.path());
+        let count = "SELECT count(*) || '' FROM ";
+        assert_eq!(
+            read_first_column(&db, &format!("{count} samples_tidy")),
+            read_first_column(&db, &format!("{count} value"))
+        );
         let sql = "SELECT DISTINCT round || ' ' || warmup || ' ' || dropped FROM samples_tidy ORDER BY 1";
-        assert_eq!(rows(&db, sql), ["0 1 0", "1 0 0", "2 0 1"]);
+        assert_eq!(read_first_column(&db, sql), ["0 1 0", "1 0 0", "2 0 1"]);
         let sql = "SELECT DISTINCT variant || ' ' || fs || ' ' || metric || ' ' || unit FROM samples_tidy
                    WHERE metric = 'elapsed_ns' ORDER BY 1";
-        assert_eq!(rows(&db, sql), ["ext4 ext4 elapsed_ns ns", "xfs xfs elapsed_ns ns"]);
+        assert_eq!(read_first_column(&db, sql), ["ext4 ext4 elapsed_ns ns", "xfs xfs elapsed_ns ns"]);
     }
 
     #[test]
-    fn a_comparison_is_of_one_round_that_counts() {
+    fn a_comparison_is_within_one_round_that_counts() {
         let root = tempfile::tempdir().unwrap();
-        let db = stored(root.path());
+        let db = write_run(root.path());
         let sql = "SELECT DISTINCT round || ' ' || baseline || ' ' || variant FROM comparisons ORDER BY 1";
-        assert_eq!(rows(&db, sql), ["1 ext4 xfs", "1 xfs ext4"]);
+        assert_eq!(read_first_column(&db, sql), ["1 ext4 xfs", "1 xfs ext4"]);
         let wrong =
             "SELECT 'x' FROM comparisons WHERE baseline_value > 0 AND ratio <> value / baseline_value";
-        assert_eq!(rows(&db, wrong), [""; 0]);
+        assert_eq!(read_first_column(&db, wrong), [""; 0]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! External commands as argument vectors, never as shell strings, and the log of each command.
 //!
 //! The output of a command goes to files in memory, so that fsarena does not have to read a pipe while a command is timed.
-//! [`Argv::writes_only`] confines a command with Landlock.
+//! [`Argv::confine_writes_to`] confines a command with Landlock.
 
-use crate::process_output::{memory_file, or_printed_nothing, tail};
+use crate::process_output::{make_memory_file, or_printed_nothing, read_tail};
 use crate::{limits, process, program, user::User};
 use fsarena_core::event::{CommandEnd, CommandRecord};
 use landlock::{
@@ -22,19 +22,19 @@ use std::time::{Duration, Instant};
 use crate::error::CommandError;
 
 /// The name of the undo journal of this process, once it has one.
-static MARK: RwLock<Option<String>> = RwLock::new(None);
+static JOURNAL_NAME: RwLock<Option<String>> = RwLock::new(None);
 
 /// The environment variable that marks the commands of this process, and its value: the name of the undo journal. None if
 /// this process has no journal. [`Argv`] sets the variable; callers that start commands in another way use this function.
-pub fn mark() -> Option<(&'static str, String)> {
-    let journal = MARK.read().unwrap_or_else(PoisonError::into_inner).clone();
-    journal.map(|journal| (crate::process::MARK, journal))
+pub fn journal_variable() -> Option<(&'static str, String)> {
+    let journal = JOURNAL_NAME.read().unwrap_or_else(PoisonError::into_inner).clone();
+    journal.map(|journal| (crate::process::JOURNAL_VARIABLE, journal))
 }
 
 /// Sets the name of the undo journal that later commands, and their descendants, have in their environment. If fsarena is
 /// killed, `fsarena recover` finds the commands by that name.
-pub(crate) fn mark_commands(journal: &str) {
-    *MARK.write().unwrap_or_else(PoisonError::into_inner) = Some(journal.to_string());
+pub(crate) fn set_journal_name(journal: &str) {
+    *JOURNAL_NAME.write().unwrap_or_else(PoisonError::into_inner) = Some(journal.to_string());
 }
 
 /// A command to run: program, arguments, and where its streams go.
@@ -44,22 +44,22 @@ pub struct Argv {
     args: Vec<OsString>,
     cwd: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
-    quiet: bool,
+    discards_stdout: bool,
     ignore_cancel: bool,
-    writes_only: Option<Vec<PathBuf>>,
+    writable_paths: Option<Vec<PathBuf>>,
     user: Option<User>,
 }
 
 /// The result of a command that ended: status, resource usage and output.
 #[derive(Debug, Clone)]
-pub struct Finished {
+pub struct FinishedCommand {
     /// Its exit status.
     pub status: ExitStatus,
     /// The time from just before its start until after fsarena has reaped it.
     pub elapsed: Duration,
     /// Its peak memory (`ru_maxrss`) in bytes.
     pub max_rss_bytes: u64,
-    /// Its standard output; empty after [`Argv::quiet`].
+    /// Its standard output; empty after [`Argv::discard_stdout`].
     pub stdout: String,
     /// The last 4 KiB of its standard error.
     pub stderr: String,
@@ -90,8 +90,8 @@ impl Argv {
     }
 
     /// Discards standard output.
-    pub fn quiet(mut self) -> Argv {
-        self.quiet = true;
+    pub fn discard_stdout(mut self) -> Argv {
+        self.discards_stdout = true;
         self
     }
 
@@ -113,10 +113,10 @@ impl Argv {
         self
     }
 
-    /// Lets the command write to these files and devices only, if the kernel can enforce that ([`can_confine`]). The
+    /// Lets the command write to these files and devices only, if the kernel can enforce that ([`has_landlock`]). The
     /// command gets only those environment variables of this process that cannot name another file to write.
-    pub fn writes_only<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Argv {
-        self.writes_only = Some(paths.into_iter().map(|path| path.as_ref().into()).collect());
+    pub fn confine_writes_to<P: AsRef<Path>>(mut self, paths: impl IntoIterator<Item = P>) -> Argv {
+        self.writable_paths = Some(paths.into_iter().map(|path| path.as_ref().into()).collect());
         self
     }
 
@@ -135,26 +135,27 @@ impl Argv {
     ///
     /// # Errors
     /// The command cannot be started, or a signal interrupted fsarena.
-    pub fn run(&self) -> Result<Finished, CommandError> {
+    pub fn run(&self) -> Result<FinishedCommand, CommandError> {
         let _deferred_signals = crate::cancel::defer_signals();
         self.check_cancelled()?;
         let start_error = |source: std::io::Error| {
             let program = self.program.to_string_lossy().into_owned();
             match source.kind() {
                 std::io::ErrorKind::NotFound => CommandError::NotFound { program },
-                _ => CommandError::Start { program, source },
+                _ => CommandError::NotStarted { program, source },
             }
         };
         // Files instead of pipes: fsarena does not have to read while the command is timed.
-        let mut out = (!self.quiet).then(|| memory_file("stdout")).transpose().map_err(start_error)?;
-        let mut err = memory_file("stderr").map_err(start_error)?;
-        let mut command = self.command();
+        let mut out =
+            (!self.discards_stdout).then(|| make_memory_file("stdout")).transpose().map_err(start_error)?;
+        let mut err = make_memory_file("stderr").map_err(start_error)?;
+        let mut command = self.build_command();
         command.stdout(match &out {
             Some(file) => file.try_clone().map_err(start_error)?.into(),
             None => Stdio::null(),
         });
         command.stderr(err.try_clone().map_err(start_error)?);
-        let started = match &self.writes_only {
+        let started = match &self.writable_paths {
             Some(paths) => spawn_confined(&mut command, paths),
             None => {
                 let begun = Instant::now();
@@ -171,23 +172,23 @@ impl Argv {
             self.check_cancelled()?;
         }
         let stdout = match &mut out {
-            Some(file) => tail(file, u64::MAX).map_err(start_error)?,
+            Some(file) => read_tail(file, u64::MAX).map_err(start_error)?,
             None => String::new(),
         };
-        let stderr = tail(&mut err, 4096).map_err(start_error)?;
-        Ok(Finished { status, elapsed, max_rss_bytes, stdout, stderr })
+        let stderr = read_tail(&mut err, 4096).map_err(start_error)?;
+        Ok(FinishedCommand { status, elapsed, max_rss_bytes, stdout, stderr })
     }
 
     /// The command with its arguments, environment and directory; the caller sets its output.
-    fn command(&self) -> Command {
+    fn build_command(&self) -> Command {
         let fetched = program::fetched_command(&self.program);
-        let words = fetched.unwrap_or_else(|| vec![self.program.clone()]);
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(&self.args).stdin(Stdio::null()).process_group(0);
-        if self.writes_only.is_some() {
+        let program_words = fetched.unwrap_or_else(|| vec![self.program.clone()]);
+        let mut command = Command::new(&program_words[0]);
+        command.args(&program_words[1..]).args(&self.args).stdin(Stdio::null()).process_group(0);
+        if self.writable_paths.is_some() {
             command.env_clear().envs(std::env::vars_os().filter(|(name, _)| keeps_variable(name)));
         }
-        command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(mark());
+        command.envs(self.env.iter().map(|(name, value)| (name, value))).envs(journal_variable());
         if let Some(dir) = &self.cwd {
             command.current_dir(dir);
         }
@@ -201,10 +202,10 @@ impl Argv {
     ///
     /// # Errors
     /// The command cannot be started or fails; the message contains its output.
-    pub fn expect(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<Finished, CommandError> {
+    pub fn run_checked(&self, log: &mut dyn FnMut(CommandRecord)) -> Result<FinishedCommand, CommandError> {
         let finished = self.run()?;
-        log(self.record(&finished));
-        self.check(finished)
+        log(self.log_record(&finished));
+        self.check_success(finished)
     }
 
     /// Returns an error if a signal interrupted fsarena, unless this command ignores that.
@@ -219,7 +220,7 @@ impl Argv {
     }
 
     /// The log entry of a finished command.
-    pub fn record(&self, finished: &Finished) -> CommandRecord {
+    pub fn log_record(&self, finished: &FinishedCommand) -> CommandRecord {
         CommandRecord {
             argv: self.words(),
             times: 1,
@@ -235,7 +236,7 @@ impl Argv {
     ///
     /// # Errors
     /// The command did not exit with 0.
-    pub fn check(&self, finished: Finished) -> Result<Finished, CommandError> {
+    pub fn check_success(&self, finished: FinishedCommand) -> Result<FinishedCommand, CommandError> {
         if finished.status.success() {
             return Ok(finished);
         }
@@ -259,7 +260,7 @@ pub fn command_end(status: ExitStatus) -> CommandEnd {
     }
 }
 
-impl Finished {
+impl FinishedCommand {
     /// How it ended.
     pub fn ended(&self) -> CommandEnd {
         command_end(self.status)
@@ -315,7 +316,7 @@ const KEPT_VARIABLES: [&str; 7] =
 const KEPT_PREFIXES: [&str; 2] = ["LC_", "FSARENA_"];
 
 /// Whether this kernel has Landlock, which confines commands.
-pub fn can_confine() -> bool {
+pub fn has_landlock() -> bool {
     let required = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     required.handle_access(AccessFs::WriteFile).and_then(Ruleset::create).is_ok()
 }
@@ -359,12 +360,12 @@ mod tests {
     /// Runs a shell script that may write to one file only; returns whether it succeeded.
     fn run_confined(target: &Path, script: &str) -> bool {
         let shell = Argv::new("sh").args(["-c", script, "sh"]).arg(target);
-        shell.writes_only([target]).run().unwrap().status.success()
+        shell.confine_writes_to([target]).run().unwrap().status.success()
     }
 
     #[test]
     fn a_confined_command_can_write_only_to_its_target() {
-        if !can_confine() {
+        if !has_landlock() {
             crate::testkit::skipped("this kernel has no Landlock");
             return;
         }
@@ -372,27 +373,27 @@ mod tests {
         let [target, victim] = ["target", "victim"].map(|name| dir.path().join(name));
         std::fs::write(&target, "old").unwrap();
         std::fs::write(&victim, "data").unwrap();
-        let at = victim.display();
+        let victim_path = victim.display();
         assert!(run_confined(&target, "echo new > \"$1\" && cat \"$1\" > /dev/null"));
         assert_eq!(std::fs::read_to_string(&target).unwrap(), "new\n");
         for script in [
-            format!("echo new > {at}"),
-            format!("echo new >> {at}"),
-            format!("truncate -s 0 {at}"),
-            format!("rm -f {at}"),
-            format!("mv \"$1\" {at}"),
-            format!("ln -sf \"$1\" {at}"),
-            format!("touch {at}.new"),
-            format!("mkdir {at}.dir"),
+            format!("echo new > {victim_path}"),
+            format!("echo new >> {victim_path}"),
+            format!("truncate -s 0 {victim_path}"),
+            format!("rm -f {victim_path}"),
+            format!("mv \"$1\" {victim_path}"),
+            format!("ln -sf \"$1\" {victim_path}"),
+            format!("touch {victim_path}.new"),
+            format!("mkdir {victim_path}.dir"),
             // A node of the same device elsewhere would be a second way to it.
-            format!("mknod {at}.node b 7 0"),
+            format!("mknod {victim_path}.node b 7 0"),
         ] {
             assert!(!run_confined(&target, &script), "{script}");
             assert_eq!(std::fs::read_to_string(&victim).unwrap(), "data", "{script}");
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
         // Reading is free, and this process is not confined.
-        assert!(run_confined(&target, &format!("cat {at}")));
+        assert!(run_confined(&target, &format!("cat {victim_path}")));
         std::fs::write(&victim, "more").unwrap();
     }
 
@@ -401,9 +402,12 @@ mod tests {
         let printed = |argv: Argv| argv.env("E2FSPROGS_UNDO_DIR", "here").run().unwrap().stdout;
         assert!(printed(Argv::new("env")).contains("CARGO_MANIFEST_DIR="));
         let target = Path::new("/dev/null");
-        let kept = printed(Argv::new("env").writes_only([target]));
-        assert!(kept.contains("PATH=") && !kept.contains("CARGO_MANIFEST_DIR="), "{kept}");
+        let environment = printed(Argv::new("env").confine_writes_to([target]));
+        assert!(
+            environment.contains("PATH=") && !environment.contains("CARGO_MANIFEST_DIR="),
+            "{environment}"
+        );
         // A variable that fsarena itself sets stays.
-        assert!(kept.contains("E2FSPROGS_UNDO_DIR=here"), "{kept}");
+        assert!(environment.contains("E2FSPROGS_UNDO_DIR=here"), "{environment}");
     }
 }

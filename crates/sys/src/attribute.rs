@@ -1,7 +1,7 @@
 //! Kernel attributes: files below `/sys` that fsarena writes, and restores to their former value.
 
 use crate::Error;
-use crate::undo::{Journal, Undo, UndoGuard};
+use crate::undo::{Journal, UndoGuard, UndoStep};
 use std::path::Path;
 
 /// Writes a value to a kernel attribute. The returned guard writes `former` back.
@@ -9,20 +9,20 @@ use std::path::Path;
 /// # Errors
 /// The kernel rejects the value; the attribute is unchanged.
 pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<UndoGuard, Error> {
-    let how = Undo::RestoreAttr { path: path.into(), value: former.into(), disk: disk_of(path) };
-    Ok(journal.note_and_do(how, || write(path, value))?.0)
+    let step = UndoStep::RestoreAttr { path: path.into(), value: former.into(), diskseq: diskseq_of(path) };
+    Ok(journal.note_and_do(step, || write(path, value))?.0)
 }
 
 /// Whether an attribute may still belong to the disk with this sequence number (`diskseq`). A loop device that was detached
 /// and attached again is another disk with the same name, whose new user may have set the attribute.
-pub(crate) fn may_be_of_disk(path: &Path, disk: Option<u64>) -> bool {
-    disk.zip(disk_of(path)).is_none_or(|(disk, now)| disk == now)
+pub(crate) fn may_belong_to_disk(path: &Path, diskseq: Option<u64>) -> bool {
+    diskseq.zip(diskseq_of(path)).is_none_or(|(former, now)| former == now)
 }
 
 /// The sequence number (`diskseq`, Linux 5.15) of the disk that an attribute belongs to; the kernel never reuses it.
-pub(crate) fn disk_of(attribute: &Path) -> Option<u64> {
-    let read = |dir: &Path| std::fs::read_to_string(dir.join("diskseq")).ok()?.trim().parse().ok();
-    attribute.ancestors().skip(1).find_map(read)
+pub(crate) fn diskseq_of(attribute: &Path) -> Option<u64> {
+    let read_in = |dir: &Path| std::fs::read_to_string(dir.join("diskseq")).ok()?.trim().parse().ok();
+    attribute.ancestors().skip(1).find_map(read_in)
 }
 
 /// Writes a value to a kernel attribute.
@@ -41,14 +41,14 @@ mod tests {
     fn undo_leaves_the_attribute_of_another_disk_alone() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
-        let (disk, queue) = (dir.path().join("diskseq"), dir.path().join("queue"));
+        let (diskseq, queue) = (dir.path().join("diskseq"), dir.path().join("queue"));
         std::fs::create_dir(&queue).unwrap();
         let path = queue.join("scheduler");
         for (now, expected) in [("7", "none"), ("8", "of another run")] {
-            std::fs::write(&disk, "7\n").unwrap();
+            std::fs::write(&diskseq, "7\n").unwrap();
             std::fs::write(&path, "none").unwrap();
             let guard = set(&journal, &path, "bfq", "none").unwrap();
-            std::fs::write(&disk, now).unwrap();
+            std::fs::write(&diskseq, now).unwrap();
             std::fs::write(&path, "of another run").unwrap();
             guard.undo().unwrap();
             assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);

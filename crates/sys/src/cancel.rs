@@ -11,21 +11,21 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 /// The signals below the real-time range that end a process by default and that a user, a shell, a service manager or a
 /// resource limit sends. Without SIGPIPE, which Rust ignores, SIGXFSZ, after which a write fails with an error
 /// ([`crate::limits`]), and the signals of program faults (SIGSEGV and others).
-const NAMED: [i32; 13] = [
+const NAMED_SIGNALS: [i32; 13] = [
     SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF,
     SIGIO, SIGPWR,
 ];
 
-/// All signals after which fsarena cleans up and ends: those in `NAMED`, and the real-time signals, whose default action ends
-/// a process too.
-pub fn signals() -> impl Iterator<Item = i32> {
-    NAMED.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+/// All signals after which fsarena cleans up and ends: those in `NAMED_SIGNALS`, and the real-time signals, whose default
+/// action ends a process too.
+pub fn ending_signals() -> impl Iterator<Item = i32> {
+    NAMED_SIGNALS.into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
 }
 
 /// The first signal that interrupted fsarena; 0 if none did.
-static REQUESTED: AtomicI32 = AtomicI32::new(0);
+static FIRST_SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The number of [`DeferredSignals`] that exist.
-static DEFERRED: AtomicUsize = AtomicUsize::new(0);
+static DEFERRAL_COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// While one of these exists, signals only set a flag, and its holder cleans up before the process ends.
 #[derive(Debug)]
@@ -34,30 +34,30 @@ pub struct DeferredSignals(());
 
 /// Defers signals until the returned value is dropped, because there is something to clean up or to finish.
 pub fn defer_signals() -> DeferredSignals {
-    DEFERRED.fetch_add(1, Ordering::SeqCst);
+    DEFERRAL_COUNT.fetch_add(1, Ordering::SeqCst);
     DeferredSignals(())
 }
 
 impl Drop for DeferredSignals {
     fn drop(&mut self) {
-        DEFERRED.fetch_sub(1, Ordering::SeqCst);
+        DEFERRAL_COUNT.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// Installs handlers for [`signals`]. While signals are deferred, a signal only sets a flag, and a second signal does not
+/// Installs handlers for [`ending_signals`]. While signals are deferred, a signal only sets a flag, and a second signal does not
 /// shorten the clean-up. Otherwise a signal ends the process at once. Signals that were ignored at the start of this process
 /// stay ignored, so that nohup(1) works.
 ///
 /// # Errors
 /// The system refuses a handler.
-pub fn install() -> io::Result<()> {
-    for signal in signals() {
+pub fn install_handlers() -> io::Result<()> {
+    for signal in ending_signals() {
         if is_ignored(signal)? {
             continue;
         }
         let handler = move || {
-            record_first(&REQUESTED, signal);
-            if DEFERRED.load(Ordering::SeqCst) == 0 {
+            store_if_first(&FIRST_SIGNAL, signal);
+            if DEFERRAL_COUNT.load(Ordering::SeqCst) == 0 {
                 raise_default(signal);
             }
         };
@@ -91,13 +91,13 @@ fn raise_default(signal: i32) {
 }
 
 /// Stores a signal in `first`, unless it has one already.
-fn record_first(first: &AtomicI32, signal: i32) {
+fn store_if_first(first: &AtomicI32, signal: i32) {
     let _ = first.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
 }
 
 /// The first signal that interrupted fsarena; None if none did.
 pub fn requested() -> Option<i32> {
-    Some(REQUESTED.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    Some(FIRST_SIGNAL.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
 }
 
 /// Returns an error if a signal interrupted fsarena.
@@ -131,9 +131,9 @@ mod tests {
 
     #[test]
     fn faults_and_signals_that_cannot_be_caught_are_not_among_those_that_interrupt() {
-        let ending: Vec<i32> = signals().collect();
+        let ending: Vec<i32> = ending_signals().collect();
         assert!(ending.contains(&libc::SIGRTMAX()) && ending.contains(&SIGXCPU));
-        for kept in [
+        for other in [
             libc::SIGPIPE,
             libc::SIGCHLD,
             libc::SIGCONT,
@@ -147,15 +147,15 @@ mod tests {
             libc::SIGSTOP,
             libc::SIGXFSZ,
         ] {
-            assert!(!ending.contains(&kept), "{kept}");
+            assert!(!ending.contains(&other), "{other}");
         }
     }
 
     #[test]
     fn only_the_first_signal_is_recorded() {
         let first = AtomicI32::new(0);
-        record_first(&first, SIGTERM);
-        record_first(&first, SIGINT);
+        store_if_first(&first, SIGTERM);
+        store_if_first(&first, SIGINT);
         assert_eq!(first.into_inner(), SIGTERM);
     }
 }

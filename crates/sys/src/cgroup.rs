@@ -2,8 +2,8 @@
 //!
 //! A group of version 2 "passes on" the controllers that it enables for its children (`cgroup.subtree_control`).
 
-use crate::kernel::{SysRoot, names};
-use crate::undo::{self, Identity, Journal, Undo, UndoGuard};
+use crate::kernel::{SysRoot, sorted_names};
+use crate::undo::{self, Identity, Journal, UndoGuard, UndoStep};
 use crate::{Error, attribute, none_if_missing, process, wait::retry};
 use rustix::{fs::Access, io::Errno};
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ pub struct Controller {
     /// `memory`, `cpu`, `blkio`, `io`.
     pub name: &'static str,
     /// Whether it is in the unified hierarchy of version 2.
-    pub unified: bool,
+    pub is_v2: bool,
     /// The root of its hierarchy.
     pub root: PathBuf,
     /// The group that this process is in.
-    pub own: PathBuf,
+    pub own_group: PathBuf,
 }
 
 impl Controller {
@@ -31,16 +31,17 @@ impl Controller {
     pub fn find(kernel: &SysRoot, v1: &'static str, v2: &'static str) -> Option<Controller> {
         let mounts = kernel.mounts().ok()?;
         let has_controller = |options: &str| options.split(',').any(|word| word == v1);
-        let v1_mount = mounts.iter().find(|m| m.fs_type == "cgroup" && has_controller(&m.super_options));
-        let mount = v1_mount.or_else(|| mounts.iter().find(|m| m.fs_type == "cgroup2"))?;
-        let (name, unified) = if v1_mount.is_some() { (v1, false) } else { (v2, true) };
+        let v1_mount =
+            mounts.iter().find(|mount| mount.fs_type == "cgroup" && has_controller(&mount.super_options));
+        let mount = v1_mount.or_else(|| mounts.iter().find(|mount| mount.fs_type == "cgroup2"))?;
+        let (name, is_v2) = if v1_mount.is_some() { (v1, false) } else { (v2, true) };
         let root = kernel.path(&mount.target.to_string_lossy());
-        if unified {
+        if is_v2 {
             let offered = std::fs::read_to_string(root.join("cgroup.controllers")).ok()?;
             offered.split_whitespace().find(|word| *word == v2)?;
         }
-        let own = own_group(kernel, &root, (!unified).then_some(v1));
-        Some(Controller { name, unified, root, own })
+        let own_group = own_group_dir(kernel, &root, (!is_v2).then_some(v1));
+        Some(Controller { name, is_v2, root, own_group })
     }
 
     /// Makes a group in which this controller can be configured. In version 2 its parent is the root, because a group
@@ -49,41 +50,41 @@ impl Controller {
     ///
     /// # Errors
     /// The group cannot be made, or the controller cannot be enabled.
-    pub fn make_group(&self, journal: &Journal) -> Result<Group, Error> {
-        let parent = if self.unified { &self.root } else { &self.own };
-        let path = parent.join(group_name());
+    pub fn make_group(&self, journal: &Journal) -> Result<ControlGroup, Error> {
+        let parent = if self.is_v2 { &self.root } else { &self.own_group };
+        let path = parent.join(unique_group_name());
         // The first step in the journal is undone last: after the group is removed.
-        let enabled = if self.unified { self.note_enabling(&path, journal)? } else { None };
-        let mut guard = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
+        let controller_guard = if self.is_v2 { self.note_enabling(&path, journal)? } else { None };
+        let mut guard = journal.note(UndoStep::RemoveGroup { path: path.clone(), identity: None })?;
         match std::fs::create_dir(&path) {
             // This process made it for another controller of the same cell.
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.unified => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && self.is_v2 => {}
             made => made.map_err(Error::io("making", &path))?,
         }
         let identity = Identity::at_path(&path);
-        guard.update(Undo::RemoveGroup { path: path.clone(), identity })?;
-        if self.unified {
+        guard.update(UndoStep::RemoveGroup { path: path.clone(), identity })?;
+        if self.is_v2 {
             enable_controller(&self.root, self.name)?;
         }
-        Ok(Group { path, guard, enabled })
+        Ok(ControlGroup { path, removal_guard: guard, controller_guard })
     }
 
     /// Writes to the journal that this process is about to enable the controller for the children of the root. None if a
     /// program other than fsarena has enabled it. If another fsarena has enabled it, this one writes the step too, because
     /// the last fsarena to finish must disable the controller.
     fn note_enabling(&self, group: &Path, journal: &Journal) -> Result<Option<UndoGuard>, Error> {
-        let is_this = |step: &Undo| matches!(step, Undo::DisableController { root, name, .. } if *root == self.root && name == self.name);
+        let is_this = |step: &UndoStep| matches!(step, UndoStep::DisableController { root, name, .. } if *root == self.root && name == self.name);
         if passes_on(&self.root, self.name)? && !undo::has_pending_step(journal, is_this)? {
             return Ok(None);
         }
         let (root, name, group) = (self.root.clone(), self.name.into(), group.into());
-        journal.note(Undo::DisableController { root, name, group }).map(Some)
+        journal.note(UndoStep::DisableController { root, name, group }).map(Some)
     }
 }
 
 /// The name of the groups that this process makes: `fsarena-PID-STARTTIME`. It is unique until the next boot, so
 /// `recover` never kills processes in a group of another fsarena.
-fn group_name() -> String {
+fn unique_group_name() -> String {
     let pid = std::process::id();
     let start_time = process::start_time(&SysRoot::host(), pid as i32).unwrap_or_default();
     format!("fsarena-{pid}-{start_time}")
@@ -95,20 +96,20 @@ fn group_name() -> String {
 ///
 /// # Errors
 /// The journal cannot be written.
-pub fn tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option<Group>, Error> {
+pub fn make_tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option<ControlGroup>, Error> {
     let Some(parent) = own_group_without_controllers(kernel) else { return Ok(None) };
     if rustix::fs::access(&parent, Access::WRITE_OK).is_err() {
         return Ok(None);
     }
-    let path = parent.join(group_name());
-    let mut guard = journal.note(Undo::RemoveGroup { path: path.clone(), identity: None })?;
+    let path = parent.join(unique_group_name());
+    let mut guard = journal.note(UndoStep::RemoveGroup { path: path.clone(), identity: None })?;
     if std::fs::create_dir(&path).is_err() {
         guard.disarm()?;
         return Ok(None);
     }
     let identity = Identity::at_path(&path);
-    guard.update(Undo::RemoveGroup { path: path.clone(), identity })?;
-    Ok(Some(Group { path, guard, enabled: None }))
+    guard.update(UndoStep::RemoveGroup { path: path.clone(), identity })?;
+    Ok(Some(ControlGroup { path, removal_guard: guard, controller_guard: None }))
 }
 
 /// The group of this process in a hierarchy where its children have no controllers: version 2, or a named hierarchy
@@ -119,16 +120,16 @@ fn own_group_without_controllers(kernel: &SysRoot) -> Option<PathBuf> {
     for mount in mounts {
         let root = kernel.path(&mount.target.to_string_lossy());
         if mount.fs_type == "cgroup2" {
-            let own = own_group(kernel, &root, None);
-            let enabled = std::fs::read_to_string(own.join("cgroup.subtree_control"));
+            let own_group = own_group_dir(kernel, &root, None);
+            let enabled = std::fs::read_to_string(own_group.join("cgroup.subtree_control"));
             if enabled.is_ok_and(|controllers| controllers.trim().is_empty()) {
-                return Some(own);
+                return Some(own_group);
             }
         } else if mount.fs_type == "cgroup" {
             let name = mount.super_options.split(',').find(|option| option.starts_with("name="));
-            // A hierarchy that has a name and a controller is listed as `memory,name=x`, so `own_path` returns None.
-            if let Some(name) = name.filter(|name| own_path(kernel, Some(name)).is_some()) {
-                named = Some(own_group(kernel, &root, Some(name)));
+            // A hierarchy that has a name and a controller is listed as `memory,name=x`, so `own_path_in_hierarchy` returns None.
+            if let Some(name) = name.filter(|name| own_path_in_hierarchy(kernel, Some(name)).is_some()) {
+                named = Some(own_group_dir(kernel, &root, Some(name)));
             }
         }
     }
@@ -137,15 +138,15 @@ fn own_group_without_controllers(kernel: &SysRoot) -> Option<PathBuf> {
 
 /// The directory of the group that this process is in. In a container `/proc/self/cgroup` can name a path that is
 /// outside the mount; the result is then the root of the mount.
-fn own_group(kernel: &SysRoot, root: &Path, controller: Option<&str>) -> PathBuf {
-    let path = own_path(kernel, controller).unwrap_or_default();
+fn own_group_dir(kernel: &SysRoot, root: &Path, controller: Option<&str>) -> PathBuf {
+    let path = own_path_in_hierarchy(kernel, controller).unwrap_or_default();
     let own = root.join(path.trim_start_matches('/'));
     if own.is_dir() { own } else { root.to_path_buf() }
 }
 
 /// The path of this process's group in `/proc/self/cgroup`: `/x` of `9:memory:/x` for a controller of version 1, and of
 /// `0::/x` for version 2, where `controller` is None.
-fn own_path(kernel: &SysRoot, controller: Option<&str>) -> Option<String> {
+fn own_path_in_hierarchy(kernel: &SysRoot, controller: Option<&str>) -> Option<String> {
     let list = kernel.read("proc/self/cgroup").ok()?;
     list.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -161,14 +162,14 @@ fn own_path(kernel: &SysRoot, controller: Option<&str>) -> Option<String> {
 
 /// A control group that fsarena made. Dropping this value kills its processes and removes it.
 #[derive(Debug)]
-pub struct Group {
+pub struct ControlGroup {
     path: PathBuf,
     // Fields are dropped in this order: the group is removed before its controller is disabled.
-    guard: UndoGuard,
-    enabled: Option<UndoGuard>,
+    removal_guard: UndoGuard,
+    controller_guard: Option<UndoGuard>,
 }
 
-impl Group {
+impl ControlGroup {
     /// Its directory.
     pub fn path(&self) -> &Path {
         &self.path
@@ -184,7 +185,7 @@ impl Group {
 
     /// The undo steps of the group, in the order in which they were written to the journal.
     pub fn into_guards(self) -> impl Iterator<Item = UndoGuard> {
-        self.enabled.into_iter().chain([self.guard])
+        self.controller_guard.into_iter().chain([self.removal_guard])
     }
 
     /// Kills all processes in the group and removes it.
@@ -192,9 +193,9 @@ impl Group {
     /// # Errors
     /// A step fails; it stays in the journal.
     pub fn remove(self) -> Result<(), Error> {
-        self.guard.undo()?;
-        if let Some(enabled) = self.enabled {
-            enabled.undo()?;
+        self.removal_guard.undo()?;
+        if let Some(guard) = self.controller_guard {
+            guard.undo()?;
         }
         Ok(())
     }
@@ -231,17 +232,17 @@ pub fn end_processes(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     if let Ok(mut kill) = File::options().write(true).open(group.join("cgroup.kill")) {
         let _ = kill.write_all(b"1");
     }
-    for below in groups_below(group)? {
+    for below in child_groups(group)? {
         end_processes(kernel, &below)?;
     }
-    process::kill_and_wait(kernel, &|| process::in_cgroup(kernel, group))
+    process::kill_and_wait(kernel, &|| process::cgroup_members(kernel, group))
 }
 
 /// Kills the processes of a group that fsarena made, and removes the group and its descendants. Succeeds if the group is
 /// gone already.
 pub(crate) fn remove(kernel: &SysRoot, group: &Path) -> Result<(), Error> {
     end_processes(kernel, group)?;
-    for below in groups_below(group)? {
+    for below in child_groups(group)? {
         remove(kernel, &below)?;
     }
     match retry(REMOVE_ATTEMPTS, |error| *error == Errno::BUSY, || rustix::fs::rmdir(group)) {
@@ -269,9 +270,10 @@ pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
 ///
 /// # Errors
 /// The directory cannot be read.
-fn groups_below(group: &Path) -> Result<Vec<PathBuf>, Error> {
-    let found = none_if_missing(names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
-    Ok(found.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
+fn child_groups(group: &Path) -> Result<Vec<PathBuf>, Error> {
+    let names =
+        none_if_missing(sorted_names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
+    Ok(names.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
 }
 
 /// Enables a controller for the children of a group.
@@ -304,14 +306,16 @@ pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), E
 /// # Errors
 /// The groups cannot be read.
 pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool, Error> {
-    for child in groups_below(group)? {
-        let files = none_if_missing(names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
+    for child in child_groups(group)? {
+        let files =
+            none_if_missing(sorted_names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
         if passes_on(&child, controller)? {
             return Ok(true);
         }
         for file in &files {
-            let of_controller = file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
-            if of_controller && is_set(&child, file) {
+            let belongs_to_controller =
+                file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
+            if belongs_to_controller && differs_from_default(&child, file) {
                 return Ok(true);
             }
         }
@@ -321,13 +325,13 @@ pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool,
 
 /// Whether a file of a group has a value other than the default of a new group. An unreadable setting counts as set, unless
 /// its group is gone.
-fn is_set(group: &Path, file: &str) -> bool {
+fn differs_from_default(group: &Path, file: &str) -> bool {
     match std::fs::read_to_string(group.join(file)) {
         Ok(value) => !is_default(file, value.trim()),
         Err(error) => {
-            let gone = matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV));
-            // `?` is the default of no setting, so this is true for every setting and false for every counter.
-            !gone && !is_default(file, "?")
+            let is_gone = matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NODEV));
+            // No setting has the default `?`, so `is_default` returns false for every setting and true for every counter.
+            !is_gone && !is_default(file, "?")
         }
     }
 }
@@ -349,13 +353,18 @@ mod tests {
     use super::*;
     use crate::testkit::FakeRoot;
 
-    fn machine(mounts: &str, own: &str, dirs: &[&str], files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
-        let root = FakeRoot::with(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own)]);
+    fn fake_machine(
+        mounts: &str,
+        own_groups: &str,
+        dirs: &[&str],
+        files: &[(&str, &str)],
+    ) -> (FakeRoot, SysRoot) {
+        let root = FakeRoot::with(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own_groups)]);
         for dir in dirs {
-            root.dir(dir);
+            root.make_dir(dir);
         }
         for (rel, text) in files {
-            root.file(rel, text);
+            root.write_file(rel, text);
         }
         let kernel = SysRoot::at(root.path());
         (root, kernel)
@@ -365,15 +374,15 @@ mod tests {
     fn a_group_of_version_1_is_made_below_the_group_of_this_process() {
         let mounts = "30 20 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n";
         let own = "9:name=systemd:/\n4:memory:/box/7\n0::/\n";
-        let (dir, kernel) = machine(mounts, own, &["sys/fs/cgroup/memory/box/7"], &[]);
-        let found = Controller::find(&kernel, "memory", "memory").unwrap();
-        assert!(!found.unified);
-        assert_eq!(found.own, dir.path().join("sys/fs/cgroup/memory/box/7"));
+        let (dir, kernel) = fake_machine(mounts, own, &["sys/fs/cgroup/memory/box/7"], &[]);
+        let controller = Controller::find(&kernel, "memory", "memory").unwrap();
+        assert!(!controller.is_v2);
+        assert_eq!(controller.own_group, dir.path().join("sys/fs/cgroup/memory/box/7"));
         assert!(Controller::find(&kernel, "blkio", "io").is_none());
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
-        let group = found.make_group(&journal).unwrap();
+        let group = controller.make_group(&journal).unwrap();
         let path = group.path().to_path_buf();
-        assert!(path.starts_with(&found.own) && path.is_dir());
+        assert!(path.starts_with(&controller.own_group) && path.is_dir());
         group.remove().unwrap();
         assert!(
             !path.exists(),
@@ -397,7 +406,7 @@ mod tests {
             ([MIXED, V2].concat(), "cpu\n", None),
             (String::new(), "", None),
         ] {
-            let (dir, kernel) = machine(&mounts, own, &dirs, &[(control, controllers)]);
+            let (dir, kernel) = fake_machine(&mounts, own, &dirs, &[(control, controllers)]);
             assert_eq!(
                 own_group_without_controllers(&kernel),
                 expected.map(|path| dir.path().join(path)),
@@ -411,7 +420,7 @@ mod tests {
         let kernel = SysRoot::host();
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "").unwrap();
-        let Some(group) = tracking_group(&kernel, &journal).unwrap() else {
+        let Some(group) = make_tracking_group(&kernel, &journal).unwrap() else {
             crate::testkit::skipped("this user can make no control group without controllers");
             return;
         };
@@ -435,15 +444,16 @@ mod tests {
     fn a_group_of_version_2_is_made_below_the_root_and_shared_by_controllers() {
         let mounts = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         let files = [("sys/fs/cgroup/cgroup.controllers", "cpu io memory\n")];
-        let (dir, kernel) = machine(mounts, "0::/user.slice\n", &["sys/fs/cgroup/user.slice"], &files);
-        let found = Controller::find(&kernel, "blkio", "io").unwrap();
-        assert!(found.unified && found.name == "io");
+        let (dir, kernel) = fake_machine(mounts, "0::/user.slice\n", &["sys/fs/cgroup/user.slice"], &files);
+        let controller = Controller::find(&kernel, "blkio", "io").unwrap();
+        assert!(controller.is_v2 && controller.name == "io");
         assert!(Controller::find(&kernel, "rdma", "rdma").is_none());
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
-        let (first, second) = (found.make_group(&journal).unwrap(), found.make_group(&journal).unwrap());
+        let (first, second) =
+            (controller.make_group(&journal).unwrap(), controller.make_group(&journal).unwrap());
         assert_eq!(first.path(), second.path());
         assert_eq!(first.path().parent().unwrap(), dir.path().join("sys/fs/cgroup"));
-        let control = found.root.join("cgroup.subtree_control");
+        let control = controller.root.join("cgroup.subtree_control");
         assert_eq!(std::fs::read_to_string(&control).unwrap(), "+io");
         // The kernel would show the enabled controllers like this.
         std::fs::write(&control, "cpu io\n").unwrap();
@@ -452,7 +462,7 @@ mod tests {
         // Another program has enabled the controller, so it stays enabled.
         drop(second);
         std::fs::write(&control, "io\n").unwrap();
-        found.make_group(&journal).unwrap().remove().unwrap();
+        controller.make_group(&journal).unwrap().remove().unwrap();
         assert_eq!(std::fs::read_to_string(&control).unwrap(), "+io");
     }
 
@@ -461,16 +471,18 @@ mod tests {
         let mounts = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         let files =
             [("sys/fs/cgroup/cgroup.controllers", "io\n"), ("sys/fs/cgroup/cgroup.subtree_control", "")];
-        let (dir, kernel) = machine(mounts, "0::/\n", &["sys/fs/cgroup/of-another"], &files);
-        let (found, state) = (Controller::find(&kernel, "blkio", "io").unwrap(), dir.path().join("state"));
-        let control = found.root.join("cgroup.subtree_control");
-        let (one, other) = (Journal::create(&state, "").unwrap(), Journal::create(&state, "").unwrap());
-        let first = found.make_group(&one).unwrap();
+        let (dir, kernel) = fake_machine(mounts, "0::/\n", &["sys/fs/cgroup/of-another"], &files);
+        let (controller, state) =
+            (Controller::find(&kernel, "blkio", "io").unwrap(), dir.path().join("state"));
+        let control = controller.root.join("cgroup.subtree_control");
+        let (first_journal, second_journal) =
+            (Journal::create(&state, "").unwrap(), Journal::create(&state, "").unwrap());
+        let first = controller.make_group(&first_journal).unwrap();
         std::fs::write(&control, "io\n").unwrap();
-        let second = found.make_group(&other).unwrap();
+        let second = controller.make_group(&second_journal).unwrap();
         std::fs::write(&control, "io\n").unwrap();
         // A group with a limit uses it.
-        let limit = found.root.join("of-another/io.max");
+        let limit = controller.root.join("of-another/io.max");
         std::fs::write(&limit, "8:0 rbps=1\n").unwrap();
         first.remove().unwrap();
         assert_eq!(std::fs::read_to_string(&control).unwrap(), "io\n");
@@ -484,32 +496,32 @@ mod tests {
         if !crate::testkit::root() {
             return;
         }
-        let found = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
-            let found = Controller::find(&SysRoot::host(), name, name)?;
-            let free = found.unified && !passes_on(&found.root, name).ok()?;
-            free.then_some(found)
+        let controller = ["hugetlb", "misc", "rdma", "io"].into_iter().find_map(|name| {
+            let controller = Controller::find(&SysRoot::host(), name, name)?;
+            let free = controller.is_v2 && !passes_on(&controller.root, name).ok()?;
+            free.then_some(controller)
         });
-        let Some(found) = found else {
+        let Some(controller) = controller else {
             crate::testkit::skipped("no controller of version 2 that is not in use");
             return;
         };
-        let enabled = || passes_on(&found.root, found.name).unwrap();
+        let enabled = || passes_on(&controller.root, controller.name).unwrap();
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        let group = found.make_group(&journal).unwrap();
+        let group = controller.make_group(&journal).unwrap();
         assert!(enabled());
         group.remove().unwrap();
         assert!(!enabled());
         // Another program passes it on meanwhile.
-        let group = found.make_group(&journal).unwrap();
-        let other = found.root.join(format!("other-{}", std::process::id()));
-        std::fs::create_dir(&other).unwrap();
-        enable_controller(&other, found.name).unwrap();
+        let group = controller.make_group(&journal).unwrap();
+        let other_group = controller.root.join(format!("other-{}", std::process::id()));
+        std::fs::create_dir(&other_group).unwrap();
+        enable_controller(&other_group, controller.name).unwrap();
         group.remove().unwrap();
-        let left = enabled();
-        std::fs::remove_dir(&other).unwrap();
-        disable_controller(&found.root, found.name).unwrap();
-        assert!(left && !enabled());
+        let stays_enabled = enabled();
+        std::fs::remove_dir(&other_group).unwrap();
+        disable_controller(&controller.root, controller.name).unwrap();
+        assert!(stays_enabled && !enabled());
     }
 
     #[test]
@@ -531,15 +543,15 @@ mod tests {
             assert_eq!(is_controller_used(dir.path(), "io").unwrap(), expected, "{file}: {value}");
             std::fs::write(subtree_control(dir.path()), "io memory\n").unwrap();
             disable_controller(dir.path(), "io").unwrap();
-            let left = std::fs::read_to_string(subtree_control(dir.path())).unwrap();
-            assert_eq!(left, if expected { "io memory\n" } else { "-io" }, "{file}: {value}");
+            let controllers_left = std::fs::read_to_string(subtree_control(dir.path())).unwrap();
+            assert_eq!(controllers_left, if expected { "io memory\n" } else { "-io" }, "{file}: {value}");
         }
         for (file, value) in [("memory.max", "max\n"), ("cpu.max", "max 100000\n"), ("memory.low", "0\n")] {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join(file), value).unwrap();
-            assert!(!is_set(dir.path(), file));
+            assert!(!differs_from_default(dir.path(), file));
             std::fs::write(dir.path().join(file), "50000 100000\n").unwrap();
-            assert!(is_set(dir.path(), file) && !is_set(dir.path(), "gone.max"));
+            assert!(differs_from_default(dir.path(), file) && !differs_from_default(dir.path(), "gone.max"));
         }
     }
 

@@ -14,57 +14,57 @@ use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, ops::AddAssign};
 
 /// CPU times of processes in nanoseconds, by pid and start time in clock ticks, because pids are reused.
-pub type CpuTimes = BTreeMap<(i32, u64), u64>;
+pub type ProcessCpuTimes = BTreeMap<(i32, u64), u64>;
 
 /// The CPU time of a process in nanoseconds, including threads that ended; None if the process is gone.
-pub fn process_ns(pid: i32) -> Option<u64> {
+pub fn process_cpu_ns(pid: i32) -> Option<u64> {
     let time = ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).and_then(ClockId::now).ok()?;
     Some(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
 }
 
 /// User and system time in nanoseconds. Their sum is exact; the kernel estimates the split by sampling at its ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Cpu {
+pub struct CpuTime {
     /// In user mode.
     pub user_ns: u64,
     /// In the kernel.
     pub system_ns: u64,
 }
 
-impl Cpu {
+impl CpuTime {
     /// The CPU time of this thread up to now.
-    pub fn of_this_thread() -> Cpu {
-        Cpu::from_rusage(UsageWho::RUSAGE_THREAD)
+    pub fn of_this_thread() -> CpuTime {
+        CpuTime::from_rusage(UsageWho::RUSAGE_THREAD)
     }
 
     /// The CPU time of this process up to now.
-    pub fn of_this_process() -> Cpu {
-        Cpu::from_rusage(UsageWho::RUSAGE_SELF)
+    pub fn of_this_process() -> CpuTime {
+        CpuTime::from_rusage(UsageWho::RUSAGE_SELF)
     }
 
     /// The CPU time of all children of this process that have ended and were waited for.
-    pub fn of_ended_children() -> Cpu {
-        Cpu::from_rusage(UsageWho::RUSAGE_CHILDREN)
+    pub fn of_ended_children() -> CpuTime {
+        CpuTime::from_rusage(UsageWho::RUSAGE_CHILDREN)
     }
 
     /// The CPU time that getrusage(2) reports.
-    fn from_rusage(who: UsageWho) -> Cpu {
+    fn from_rusage(who: UsageWho) -> CpuTime {
         let ns = |time: TimeVal| time.tv_sec() as u64 * 1_000_000_000 + time.tv_usec() as u64 * 1000;
         // getrusage(2) fails only for an unknown `who`.
         match getrusage(who) {
-            Ok(usage) => Cpu { user_ns: ns(usage.user_time()), system_ns: ns(usage.system_time()) },
-            Err(_) => Cpu::default(),
+            Ok(usage) => CpuTime { user_ns: ns(usage.user_time()), system_ns: ns(usage.system_time()) },
+            Err(_) => CpuTime::default(),
         }
     }
 
-    /// The same total time, split into user and system time in the proportion of `other`.
-    pub fn split_as(self, other: Cpu) -> Cpu {
-        let (all, others) = (self.total_ns(), other.total_ns());
-        if others == 0 {
+    /// The same total time, split into user and system time in the proportion of `sample`.
+    pub fn split_like(self, sample: CpuTime) -> CpuTime {
+        let (all, sampled) = (self.total_ns(), sample.total_ns());
+        if sampled == 0 {
             return self;
         }
-        let user_ns = (u128::from(all) * u128::from(other.user_ns) / u128::from(others)) as u64;
-        Cpu { user_ns, system_ns: all - user_ns }
+        let user_ns = (u128::from(all) * u128::from(sample.user_ns) / u128::from(sampled)) as u64;
+        CpuTime { user_ns, system_ns: all - user_ns }
     }
 
     /// User and system time together.
@@ -73,28 +73,28 @@ impl Cpu {
     }
 
     /// The CPU time since an earlier reading.
-    pub fn since(self, earlier: Cpu) -> Cpu {
-        Cpu {
+    pub fn since(self, earlier: CpuTime) -> CpuTime {
+        CpuTime {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
             system_ns: self.system_ns.saturating_sub(earlier.system_ns),
         }
     }
 }
 
-impl AddAssign for Cpu {
-    fn add_assign(&mut self, more: Cpu) {
+impl AddAssign for CpuTime {
+    fn add_assign(&mut self, more: CpuTime) {
         self.user_ns += more.user_ns;
         self.system_ns += more.system_ns;
     }
 }
 
 /// The CPU times of the kernel threads. Threads that cannot be read are left out.
-pub fn kernel_threads(kernel: &SysRoot) -> CpuTimes {
-    let mut times = CpuTimes::new();
-    for pid in process::all(kernel).unwrap_or_default() {
+pub fn kernel_thread_times(kernel: &SysRoot) -> ProcessCpuTimes {
+    let mut times = ProcessCpuTimes::new();
+    for pid in process::all_pids(kernel).unwrap_or_default() {
         let Ok(Some(stat)) = process::stat(kernel, pid) else { continue };
         let is_kernel_thread = StatFlags::from_bits_truncate(stat.flags).contains(StatFlags::PF_KTHREAD);
-        if is_kernel_thread && let Some(ns) = process_ns(pid) {
+        if is_kernel_thread && let Some(ns) = process_cpu_ns(pid) {
             times.insert((pid, stat.starttime), ns);
         }
     }
@@ -103,12 +103,12 @@ pub fn kernel_threads(kernel: &SysRoot) -> CpuTimes {
 
 /// The CPU time used between two readings, in nanoseconds. A process that started in between counts with all its time; a
 /// process that ended in between does not count.
-pub fn used_between(before: &CpuTimes, after: &CpuTimes) -> u64 {
+pub fn cpu_ns_between(before: &ProcessCpuTimes, after: &ProcessCpuTimes) -> u64 {
     after.iter().map(|(task, now)| now.saturating_sub(before.get(task).copied().unwrap_or(0))).sum()
 }
 
 /// The user and system time of a process and its threads, in clock ticks.
-pub fn user_and_system(kernel: &SysRoot, pid: i32) -> Option<(u64, u64)> {
+pub fn user_and_system_ticks(kernel: &SysRoot, pid: i32) -> Option<(u64, u64)> {
     process::stat(kernel, pid).ok()?.map(|stat| (stat.utime, stat.stime))
 }
 
@@ -122,14 +122,14 @@ const MAX_DISTURBERS: usize = 3;
 /// The CPU time and I/O of all processes at one moment.
 #[derive(Debug)]
 pub struct ProcessReadings {
-    at: Instant,
+    read_at: Instant,
     processes: BTreeMap<i32, ProcessReading>,
 }
 
 /// The resource use of a process since it started: CPU time in clock ticks, and bytes read and written.
 #[derive(Debug)]
 struct ProcessReading {
-    started: u64,
+    start_time: u64,
     name: String,
     ticks: u64,
     bytes: u64,
@@ -138,38 +138,41 @@ struct ProcessReading {
 impl ProcessReadings {
     /// Reads every process. Skips processes that ended meanwhile or cannot be read; if this user may not read the I/O of a
     /// process, it counts as 0.
-    pub fn now(kernel: &SysRoot) -> ProcessReadings {
-        let read = |pid: i32| Some((pid, ProcessReading::read(kernel, pid)?));
-        let pids = process::all(kernel).unwrap_or_default();
-        ProcessReadings { at: Instant::now(), processes: pids.into_iter().filter_map(read).collect() }
+    pub fn read(kernel: &SysRoot) -> ProcessReadings {
+        let read_process = |pid: i32| Some((pid, ProcessReading::read(kernel, pid)?));
+        let pids = process::all_pids(kernel).unwrap_or_default();
+        ProcessReadings {
+            read_at: Instant::now(),
+            processes: pids.into_iter().filter_map(read_process).collect(),
+        }
     }
 
     /// Descriptions of the busiest processes since `earlier`, without this process: `rsync (4711) moved 35.0 MiB`. At most
     /// `MAX_DISTURBERS`, the busiest first.
     pub fn disturbers_since(&self, earlier: &ProcessReadings) -> Vec<String> {
-        let time = self.at.duration_since(earlier.at).max(Duration::from_millis(1)).as_secs_f64();
+        let time = self.read_at.duration_since(earlier.read_at).max(Duration::from_millis(1)).as_secs_f64();
         let ticks_per_s = rustix::param::clock_ticks_per_second() as f64;
         let mut found: Vec<(f64, String)> = vec![];
         for (pid, now) in self.processes.iter().filter(|(pid, _)| **pid != std::process::id() as i32) {
-            let before = earlier.processes.get(pid).filter(|before| before.started == now.started);
+            let before = earlier.processes.get(pid).filter(|before| before.start_time == now.start_time);
             let (ticks, bytes) = before.map_or((0, 0), |before| (before.ticks, before.bytes));
             let share = now.ticks.saturating_sub(ticks) as f64 / ticks_per_s / time;
             let moved = now.bytes.saturating_sub(bytes);
-            let mut words = vec![];
+            let mut descriptions = vec![];
             if share >= DISTURBING_CPU_SHARE {
-                words.push(format!("used {:.0}% of a CPU", 100.0 * share.min(1e3)));
+                descriptions.push(format!("used {:.0}% of a CPU", 100.0 * share.min(1e3)));
             }
             if moved >= DISTURBING_BYTES {
-                words.push(format!("moved {}", ByteSize(moved)));
+                descriptions.push(format!("moved {}", ByteSize(moved)));
             }
-            if !words.is_empty() {
+            if !descriptions.is_empty() {
                 // Score: one fully used CPU counts like 100 MiB/s of I/O.
                 let weight = share + moved as f64 / time / f64::from(100 << 20);
-                found.push((weight, format!("{} ({pid}) {}", now.name, words.join(" and "))));
+                found.push((weight, format!("{} ({pid}) {}", now.name, descriptions.join(" and "))));
             }
         }
         found.sort_by(|a, b| b.0.total_cmp(&a.0));
-        found.into_iter().take(MAX_DISTURBERS).map(|(_, words)| words).collect()
+        found.into_iter().take(MAX_DISTURBERS).map(|(_, description)| description).collect()
     }
 }
 
@@ -179,7 +182,7 @@ impl ProcessReading {
         let io = kernel.read(&format!("proc/{pid}/io")).ok();
         let io = io.and_then(|text| Io::from_buf_read(text.as_bytes()).ok());
         Some(ProcessReading {
-            started: stat.starttime,
+            start_time: stat.starttime,
             ticks: stat.utime + stat.stime,
             bytes: io.map_or(0, |io| io.read_bytes + io.write_bytes),
             name: stat.comm,
@@ -196,53 +199,56 @@ mod tests {
     fn this_process_has_cpu_time_and_is_not_a_kernel_thread() {
         let kernel = SysRoot::host();
         let pid = std::process::id() as i32;
-        let before = process_ns(pid).unwrap();
+        let before = process_cpu_ns(pid).unwrap();
         let begun = std::time::Instant::now();
         while begun.elapsed().as_millis() < 5 {
             std::hint::spin_loop();
         }
-        assert!(process_ns(pid).unwrap() > before);
-        assert!(!kernel_threads(&kernel).keys().any(|(id, _)| *id == pid));
-        assert!(user_and_system(&kernel, pid).is_some());
+        assert!(process_cpu_ns(pid).unwrap() > before);
+        assert!(!kernel_thread_times(&kernel).keys().any(|(id, _)| *id == pid));
+        assert!(user_and_system_ticks(&kernel, pid).is_some());
         // Linux assigns pids below 2²² only.
-        assert_eq!(process_ns(1 << 22), None);
+        assert_eq!(process_cpu_ns(1 << 22), None);
     }
 
     #[test]
     fn ended_children_count() {
-        let before = Cpu::of_ended_children().total_ns();
+        let before = CpuTime::of_ended_children().total_ns();
         let busy = "i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done";
         assert!(std::process::Command::new("sh").args(["-c", busy]).status().unwrap().success());
-        assert!(Cpu::of_ended_children().total_ns() > before);
+        assert!(CpuTime::of_ended_children().total_ns() > before);
     }
 
     #[test]
     fn splitting_keeps_the_total() {
-        let exact = Cpu { user_ns: 100, system_ns: 0 };
-        assert_eq!(exact.split_as(Cpu { user_ns: 1, system_ns: 3 }), Cpu { user_ns: 25, system_ns: 75 });
-        assert_eq!(exact.split_as(Cpu::default()), exact);
+        let exact = CpuTime { user_ns: 100, system_ns: 0 };
+        assert_eq!(
+            exact.split_like(CpuTime { user_ns: 1, system_ns: 3 }),
+            CpuTime { user_ns: 25, system_ns: 75 }
+        );
+        assert_eq!(exact.split_like(CpuTime::default()), exact);
     }
 
     #[test]
     fn a_new_process_counts_with_all_its_time_and_an_ended_one_not() {
-        let before = CpuTimes::from([((1, 0), 100), ((2, 0), 50)]);
-        let after = CpuTimes::from([((1, 0), 130), ((3, 9), 7)]);
-        assert_eq!(used_between(&before, &after), 37);
+        let before = ProcessCpuTimes::from([((1, 0), 100), ((2, 0), 50)]);
+        let after = ProcessCpuTimes::from([((1, 0), 130), ((3, 9), 7)]);
+        assert_eq!(cpu_ns_between(&before, &after), 37);
         // The same pid with another start time is another process.
-        assert_eq!(used_between(&before, &CpuTimes::from([((2, 8), 60)])), 60);
+        assert_eq!(cpu_ns_between(&before, &ProcessCpuTimes::from([((2, 8), 60)])), 60);
     }
 
     /// A machine with these processes: pid, name, start, ticks of CPU time, bytes written.
-    fn machine(processes: &[(i32, &str, u64, u64, u64)]) -> FakeRoot {
+    fn fake_machine(processes: &[(i32, &str, u64, u64, u64)]) -> FakeRoot {
         let root = FakeRoot::with(&[]);
         for (pid, name, started, ticks, bytes) in processes {
             let rest = format!("{ticks} 0 0 0 20 0 1 0 {started} 0 0 {}", "0 ".repeat(27));
-            root.file(
+            root.write_file(
                 &format!("proc/{pid}/stat"),
                 &format!("{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {rest}\n"),
             );
             let io = format!("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: {bytes}\n");
-            root.file(&format!("proc/{pid}/io"), &(io + "cancelled_write_bytes: 0\n"));
+            root.write_file(&format!("proc/{pid}/io"), &(io + "cancelled_write_bytes: 0\n"));
         }
         root
     }
@@ -250,12 +256,15 @@ mod tests {
     #[test]
     fn the_busiest_processes_are_named() {
         let begun = Instant::now();
-        let at = |root: &FakeRoot, seconds: u64| ProcessReadings {
-            at: begun + Duration::from_secs(seconds),
-            ..ProcessReadings::now(&SysRoot::at(root.path()))
+        let read_after = |root: &FakeRoot, seconds: u64| ProcessReadings {
+            read_at: begun + Duration::from_secs(seconds),
+            ..ProcessReadings::read(&SysRoot::at(root.path()))
         };
-        let before = at(&machine(&[(1, "init", 1, 500, 0), (7, "cc1", 9, 100, 0), (8, "gone", 9, 0, 0)]), 0);
-        let after = machine(&[
+        let before = read_after(
+            &fake_machine(&[(1, "init", 1, 500, 0), (7, "cc1", 9, 100, 0), (8, "gone", 9, 0, 0)]),
+            0,
+        );
+        let after = fake_machine(&[
             (1, "init", 1, 501, 4096),
             (7, "cc1", 9, 190, 0),
             (8, "rsync", 99, 0, 35 << 20),
@@ -263,13 +272,13 @@ mod tests {
         ]);
         // Over one second of 100 ticks. 8 is another process than before.
         assert_eq!(
-            at(&after, 1).disturbers_since(&before),
+            read_after(&after, 1).disturbers_since(&before),
             [
                 "cc1 (7) used 90% of a CPU",
                 "dd (9) used 50% of a CPU and moved 2.0 MiB",
                 "rsync (8) moved 35.0 MiB"
             ]
         );
-        assert!(at(&after, 2).disturbers_since(&at(&after, 1)).is_empty());
+        assert!(read_after(&after, 2).disturbers_since(&read_after(&after, 1)).is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! Block devices and their attributes in sysfs.
 
-use crate::kernel::{SysRoot, bracketed, names};
+use crate::kernel::{SysRoot, sorted_names, word_in_brackets};
 use crate::{Error, none_if_missing};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
@@ -48,19 +48,24 @@ impl BlockDevice {
             return Err(Error::Unfit { what: path, why: "it is something other than a block device".into() });
         }
         let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
-        BlockDevice::numbered(kernel, major, minor, path)
+        BlockDevice::from_numbers(kernel, major, minor, path)
     }
 
     /// The device with these device numbers; `path` is its device node.
     ///
     /// # Errors
     /// The kernel does not list the device in `/sys/dev/block`.
-    pub fn numbered(kernel: &SysRoot, major: u32, minor: u32, path: PathBuf) -> Result<BlockDevice, Error> {
+    pub fn from_numbers(
+        kernel: &SysRoot,
+        major: u32,
+        minor: u32,
+        path: PathBuf,
+    ) -> Result<BlockDevice, Error> {
         let link = kernel.path(&format!("sys/dev/block/{major}:{minor}"));
         let real = link.canonicalize().map_err(Error::io("reading", &link))?;
         let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let found = BlockDevice { path, name, major, minor, sequence: None, kernel: kernel.clone() };
-        Ok(BlockDevice { sequence: found.own_or_of_disk("diskseq"), ..found })
+        let device = BlockDevice { path, name, major, minor, sequence: None, kernel: kernel.clone() };
+        Ok(BlockDevice { sequence: device.attribute_or_of_disk("diskseq"), ..device })
     }
 
     /// Whether its device node still leads to the same device.
@@ -85,25 +90,25 @@ impl BlockDevice {
     }
 
     /// An attribute of the device or, if a partition lacks it, of its disk.
-    fn own_or_of_disk(&self, attribute: &str) -> Option<String> {
+    fn attribute_or_of_disk(&self, attribute: &str) -> Option<String> {
         self.attribute(attribute).or_else(|| self.attribute(&format!("../{attribute}")))
     }
 
     /// The text of an attribute of its queue; a partition has that of its disk.
-    fn queue(&self, attribute: &str) -> Option<String> {
-        self.own_or_of_disk(&format!("queue/{attribute}"))
+    fn queue_attribute(&self, attribute: &str) -> Option<String> {
+        self.attribute_or_of_disk(&format!("queue/{attribute}"))
     }
 
     /// The path of an attribute of its queue in sysfs; for a partition, of the queue of its disk.
-    pub fn queue_path(&self, attribute: &str) -> PathBuf {
-        let own = self.attribute_path(&format!("queue/{attribute}"));
-        if own.exists() { own } else { self.attribute_path(&format!("../queue/{attribute}")) }
+    pub fn queue_attribute_path(&self, attribute: &str) -> PathBuf {
+        let own_path = self.attribute_path(&format!("queue/{attribute}"));
+        if own_path.exists() { own_path } else { self.attribute_path(&format!("../queue/{attribute}")) }
     }
 
     /// The I/O schedulers that the kernel offers for it.
     pub fn schedulers(&self) -> Option<Vec<String>> {
-        let line = self.queue("scheduler")?;
-        Some(line.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
+        let offered = self.queue_attribute("scheduler")?;
+        Some(offered.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_string()).collect())
     }
 
     /// Its size in bytes.
@@ -114,56 +119,56 @@ impl BlockDevice {
 
     /// The I/O scheduler in use.
     pub fn scheduler(&self) -> Option<String> {
-        bracketed(&self.queue("scheduler")?)
+        word_in_brackets(&self.queue_attribute("scheduler")?)
     }
 
     /// Whether the kernel reports it as a rotating disk.
-    pub fn rotational(&self) -> Option<bool> {
-        Some(self.queue("rotational")? == "1")
+    pub fn is_rotational(&self) -> Option<bool> {
+        Some(self.queue_attribute("rotational")? == "1")
     }
 
     /// Its logical block size in bytes.
     pub fn logical_block_size(&self) -> Option<u32> {
-        self.queue("logical_block_size")?.parse().ok()
+        self.queue_attribute("logical_block_size")?.parse().ok()
     }
 
     /// The model name of its hardware.
     pub fn model(&self) -> Option<String> {
-        self.own_or_of_disk("device/model")
+        self.attribute_or_of_disk("device/model")
     }
 
     /// The version of its firmware.
     pub fn firmware(&self) -> Option<String> {
-        self.own_or_of_disk("device/firmware_rev").or_else(|| self.own_or_of_disk("device/rev"))
+        self.attribute_or_of_disk("device/firmware_rev").or_else(|| self.attribute_or_of_disk("device/rev"))
     }
 
     /// Model and firmware of the disk below it, each None if the kernel does not report it. Both are None if it is built on
     /// several disks.
-    pub fn identity(&self) -> (Option<String>, Option<String>) {
+    pub fn model_and_firmware(&self) -> (Option<String>, Option<String>) {
         match self.slaves().unwrap_or_default().as_slice() {
             [] => (self.model(), self.firmware()),
-            [below] => below.identity(),
+            [below] => below.model_and_firmware(),
             _ => (None, None),
         }
     }
 
     /// Whether it supports discards, which mark blocks of an SSD as unused.
-    pub fn discards(&self) -> bool {
-        self.queue("discard_max_bytes").is_some_and(|most| most != "0")
+    pub fn supports_discard(&self) -> bool {
+        self.queue_attribute("discard_max_bytes").is_some_and(|most| most != "0")
     }
 
     /// The mode of its write cache: `write back` or `write through`.
     pub fn write_cache(&self) -> Option<String> {
-        self.queue("write_cache")
+        self.queue_attribute("write_cache")
     }
 
     /// Whether the kernel refuses writes to it.
-    pub fn read_only(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         self.attribute("ro").as_deref() == Some("1")
     }
 
     /// Its first sector on its disk (0 for a whole disk) and its length, in sectors of 512 bytes.
-    pub fn extent(&self) -> Option<(u64, u64)> {
+    pub fn start_and_sectors(&self) -> Option<(u64, u64)> {
         let start = self.attribute("start").map_or(Ok(0), |text| text.parse());
         Some((start.ok()?, self.attribute("size")?.parse().ok()?))
     }
@@ -184,20 +189,20 @@ impl BlockDevice {
     /// The names in one of its directories in sysfs; empty if it has no such directory (a partition has no `slaves`).
     fn names_in(&self, directory: &str) -> Result<Vec<String>, Error> {
         let path = self.attribute_path(directory);
-        Ok(none_if_missing(names(&path)).map_err(Error::hidden(&path))?.unwrap_or_default())
+        Ok(none_if_missing(sorted_names(&path)).map_err(Error::kernel_unreadable(&path))?.unwrap_or_default())
     }
 
     /// The device whose numbers (`major:minor`) an attribute has; `path` is its device node.
     fn device_in_attribute(&self, attribute: &str, path: PathBuf) -> Option<BlockDevice> {
         let (major, minor) = parse_device_numbers(&self.attribute(attribute)?)?;
-        BlockDevice::numbered(&self.kernel, major, minor, path).ok()
+        BlockDevice::from_numbers(&self.kernel, major, minor, path).ok()
     }
 
     /// The kernel's names of the devices that are built on it (LVM, RAID, encryption).
     ///
     /// # Errors
     /// The kernel's list of them cannot be read.
-    pub fn holders(&self) -> Result<Vec<String>, Error> {
+    pub fn holder_names(&self) -> Result<Vec<String>, Error> {
         self.names_in("holders")
     }
 
@@ -205,16 +210,16 @@ impl BlockDevice {
     ///
     /// # Errors
     /// The kernel's list of them cannot be read.
-    pub fn partitions(&self) -> Result<Vec<String>, Error> {
+    pub fn partition_names(&self) -> Result<Vec<String>, Error> {
         let path = self.attribute_path("");
         let is_partition = |name: &String| self.attribute_path(name).join("partition").exists();
         // The device exists, so its directory must exist too.
-        let listed = names(&path).map_err(Error::hidden(&path))?;
+        let listed = sorted_names(&path).map_err(Error::kernel_unreadable(&path))?;
         Ok(listed.into_iter().filter(is_partition).collect())
     }
 
     /// The disk that it is a partition of; None if it is not a partition.
-    pub fn parent(&self) -> Option<BlockDevice> {
+    pub fn parent_disk(&self) -> Option<BlockDevice> {
         self.attribute("partition")?;
         self.device_in_attribute("../dev", PathBuf::new())
     }
@@ -223,7 +228,7 @@ impl BlockDevice {
     /// devices that cannot be read are left out.
     pub fn disks(&self) -> BTreeSet<String> {
         let mut below = self.slaves().unwrap_or_default();
-        below.extend(self.parent());
+        below.extend(self.parent_disk());
         let image = self.attribute("loop/backing_file");
         below.extend(image.and_then(|image| device_of_path(&self.kernel, Path::new(&image)).ok().flatten()));
         if below.is_empty() {
@@ -240,9 +245,11 @@ impl BlockDevice {
 /// The kernel's list of them cannot be read.
 pub fn all_block_devices(kernel: &SysRoot) -> Result<Vec<BlockDevice>, Error> {
     let mut devices = vec![];
-    for text in kernel.list("sys/dev/block")? {
+    for text in kernel.list_required("sys/dev/block")? {
         let Some((major, minor)) = parse_device_numbers(&text) else { continue };
-        let Ok(mut device) = BlockDevice::numbered(kernel, major, minor, PathBuf::new()) else { continue };
+        let Ok(mut device) = BlockDevice::from_numbers(kernel, major, minor, PathBuf::new()) else {
+            continue;
+        };
         // sysfs has `!` where the name has a slash.
         device.path = Path::new("/dev").join(device.name.replace('!', "/"));
         if device.attribute("hidden").as_deref() != Some("1") {
@@ -275,7 +282,7 @@ pub fn device_of_path(kernel: &SysRoot, path: &Path) -> Result<Option<BlockDevic
     // The source may be a name without a device node (`/dev/root`). A btrfs subvolume has its own device number, which no
     // mount shows: then the innermost mount above the path has the device.
     let node = PathBuf::from(format!("/dev/block/{major}:{minor}"));
-    if let Ok(device) = BlockDevice::numbered(kernel, major, minor, node) {
+    if let Ok(device) = BlockDevice::from_numbers(kernel, major, minor, node) {
         return Ok(Some(device));
     }
     let path = path.canonicalize().map_err(Error::io("looking for", path))?;
@@ -289,10 +296,10 @@ mod tests {
     use super::*;
     use crate::testkit::FakeRoot;
 
-    fn disk() -> (FakeRoot, SysRoot) {
+    fn fake_disk() -> (FakeRoot, SysRoot) {
         let root = FakeRoot::with(&[]);
         for dir in ["holders/dm-0", "power"] {
-            root.dir(&format!("sys/devices/pci/block/sda/{dir}"));
+            root.make_dir(&format!("sys/devices/pci/block/sda/{dir}"));
         }
         for (rel, text) in [
             ("size", "2048\n"),
@@ -307,51 +314,52 @@ mod tests {
             ("sda1/partition", "1\n"),
             ("sda2/partition", "2\n"),
         ] {
-            root.file(&format!("sys/devices/pci/block/sda/{rel}"), text);
+            root.write_file(&format!("sys/devices/pci/block/sda/{rel}"), text);
         }
-        root.link("sys/dev/block/8:0", "../../devices/pci/block/sda");
-        root.link("sys/dev/block/8:1", "../../devices/pci/block/sda/sda1");
+        root.make_link("sys/dev/block/8:0", "../../devices/pci/block/sda");
+        root.make_link("sys/dev/block/8:1", "../../devices/pci/block/sda/sda1");
         let kernel = SysRoot::at(root.path());
         (root, kernel)
     }
 
     #[test]
     fn the_attributes_of_a_disk_are_read() {
-        let (_dir, kernel) = disk();
-        let disk = BlockDevice::numbered(&kernel, 8, 0, "/dev/sda".into()).unwrap();
+        let (_dir, kernel) = fake_disk();
+        let disk = BlockDevice::from_numbers(&kernel, 8, 0, "/dev/sda".into()).unwrap();
         assert_eq!(disk.name, "sda");
         assert_eq!(disk.size_bytes(), Some(1024 * 1024));
         assert_eq!(disk.scheduler().as_deref(), Some("mq-deadline"));
         assert_eq!(disk.schedulers().unwrap(), ["none", "mq-deadline", "kyber"]);
-        assert!(disk.queue_path("scheduler").ends_with("8:0/queue/scheduler"));
-        assert_eq!(disk.rotational(), Some(true));
+        assert!(disk.queue_attribute_path("scheduler").ends_with("8:0/queue/scheduler"));
+        assert_eq!(disk.is_rotational(), Some(true));
         assert_eq!(disk.logical_block_size(), Some(4096));
         assert_eq!(disk.write_cache().as_deref(), Some("write back"));
-        assert_eq!(disk.identity(), (Some("Example 2000".into()), Some("1.07".into())));
-        assert_eq!(disk.extent(), Some((0, 2048)));
-        assert_eq!(disk.holders().unwrap(), ["dm-0"]);
-        assert_eq!(disk.partitions().unwrap(), ["sda1", "sda2"]);
-        assert!(disk.parent().is_none() && !disk.read_only());
+        assert_eq!(disk.model_and_firmware(), (Some("Example 2000".into()), Some("1.07".into())));
+        assert_eq!(disk.start_and_sectors(), Some((0, 2048)));
+        assert_eq!(disk.holder_names().unwrap(), ["dm-0"]);
+        assert_eq!(disk.partition_names().unwrap(), ["sda1", "sda2"]);
+        assert!(disk.parent_disk().is_none() && !disk.is_read_only());
     }
 
     #[test]
     fn a_partition_has_the_queue_of_its_disk() {
-        let (_dir, kernel) = disk();
-        let partition = BlockDevice::numbered(&kernel, 8, 1, "/dev/sda1".into()).unwrap();
-        assert_eq!(partition.parent().unwrap().name, "sda");
+        let (_dir, kernel) = fake_disk();
+        let partition = BlockDevice::from_numbers(&kernel, 8, 1, "/dev/sda1".into()).unwrap();
+        assert_eq!(partition.parent_disk().unwrap().name, "sda");
         assert_eq!(partition.scheduler().as_deref(), Some("mq-deadline"));
-        assert_eq!(partition.identity().0.as_deref(), Some("Example 2000"));
+        assert_eq!(partition.model_and_firmware().0.as_deref(), Some("Example 2000"));
     }
 
     #[test]
     fn a_device_on_one_disk_has_its_model_and_one_on_two_disks_has_none() {
-        let (root, kernel) = disk();
+        let (root, kernel) = fake_disk();
         let slave = |name: &str, dev: &str| {
-            root.file(&format!("sys/devices/virtual/block/dm-0/slaves/{name}/dev"), dev)
+            root.write_file(&format!("sys/devices/virtual/block/dm-0/slaves/{name}/dev"), dev)
         };
         slave("sda1", "8:1\n");
-        root.link("sys/dev/block/253:0", "../../devices/virtual/block/dm-0");
-        let model = || BlockDevice::numbered(&kernel, 253, 0, "/dev/dm-0".into()).unwrap().identity().0;
+        root.make_link("sys/dev/block/253:0", "../../devices/virtual/block/dm-0");
+        let model =
+            || BlockDevice::from_numbers(&kernel, 253, 0, "/dev/dm-0".into()).unwrap().model_and_firmware().0;
         assert_eq!(model().as_deref(), Some("Example 2000"));
         slave("sda", "8:0\n");
         assert_eq!(model(), None);

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::{ffi::OsStr, io, os::unix::ffi::OsStrExt};
 
 /// The permission of every user to pass through a directory, which does not include listing it.
-const PASS: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
+const PASS_THROUGH: Mode = Mode::XUSR.union(Mode::XGRP).union(Mode::XOTH);
 
 /// Makes a directory that every user can pass through, even if the umask forbids that, because the users of workloads and
 /// servers have files below it. The umask decides who can list it.
@@ -32,11 +32,11 @@ pub fn make_dir(path: &Path) -> io::Result<()> {
 pub fn allow_passing_through(path: &Path) -> io::Result<()> {
     // The directory above may belong to another user, who could put a link in its place.
     let Some(dir) = open_dir(CWD, path)? else { return Err(io::ErrorKind::NotADirectory.into()) };
-    let found = fstat(&dir)?;
-    if found.st_uid != rustix::process::geteuid().as_raw() {
+    let stat = fstat(&dir)?;
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other("another user has replaced it"));
     }
-    Ok(fchmod(&dir, Mode::from_raw_mode(found.st_mode) | PASS)?)
+    Ok(fchmod(&dir, Mode::from_raw_mode(stat.st_mode) | PASS_THROUGH)?)
 }
 
 /// Makes a directory and its missing parents with [`make_dir`]. Directories that exist keep their permissions.
@@ -75,21 +75,21 @@ pub fn names_in(dir: &OwnedFd) -> rustix::io::Result<Vec<PathBuf>> {
 }
 
 /// A directory in which fsarena keeps files for the user who runs it. The first that applies: the directory that the environment
-/// variable `own_variable` names; for root, `of_root`; the subdirectory `fsarena` of the directory that the environment variable
-/// `xdg_variable` names; `of_user`.
+/// variable `own_variable` names; for root, `root_dir`; the subdirectory `fsarena` of the directory that the environment variable
+/// `xdg_variable` names; `default_dir`.
 pub fn user_dir(
     own_variable: &str,
-    of_root: &str,
+    root_dir: &str,
     xdg_variable: &str,
-    of_user: impl FnOnce() -> PathBuf,
+    default_dir: impl FnOnce() -> PathBuf,
 ) -> PathBuf {
-    if let Some(dir) = variable(own_variable) {
+    if let Some(dir) = path_from_env(own_variable) {
         return dir;
     }
     if rustix::process::geteuid().is_root() {
-        return of_root.into();
+        return root_dir.into();
     }
-    variable(xdg_variable).map_or_else(of_user, |dir| dir.join("fsarena"))
+    path_from_env(xdg_variable).map_or_else(default_dir, |dir| dir.join("fsarena"))
 }
 
 /// Root's directory for what fsarena fetches, which every user may read.
@@ -100,18 +100,18 @@ pub const SHARED_CACHE: &str = "/var/cache/fsarena";
 /// for temporary files.
 pub fn cache_dir() -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
-    user_dir("FSARENA_CACHE_DIR", SHARED_CACHE, "XDG_CACHE_HOME", || match home() {
+    user_dir("FSARENA_CACHE_DIR", SHARED_CACHE, "XDG_CACHE_HOME", || match home_dir() {
         Some(home) if home.is_dir() => home.join(".cache/fsarena"),
         _ => std::env::temp_dir().join(format!("fsarena-cache-{user}")),
     })
 }
 
 /// The home directory that `$HOME` names, whether it exists or not.
-pub fn home() -> Option<PathBuf> {
-    variable("HOME")
+pub fn home_dir() -> Option<PathBuf> {
+    path_from_env("HOME")
 }
 
-fn variable(name: &str) -> Option<PathBuf> {
+fn path_from_env(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
@@ -145,8 +145,8 @@ impl Space {
     /// overflow, and if the filesystem reports no size.
     pub fn used_percent(&self) -> Option<u64> {
         let used = self.0.f_blocks.checked_sub(self.0.f_bfree)?;
-        let all = used.checked_add(self.0.f_bavail).filter(|all| *all > 0)?;
-        Some(used.checked_mul(100)?.div_ceil(all))
+        let usable = used.checked_add(self.0.f_bavail).filter(|usable| *usable > 0)?;
+        Some(used.checked_mul(100)?.div_ceil(usable))
     }
 
     /// The number of files and directories that exist.
@@ -174,16 +174,16 @@ pub fn free_bytes(dir: &Path) -> Result<u64, Error> {
 }
 
 /// The size of a file, or the total size of a directory and everything below it, directories included. Each file and directory
-/// counts as at least `least` bytes. Follows no link.
+/// counts as at least `min_entry_bytes` bytes. Follows no link.
 ///
 /// # Errors
 /// A file or directory cannot be read.
-pub fn tree_bytes(path: &Path, least: u64) -> Result<u64, Error> {
+pub fn tree_bytes(path: &Path, min_entry_bytes: u64) -> Result<u64, Error> {
     let meta = path.symlink_metadata().map_err(Error::io("reading", path))?;
-    let mut bytes = meta.len().max(least);
+    let mut bytes = meta.len().max(min_entry_bytes);
     if meta.is_dir() {
         for entry in std::fs::read_dir(path).map_err(Error::io("reading", path))? {
-            bytes += tree_bytes(&entry.map_err(Error::io("reading", path))?.path(), least)?;
+            bytes += tree_bytes(&entry.map_err(Error::io("reading", path))?.path(), min_entry_bytes)?;
         }
     }
     Ok(bytes)
@@ -210,10 +210,10 @@ mod tests {
     }
 
     fn space(change: impl Fn(&mut StatVfs)) -> Space {
-        let mut answer = rustix::fs::statvfs("/").unwrap();
-        (answer.f_frsize, answer.f_blocks, answer.f_bfree, answer.f_bavail) = (4096, 1000, 600, 500);
-        change(&mut answer);
-        Space(answer)
+        let mut stat = rustix::fs::statvfs("/").unwrap();
+        (stat.f_frsize, stat.f_blocks, stat.f_bfree, stat.f_bavail) = (4096, 1000, 600, 500);
+        change(&mut stat);
+        Space(stat)
     }
 
     #[test]
@@ -227,24 +227,25 @@ mod tests {
 
     #[test]
     fn a_size_that_overflows_is_none() {
-        let endless = space(|answer| {
-            (answer.f_blocks, answer.f_bfree, answer.f_bavail) = (u64::MAX, 0, u64::MAX);
+        let endless = space(|stat| {
+            (stat.f_blocks, stat.f_bfree, stat.f_bavail) = (u64::MAX, 0, u64::MAX);
         });
         assert_eq!((endless.free_bytes(), endless.used_bytes(), endless.is_full()), (None, None, false));
         // The lowest 64 bits of this size in bytes are 0.
-        let wraps = space(|answer| (answer.f_bavail, answer.f_blocks) = (1 << 52, 1 << 52));
+        let wraps = space(|stat| (stat.f_bavail, stat.f_blocks) = (1 << 52, 1 << 52));
         assert_eq!((wraps.free_bytes(), wraps.is_full()), (None, false));
-        let more_free = space(|answer| answer.f_bfree = 2000);
+        let more_free = space(|stat| stat.f_bfree = 2000);
         assert_eq!(more_free.used_bytes(), Some(0));
     }
 
     #[test]
     fn less_than_one_percent_is_full() {
-        for (free, blocks, full) in [(9, 1000, true), (10, 1000, false), (10, 1001, true), (11, 1001, false)]
+        for (free, blocks, is_full) in
+            [(9, 1000, true), (10, 1000, false), (10, 1001, true), (11, 1001, false)]
         {
-            let space = space(|answer| (answer.f_bavail, answer.f_blocks) = (free, blocks));
-            assert_eq!(space.is_full(), full, "{free} of {blocks}");
+            let space = space(|stat| (stat.f_bavail, stat.f_blocks) = (free, blocks));
+            assert_eq!(space.is_full(), is_full, "{free} of {blocks}");
         }
-        assert!(!space(|answer| (answer.f_bavail, answer.f_blocks) = (0, 0)).is_full(), "as /proc");
+        assert!(!space(|stat| (stat.f_bavail, stat.f_blocks) = (0, 0)).is_full(), "as /proc");
     }
 }

@@ -16,7 +16,7 @@ pub enum Error {
     #[error(transparent)]
     Command(#[from] CommandError),
     /// A system call failed.
-    #[error("{doing} {path:?}: {source}{}", advice(.source))]
+    #[error("{doing} {path:?}: {source}{}", remedy_suffix(.source))]
     Io {
         /// What fsarena was doing: "reading", "removing".
         doing: &'static str,
@@ -29,12 +29,12 @@ pub enum Error {
     #[error("{0}")]
     Missing(String),
     /// A mount point stays in use.
-    #[error("{target:?} cannot be unmounted, it is in use by {}", list_holders(.holders))]
+    #[error("{target:?} cannot be unmounted, it is in use by {}", describe_users(.users))]
     Busy {
         /// The mount point.
         target: PathBuf,
         /// The processes that use it.
-        holders: Vec<Holder>,
+        users: Vec<UsingProcess>,
     },
     /// A path no longer leads to the object that fsarena made, so fsarena does not touch it.
     #[error("{path:?} is left alone: {why}")]
@@ -45,8 +45,8 @@ pub enum Error {
         why: String,
     },
     /// A directory that fsarena made contains files that it did not make, so fsarena keeps the directory and the files.
-    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", list_first_names(.names))]
-    Foreign {
+    #[error("fsarena keeps the directory {dir:?}: it holds files that fsarena did not make: {}", join_first_names(.names))]
+    ForeignFiles {
         /// The directory.
         dir: PathBuf,
         /// The names in it.
@@ -62,7 +62,7 @@ pub enum Error {
     },
     /// A kernel file has an unexpected format.
     #[error("{path:?} has a format that fsarena does not understand: {why}")]
-    Unreadable {
+    BadFormat {
         /// The file.
         path: PathBuf,
         /// How it differs.
@@ -70,7 +70,7 @@ pub enum Error {
     },
     /// A file or directory of the kernel cannot be read, so fsarena cannot determine the state of the machine.
     #[error("{path:?} cannot be read ({source}), and fsarena requires it to check the machine: {fix}")]
-    Hidden {
+    KernelUnreadable {
         /// The file or directory.
         path: PathBuf,
         /// The error of the system call.
@@ -83,12 +83,12 @@ pub enum Error {
         "{path:?} is not valid UTF-8, and the undo journal can only hold UTF-8 paths: name another directory ({runs}, {on}, FSARENA_STATE_DIR), or rename it",
         path = .0, runs = setting("runs", ""), on = setting("on", "")
     )]
-    NotText(PathBuf),
+    NotUtf8(PathBuf),
     /// The directory of the undo journals cannot be written.
     #[error(
         "{dir:?} cannot be written ({source}), and fsarena keeps its undo journal there: name a directory that you can write to in FSARENA_STATE_DIR"
     )]
-    State {
+    StateDirUnwritable {
         /// The directory.
         dir: PathBuf,
         /// The error of the system call.
@@ -113,15 +113,15 @@ pub enum CommandError {
     },
     /// A file that the user named and that cannot be executed.
     #[error("{program} cannot be executed: {why}")]
-    Unusable {
+    NotExecutable {
         /// Its name or path.
         program: String,
         /// Why, and what to do.
         why: String,
     },
     /// The system could not start the command.
-    #[error("{program} could not be started: {source}{}", advice(.source))]
-    Start {
+    #[error("{program} could not be started: {source}{}", remedy_suffix(.source))]
+    NotStarted {
         /// Its name.
         program: String,
         /// The error of the system call.
@@ -148,7 +148,7 @@ pub enum CommandError {
 }
 
 impl CommandError {
-    /// Whether a signal ended the command, which may have been by chance.
+    /// Whether a signal ended the command. The program crashed or was killed from outside, so another attempt may succeed.
     pub fn is_crash(&self) -> bool {
         matches!(self, CommandError::Failed { ended: CommandEnd::Signal(_), .. })
     }
@@ -158,8 +158,8 @@ impl Exits for CommandError {
     fn exit_code(&self) -> ExitCode {
         match self {
             CommandError::NotFound { .. } => ExitCode::Missing,
-            CommandError::Unusable { .. } => ExitCode::Usage,
-            CommandError::Start { source, .. } if is_shortage(source) => ExitCode::Missing,
+            CommandError::NotExecutable { .. } => ExitCode::Usage,
+            CommandError::NotStarted { source, .. } if is_shortage(source) => ExitCode::Missing,
             _ => ExitCode::Internal,
         }
     }
@@ -167,7 +167,7 @@ impl Exits for CommandError {
 
 /// A process that uses something at or below a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
+pub struct UsingProcess {
     /// Its number.
     pub pid: i32,
     /// The name of its program.
@@ -177,25 +177,29 @@ pub struct Holder {
 }
 
 /// The processes that use a mount or a device, and the command that kills them.
-fn list_holders(holders: &[Holder]) -> String {
-    if holders.is_empty() {
+fn describe_users(users: &[UsingProcess]) -> String {
+    if users.is_empty() {
         return "something that shows in no process that this user may inspect (another mount, swap, a loop device, or a \
                 process of another user); end that and run `fsarena recover`"
             .into();
     }
-    let (mut names, mut pids) = (vec![], vec![]);
-    for Holder { pid, name, uses } in holders {
-        names.push(format!("{pid} ({name}: {})", uses.join(", ")));
+    let (mut descriptions, mut pids) = (vec![], vec![]);
+    for UsingProcess { pid, name, uses } in users {
+        descriptions.push(format!("{pid} ({name}: {})", uses.join(", ")));
         pids.push(pid.to_string());
     }
-    format!("{}; end that and undo the rest: kill {} && fsarena recover", names.join(", "), pids.join(" "))
+    format!(
+        "{}; end that and undo the rest: kill {} && fsarena recover",
+        descriptions.join(", "),
+        pids.join(" ")
+    )
 }
 
 /// The first five names, and how many more there are.
-fn list_first_names(names: &[String]) -> String {
-    const SHOWN: usize = 5;
-    match names.len().checked_sub(SHOWN) {
-        Some(rest @ 1..) => format!("{}, and {rest} more", names[..SHOWN].join(", ")),
+fn join_first_names(names: &[String]) -> String {
+    const MAX_SHOWN: usize = 5;
+    match names.len().checked_sub(MAX_SHOWN) {
+        Some(rest @ 1..) => format!("{}, and {rest} more", names[..MAX_SHOWN].join(", ")),
         _ => names.join(", "),
     }
 }
@@ -207,8 +211,8 @@ impl Error {
         move |source| Error::Io { doing, path, source }
     }
 
-    /// Returns a function that turns the error of reading a file of the kernel into an [`Error::Hidden`], for `map_err`.
-    pub fn hidden(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+    /// Returns a function that turns the error of reading a file of the kernel into an [`Error::KernelUnreadable`], for `map_err`.
+    pub fn kernel_unreadable(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.as_ref().to_path_buf();
         // In tests the path begins with a fake root. The first component `proc` or `sys` decides, because `/proc/sys` is part
         // of `/proc`.
@@ -218,8 +222,13 @@ impl Error {
             Some(part) if part.as_os_str() == "sys" => "mount the whole of /sys: `mount -t sysfs sysfs /sys`",
             _ => "mount the whole of /proc: `mount -t proc proc /proc`",
         };
-        move |source| Error::Hidden { path, source, fix }
+        move |source| Error::KernelUnreadable { path, source, fix }
     }
+}
+
+/// The error of the last system call of this thread.
+pub(crate) fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// Turns the error "not found" into `Ok(None)`, and a success into `Ok(Some)`.
@@ -238,42 +247,42 @@ impl Exits for Error {
         match self {
             Error::Command(error) => error.exit_code(),
             Error::Io { source, .. } if is_shortage(source) => ExitCode::Missing,
-            Error::Missing(_) | Error::Busy { .. } | Error::Hidden { .. } => ExitCode::Missing,
-            Error::State { source, .. }
+            Error::Missing(_) | Error::Busy { .. } | Error::KernelUnreadable { .. } => ExitCode::Missing,
+            Error::StateDirUnwritable { source, .. }
                 if is_shortage(source) || source.kind() == std::io::ErrorKind::ReadOnlyFilesystem =>
             {
                 ExitCode::Missing
             }
-            Error::NotText(_) | Error::State { .. } => ExitCode::Usage,
-            Error::NotOurs { .. } | Error::Foreign { .. } => ExitCode::Refused,
+            Error::NotUtf8(_) | Error::StateDirUnwritable { .. } => ExitCode::Usage,
+            Error::NotOurs { .. } | Error::ForeignFiles { .. } => ExitCode::Refused,
             _ => ExitCode::Internal,
         }
     }
 }
 
 /// The beginning of the panic message with which the standard library reports that it cannot create a thread.
-pub const THREAD_PANIC: &str = "failed to spawn thread";
+pub const SPAWN_PANIC_TEXT: &str = "failed to spawn thread";
 /// fsarena's message if it cannot create a thread.
-pub const NO_THREADS: &str = "the system gives this process no more threads: raise the limit of processes (`ulimit -u`, \
+pub const NO_THREADS_MESSAGE: &str = "the system gives this process no more threads: raise the limit of processes (`ulimit -u`, \
                               pids.max of the control group), or take fewer threads";
 
 /// The advice for an error that a limit of this process or of the machine caused; None for other errors.
-pub fn remedy(error: &std::io::Error) -> Option<String> {
-    let hard = |resource| match getrlimit(resource).maximum {
-        Some(most) => format!("the hard limit is {most}"),
+pub fn limit_remedy(error: &std::io::Error) -> Option<String> {
+    let hard_limit_text = |resource| match getrlimit(resource).maximum {
+        Some(limit) => format!("the hard limit is {limit}"),
         None => "the limit of the whole machine is reached".into(),
     };
     Some(match Errno::from_io_error(error).unwrap_or(Errno::IO) {
         Errno::MFILE => format!(
             "too many files for one process ({}): raise it (`ulimit -Hn`, LimitNOFILE= of a service), or take fewer \
              clients or files",
-            hard(Resource::Nofile)
+            hard_limit_text(Resource::Nofile)
         ),
         Errno::NFILE => "the machine has no more open files: raise fs.file-max (sysctl)".into(),
         Errno::AGAIN => format!(
             "no more processes or threads ({}): raise it (`ulimit -u`, pids.max of the control group), or take fewer \
              threads",
-            hard(Resource::Nproc)
+            hard_limit_text(Resource::Nproc)
         ),
         _ if error.kind() == std::io::ErrorKind::FileTooLarge => format!(
             "a file grew beyond the limit of file sizes of this process (`ulimit -f`), or beyond what its filesystem can hold: \
@@ -284,9 +293,9 @@ pub fn remedy(error: &std::io::Error) -> Option<String> {
     })
 }
 
-/// The [`remedy`] as the end of a message (`; too many files …`); empty for errors without one.
-pub fn advice(error: &std::io::Error) -> String {
-    remedy(error).map_or(String::new(), |remedy| format!("; {remedy}"))
+/// The [`limit_remedy`] as the end of a message (`; too many files …`); empty for errors without one.
+pub fn remedy_suffix(error: &std::io::Error) -> String {
+    limit_remedy(error).map_or(String::new(), |remedy| format!("; {remedy}"))
 }
 
 #[cfg(test)]
@@ -296,12 +305,12 @@ mod tests {
 
     #[test]
     fn only_errors_of_limits_have_a_remedy() {
-        for (errno, words) in
+        for (errno, command) in
             [(Errno::MFILE, "ulimit -Hn"), (Errno::FBIG, "ulimit -f"), (Errno::AGAIN, "ulimit -u")]
         {
-            assert!(remedy(&errno.into()).unwrap().contains(words));
+            assert!(limit_remedy(&errno.into()).unwrap().contains(command));
         }
-        assert_eq!(remedy(&Errno::NOENT.into()), None);
-        assert_eq!(remedy(&io::Error::other("x")), None);
+        assert_eq!(limit_remedy(&Errno::NOENT.into()), None);
+        assert_eq!(limit_remedy(&io::Error::other("x")), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Where data lies on a filesystem: the extents of files (FIEMAP) and the free extents (GETFSMAP).
 
+use crate::error::last_errno;
 use rustix::io::Errno;
 use std::{fs::File, os::fd::AsRawFd};
 
@@ -25,7 +26,7 @@ pub const UNWRITTEN: u32 = 0x800;
 pub const SHARED: u32 = 0x2000;
 
 /// Extents per FIEMAP call.
-const EXTENTS: usize = 256;
+const EXTENTS_PER_CALL: usize = 256;
 
 /// An extent of a file. Offsets and the length are in bytes.
 #[repr(C)]
@@ -38,7 +39,7 @@ pub struct Extent {
     /// The length in the file.
     pub length: u64,
     reserved64: [u64; 2],
-    /// The kind of extent.
+    /// The flags of FIEMAP, such as [`LAST`].
     pub flags: u32,
     reserved: [u32; 3],
 }
@@ -58,7 +59,7 @@ struct Fiemap {
     mapped_extents: u32,
     extent_count: u32,
     reserved: u32,
-    extents: [Extent; EXTENTS],
+    extents: [Extent; EXTENTS_PER_CALL],
 }
 
 /// Reads all extents of a file by FIEMAP, after a writeback of its dirty pages.
@@ -71,41 +72,39 @@ pub fn extents_of(file: &File) -> Result<Vec<Extent>, Errno> {
         length: u64::MAX,
         flags: FLAG_SYNC,
         mapped_extents: 0,
-        extent_count: EXTENTS as u32,
+        extent_count: EXTENTS_PER_CALL as u32,
         reserved: 0,
-        extents: [Extent::default(); EXTENTS],
+        extents: [Extent::default(); EXTENTS_PER_CALL],
     });
-    every_extent(|start| {
+    collect_extents(|start| {
         (map.start, map.length) = (start, u64::MAX - start);
         // SAFETY: the kernel writes at most `extent_count` extents after the header, and the struct has room for them.
         if unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &mut *map) } != 0 {
-            return Err(last_error());
+            return Err(last_errno());
         }
         Ok(map.extents.iter().take(map.mapped_extents as usize).copied().collect())
     })
 }
 
-/// Collects all extents of a file. `from` returns the next extents from a byte offset on.
-fn every_extent(mut from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
+/// Collects all extents of a file. `extents_from` returns the next extents from a byte offset on.
+fn collect_extents(
+    mut extents_from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>,
+) -> Result<Vec<Extent>, Errno> {
     let (mut all, mut start) = (vec![], 0);
     loop {
-        let found = from(start)?;
+        let found = extents_from(start)?;
         all.extend_from_slice(&found);
         let Some(last) = found.last().filter(|last| last.flags & LAST == 0) else { return Ok(all) };
-        // The filesystem would return an extent of length 0 again and again.
+        // Without progress, for instance after an extent of length 0, the filesystem would return the same extents for ever.
         let end = last.logical.checked_add(last.length);
         start = end.filter(|end| *end > start).ok_or(Errno::INVAL)?;
     }
 }
 
-fn last_error() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
-}
-
 const FS_IOC_GETFSMAP: libc::Ioctl = 0xC0C0_583B_u32 as libc::Ioctl;
 /// Records per GETFSMAP call.
-const RECORDS: usize = 1024;
-/// The owner of a record is one of the special values below, not an inode.
+const RECORDS_PER_CALL: usize = 1024;
+/// The flag of a record whose owner is a special value, such as `OWNER_FREE`, and not an inode.
 const SPECIAL_OWNER: u32 = 0x10;
 const LAST_RECORD: u32 = 0x20;
 const OWNER_FREE: u64 = 1;
@@ -122,6 +121,13 @@ struct SpaceRecord {
     reserved: [u64; 3],
 }
 
+impl SpaceRecord {
+    /// Whether it describes free space.
+    fn is_free(&self) -> bool {
+        self.flags & SPECIAL_OWNER != 0 && self.owner == OWNER_FREE
+    }
+}
+
 #[repr(C)]
 struct SpaceMap {
     iflags: u32,
@@ -130,14 +136,14 @@ struct SpaceMap {
     entries: u32,
     reserved: [u64; 6],
     keys: [SpaceRecord; 2],
-    records: [SpaceRecord; RECORDS],
+    records: [SpaceRecord; RECORDS_PER_CALL],
 }
 
 /// Reads the lengths in bytes of all free extents of the mounted filesystem of a directory by GETFSMAP, which ext4 and xfs have.
 ///
 /// # Errors
 /// The system call failed: `OPNOTSUPP` or `NOTTY` on other filesystems.
-pub fn free_extents(dir: &File) -> Result<Vec<u64>, Errno> {
+pub fn free_extents_by_fsmap(dir: &File) -> Result<Vec<u64>, Errno> {
     let zero = SpaceRecord::default();
     let end = SpaceRecord {
         device: u32::MAX,
@@ -150,11 +156,11 @@ pub fn free_extents(dir: &File) -> Result<Vec<u64>, Errno> {
     let mut map = Box::new(SpaceMap {
         iflags: 0,
         oflags: 0,
-        count: RECORDS as u32,
+        count: RECORDS_PER_CALL as u32,
         entries: 0,
         reserved: [0; 6],
         keys: [zero, end],
-        records: [zero; RECORDS],
+        records: [zero; RECORDS_PER_CALL],
     });
     let mut free: Vec<u64> = vec![];
     // The device and the end of the free extent that was added last.
@@ -162,10 +168,10 @@ pub fn free_extents(dir: &File) -> Result<Vec<u64>, Errno> {
     loop {
         // SAFETY: the kernel writes at most `count` records after the header, and the struct has room for them.
         if unsafe { libc::ioctl(dir.as_raw_fd(), FS_IOC_GETFSMAP, &mut *map) } != 0 {
-            return Err(last_error());
+            return Err(last_errno());
         }
-        let found = &map.records[..(map.entries as usize).min(RECORDS)];
-        for record in found.iter().filter(|one| one.flags & SPECIAL_OWNER != 0 && one.owner == OWNER_FREE) {
+        let found = &map.records[..(map.entries as usize).min(RECORDS_PER_CALL)];
+        for record in found.iter().filter(|record| record.is_free()) {
             match free.last_mut().filter(|_| last_end == Some((record.device, record.physical))) {
                 // Records end at the ends of allocation groups, free space does not.
                 Some(length) => *length += record.length,
@@ -187,22 +193,22 @@ mod tests {
     #[test]
     fn a_map_that_does_not_advance_is_treated_as_missing_fiemap() {
         let extent = |logical, length, flags| Extent::new(logical, 0, length, flags);
-        let map = |extents: &[Extent]| {
+        let collect = |extents: &[Extent]| {
             let mut calls = 0;
-            every_extent(|start| {
+            collect_extents(|start| {
                 calls += 1;
                 assert!(calls < 9, "the map of {start} is requested again and again");
                 // Like the kernel, return the extents that end after the start or begin there.
-                let behind =
+                let is_at_or_after =
                     |extent: &&Extent| extent.logical >= start || extent.logical + extent.length > start;
-                Ok(extents.iter().filter(behind).take(1).copied().collect())
+                Ok(extents.iter().filter(is_at_or_after).take(1).copied().collect())
             })
         };
         let (empty, last) = (extent(50, 0, 0), extent(50, 50, LAST));
-        assert!(matches!(map(&[extent(0, 50, 0), empty, last]), Err(Errno::INVAL)));
-        assert!(matches!(map(&[extent(0, 0, 0), extent(0, 100, LAST)]), Err(Errno::INVAL)));
-        assert!(matches!(map(&[extent(0, 50, 0), extent(u64::MAX, 2, 0)]), Err(Errno::INVAL)));
-        assert_eq!(map(&[extent(0, 50, 0), extent(50, 0, LAST)]).map(|all| all.len()), Ok(2));
-        assert_eq!(map(&[extent(0, 50, 0), last]).map(|all| all.len()), Ok(2));
+        assert!(matches!(collect(&[extent(0, 50, 0), empty, last]), Err(Errno::INVAL)));
+        assert!(matches!(collect(&[extent(0, 0, 0), extent(0, 100, LAST)]), Err(Errno::INVAL)));
+        assert!(matches!(collect(&[extent(0, 50, 0), extent(u64::MAX, 2, 0)]), Err(Errno::INVAL)));
+        assert_eq!(collect(&[extent(0, 50, 0), extent(50, 0, LAST)]).map(|all| all.len()), Ok(2));
+        assert_eq!(collect(&[extent(0, 50, 0), last]).map(|all| all.len()), Ok(2));
     }
 }

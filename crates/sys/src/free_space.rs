@@ -1,22 +1,22 @@
 //! The free extents of a mounted filesystem, from what each filesystem offers: GETFSMAP of ext4 and xfs, the free space tree of
 //! btrfs, and the segment bitmaps of f2fs.
 
-use crate::extents;
+use crate::{error::last_errno, extents};
 use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 
-/// The lengths in bytes of all free extents of the filesystem of a directory. They do not include what only metadata may take.
+/// The lengths in bytes of all free extents of the filesystem of a directory, without space that only metadata may take.
 ///
 /// # Errors
-/// `OPNOTSUPP` if the filesystem has no such report, or not in this arrangement.
+/// `OPNOTSUPP` if the filesystem offers no list of its free extents, or none for the way in which it spans devices.
 pub fn free_extents(dir: &File) -> Result<Vec<u64>, Errno> {
-    match extents::free_extents(dir) {
+    match extents::free_extents_by_fsmap(dir) {
         Err(Errno::OPNOTSUPP | Errno::NOTTY) => {}
         found => return found,
     }
-    match of_btrfs(dir) {
+    match free_extents_of_btrfs(dir) {
         Err(Errno::NOTTY) => {}
         found => return found,
     }
@@ -25,7 +25,7 @@ pub fn free_extents(dir: &File) -> Result<Vec<u64>, Errno> {
     let name = std::fs::read_link(format!("/sys/dev/block/{number}")).map_err(|_| Errno::OPNOTSUPP)?;
     let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let bits = std::fs::read_to_string(format!("/proc/fs/f2fs/{name}/segment_bits"));
-    Ok(of_segment_bits(&bits.map_err(|_| Errno::OPNOTSUPP)?))
+    Ok(parse_segment_bits(&bits.map_err(|_| Errno::OPNOTSUPP)?))
 }
 
 /// The size of a block of f2fs in bytes.
@@ -33,8 +33,8 @@ const F2FS_BLOCK: u64 = 4096;
 
 /// The free extents of f2fs by its file `segment_bits`, which has a line for each segment with a bit for each block, the first
 /// block in the highest bit.
-fn of_segment_bits(text: &str) -> Vec<u64> {
-    let (mut free, mut run) = (vec![], 0);
+fn parse_segment_bits(text: &str) -> Vec<u64> {
+    let (mut free, mut run_bytes) = (vec![], 0);
     for line in text.lines() {
         // The two lines of the head have no number before their first bar.
         let bytes = line.rsplit_once('|').map_or("", |(_, bytes)| bytes).split_ascii_whitespace();
@@ -43,13 +43,13 @@ fn of_segment_bits(text: &str) -> Vec<u64> {
             bytes.unwrap_or_default().into_iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1))
         {
             if bit == 0 {
-                run += F2FS_BLOCK;
-            } else if run > 0 {
-                free.push(std::mem::take(&mut run));
+                run_bytes += F2FS_BLOCK;
+            } else if run_bytes > 0 {
+                free.push(std::mem::take(&mut run_bytes));
             }
         }
     }
-    free.extend(Some(run).filter(|run| *run > 0));
+    free.extend(Some(run_bytes).filter(|bytes| *bytes > 0));
     free
 }
 
@@ -64,48 +64,48 @@ const DEVICE_EXTENT: u32 = 204;
 const DEVICE_ITEM: u32 = 216;
 const CHUNK_ITEM: u32 = 228;
 /// Flags of a chunk.
-const DATA: u64 = 1;
-const PROFILES: u64 = 0x7F8;
+const CHUNK_DATA: u64 = 1;
+const CHUNK_PROFILES: u64 = 0x7F8;
 /// The beginning of a device, where btrfs allocates nothing, in bytes.
-const RESERVED: u64 = 1 << 20;
+const RESERVED_BYTES: u64 = 1 << 20;
 
 /// An item of a tree of btrfs.
 #[derive(Debug, PartialEq, Eq)]
-struct Item {
+struct TreeItem {
     objectid: u64,
     kind: u32,
     offset: u64,
     data: Vec<u8>,
 }
 
-impl Item {
-    /// The number at a place of its data, in little-endian order.
+impl TreeItem {
+    /// The number at an offset of its data, in little-endian order; 0 behind the end of the data.
     fn number(&self, at: usize) -> u64 {
         let bytes = self.data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u64::from_le_bytes)
     }
 }
 
-/// The free extents of btrfs on one device: those of its data chunks, and what is in no chunk.
-fn of_btrfs(dir: &File) -> Result<Vec<u64>, Errno> {
-    let chunks = search(dir, CHUNK_TREE)?;
-    let data = |item: &&Item| item.kind == CHUNK_ITEM && item.number(24) & DATA != 0;
-    let devices: Vec<&Item> = chunks.iter().filter(|item| item.kind == DEVICE_ITEM).collect();
-    let is_plain = chunks.iter().filter(data).all(|item| item.number(24) & PROFILES == 0);
+/// The free extents of btrfs on one device: those in its data chunks, and the space that belongs to no chunk.
+fn free_extents_of_btrfs(dir: &File) -> Result<Vec<u64>, Errno> {
+    let chunks = read_tree(dir, CHUNK_TREE)?;
+    let is_data_chunk = |item: &&TreeItem| item.kind == CHUNK_ITEM && item.number(24) & CHUNK_DATA != 0;
+    let devices: Vec<&TreeItem> = chunks.iter().filter(|item| item.kind == DEVICE_ITEM).collect();
+    let is_plain = chunks.iter().filter(is_data_chunk).all(|item| item.number(24) & CHUNK_PROFILES == 0);
     let [device] = devices[..] else { return Err(Errno::OPNOTSUPP) };
     if !is_plain {
         return Err(Errno::OPNOTSUPP);
     }
     let block = rustix::fs::fstatvfs(dir)?.f_frsize.max(1);
     let mut free = vec![];
-    let items = search(dir, FREE_SPACE_TREE).map_err(|_| Errno::OPNOTSUPP)?;
-    for chunk in chunks.iter().filter(data) {
-        let inside = chunk.offset..chunk.offset + chunk.number(0);
-        let inside: Vec<&Item> = items.iter().filter(|item| inside.contains(&item.objectid)).collect();
+    let items = read_tree(dir, FREE_SPACE_TREE).map_err(|_| Errno::OPNOTSUPP)?;
+    for chunk in chunks.iter().filter(is_data_chunk) {
+        let range = chunk.offset..chunk.offset + chunk.number(0);
+        let inside: Vec<&TreeItem> = items.iter().filter(|item| range.contains(&item.objectid)).collect();
         free.extend(free_in_chunk(&inside, block));
     }
-    let mut end = RESERVED;
-    for item in search(dir, DEVICE_TREE)?.iter().filter(|item| item.kind == DEVICE_EXTENT) {
+    let mut end = RESERVED_BYTES;
+    for item in read_tree(dir, DEVICE_TREE)?.iter().filter(|item| item.kind == DEVICE_EXTENT) {
         free.extend(Some(item.offset.saturating_sub(end)).filter(|gap| *gap > 0));
         end = end.max(item.offset + item.number(24));
     }
@@ -114,7 +114,7 @@ fn of_btrfs(dir: &File) -> Result<Vec<u64>, Errno> {
 }
 
 /// The free extents in a chunk by its items of the free space tree. Neighbours that touch are one.
-fn free_in_chunk(items: &[&Item], block: u64) -> Vec<u64> {
+fn free_in_chunk(items: &[&TreeItem], block: u64) -> Vec<u64> {
     let (mut free, mut last_end): (Vec<u64>, _) = (vec![], None);
     let mut add = |start: u64, length: u64| {
         match free.last_mut().filter(|_| last_end == Some(start)) {
@@ -144,7 +144,7 @@ const BTRFS_IOC_TREE_SEARCH: libc::Ioctl = 0xD000_9411_u32 as libc::Ioctl;
 
 /// The arguments of `BTRFS_IOC_TREE_SEARCH` (linux/btrfs.h).
 #[repr(C)]
-struct Search {
+struct TreeSearch {
     tree: u64,
     min_objectid: u64,
     max_objectid: u64,
@@ -161,15 +161,15 @@ struct Search {
 }
 
 /// The bytes before the data of an item in the buffer.
-const HEADER: usize = 32;
+const ITEM_HEADER_BYTES: usize = 32;
 
 /// All items of a tree, in the order of their keys. Only root may read them.
 ///
 /// # Errors
 /// `NOTTY` on another filesystem; `NOENT` if it has no such tree.
-fn search(dir: &File, tree: u64) -> Result<Vec<Item>, Errno> {
-    let mut all: Vec<Item> = vec![];
-    let mut search = Box::new(Search {
+fn read_tree(dir: &File, tree: u64) -> Result<Vec<TreeItem>, Errno> {
+    let mut all: Vec<TreeItem> = vec![];
+    let mut search = Box::new(TreeSearch {
         tree,
         min_objectid: 0,
         max_objectid: u64::MAX,
@@ -188,13 +188,12 @@ fn search(dir: &File, tree: u64) -> Result<Vec<Item>, Errno> {
         search.items = u32::MAX;
         // SAFETY: the kernel writes the number of items and at most the buffer, which the struct contains.
         if unsafe { libc::ioctl(dir.as_raw_fd(), BTRFS_IOC_TREE_SEARCH, &mut *search) } != 0 {
-            let error = std::io::Error::last_os_error();
-            return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
+            return Err(last_errno());
         }
         if search.items == 0 {
             return Ok(all);
         }
-        all.extend(parse(&search.buffer, search.items as usize));
+        all.extend(parse_items(&search.buffer, search.items as usize));
         let Some(last) = all.last() else { return Ok(all) };
         // The next key.
         (search.min_objectid, search.min_type, search.min_offset) = (last.objectid, last.kind, last.offset);
@@ -206,16 +205,18 @@ fn search(dir: &File, tree: u64) -> Result<Vec<Item>, Errno> {
 }
 
 /// The items in a buffer that the kernel has filled.
-fn parse(buffer: &[u8], count: usize) -> Vec<Item> {
+fn parse_items(buffer: &[u8], count: usize) -> Vec<TreeItem> {
     let (mut items, mut at) = (vec![], 0);
-    let four = |at: usize| Some(u32::from_le_bytes(buffer.get(at..at + 4)?.try_into().ok()?));
-    let eight = |at: usize| Some(u64::from_le_bytes(buffer.get(at..at + 8)?.try_into().ok()?));
+    let u32_at = |at: usize| Some(u32::from_le_bytes(buffer.get(at..at + 4)?.try_into().ok()?));
+    let u64_at = |at: usize| Some(u64::from_le_bytes(buffer.get(at..at + 8)?.try_into().ok()?));
     for _ in 0..count {
-        let (Some(objectid), Some(offset)) = (eight(at + 8), eight(at + 16)) else { break };
-        let (Some(kind), Some(length)) = (four(at + 24), four(at + 28)) else { break };
-        let Some(data) = buffer.get(at + HEADER..at + HEADER + length as usize) else { break };
-        items.push(Item { objectid, kind, offset, data: data.to_vec() });
-        at += HEADER + length as usize;
+        let (Some(objectid), Some(offset)) = (u64_at(at + 8), u64_at(at + 16)) else { break };
+        let (Some(kind), Some(length)) = (u32_at(at + 24), u32_at(at + 28)) else { break };
+        let Some(data) = buffer.get(at + ITEM_HEADER_BYTES..at + ITEM_HEADER_BYTES + length as usize) else {
+            break;
+        };
+        items.push(TreeItem { objectid, kind, offset, data: data.to_vec() });
+        at += ITEM_HEADER_BYTES + length as usize;
     }
     items
 }
@@ -228,13 +229,14 @@ mod tests {
     fn blocks_without_a_bit_are_free_space_of_f2fs_across_segments() {
         let text = "format: segment_type|valid_blocks|bitmaps\nsegment_type(0:HD, 1:WD)\n\
                     0         3|5  | f0 00\n1         0|1  | 01 ff\n2         0|0  | ff 7f\n";
-        assert_eq!(of_segment_bits(text), [19 * 4096, 4096]);
-        assert!(of_segment_bits("").is_empty());
+        assert_eq!(parse_segment_bits(text), [19 * 4096, 4096]);
+        assert!(parse_segment_bits("").is_empty());
     }
 
     #[test]
     fn extents_and_bitmaps_of_btrfs_join_where_they_touch() {
-        let item = |objectid, kind, offset, data: &[u8]| Item { objectid, kind, offset, data: data.to_vec() };
+        let item =
+            |objectid, kind, offset, data: &[u8]| TreeItem { objectid, kind, offset, data: data.to_vec() };
         let items = [
             item(0, 198, 1 << 20, &[]),
             item(4096, FREE_SPACE_EXTENT, 8192, &[]),
@@ -249,9 +251,9 @@ mod tests {
         let mut buffer = vec![0u8; 8];
         buffer.extend(7u64.to_le_bytes().into_iter().chain(9u64.to_le_bytes()));
         buffer.extend(228u32.to_le_bytes().into_iter().chain(3u32.to_le_bytes()).chain([1, 2, 3]));
-        let item = Item { objectid: 7, kind: 228, offset: 9, data: vec![1, 2, 3] };
-        assert_eq!(parse(&buffer, 1), [item]);
+        let item = TreeItem { objectid: 7, kind: 228, offset: 9, data: vec![1, 2, 3] };
+        assert_eq!(parse_items(&buffer, 1), [item]);
         // A second item that is cut.
-        assert_eq!(parse(&buffer, 2).len(), 1);
+        assert_eq!(parse_items(&buffer, 2).len(), 1);
     }
 }

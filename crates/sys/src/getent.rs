@@ -4,7 +4,7 @@
 //! which belong to another glibc and crash the process. getent loads them in a separate process.
 
 use crate::limits;
-use crate::process_output::{memory_file, or_printed_nothing, tail};
+use crate::process_output::{make_memory_file, or_printed_nothing, read_tail};
 use crate::wait::{Cancel, WaitError, wait_until};
 use fsarena_core::exit::{ExitCode, Exits};
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Paths of getent. PATH is not searched, because the caller of sudo may control it.
-const PROGRAMS: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
+const GETENT_PATHS: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
 /// Time after which getent is killed: a directory service may hang.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// The exit code of getent for a key that the database lacks.
@@ -45,7 +45,7 @@ pub struct Getent {
 impl Getent {
     /// The getent of this machine; None if it is not installed.
     pub fn find() -> Option<Getent> {
-        let program = PROGRAMS.iter().map(Path::new).find(|program| program.exists())?;
+        let program = GETENT_PATHS.iter().map(Path::new).find(|program| program.exists())?;
         Some(Getent { program: program.into(), timeout: TIMEOUT })
     }
 
@@ -63,8 +63,8 @@ impl Getent {
             GetentError { command: format!("{} {database} {key}", self.program.display()), why }
         };
         let failed = |source: std::io::Error| error(source.to_string());
-        let mut out = memory_file("getent").map_err(failed)?;
-        let mut err = memory_file("getent").map_err(failed)?;
+        let mut out = make_memory_file("getent").map_err(failed)?;
+        let mut err = make_memory_file("getent").map_err(failed)?;
         let mut command = Command::new(&self.program);
         command.args([database, key]).env_clear().env("LC_ALL", "C").stdin(Stdio::null());
         command.stdout(out.try_clone().map_err(failed)?).stderr(err.try_clone().map_err(failed)?);
@@ -81,11 +81,11 @@ impl Getent {
         })?;
         let status = status.map_err(failed)?;
         match status.code() {
-            Some(0) => Ok(Some(tail(&mut out, u64::MAX).map_err(failed)?)),
+            Some(0) => Ok(Some(read_tail(&mut out, u64::MAX).map_err(failed)?)),
             Some(KEY_NOT_FOUND) => Ok(None),
             _ => Err(error(format!(
                 "{status}: {}",
-                or_printed_nothing(&tail(&mut err, 4096).map_err(failed)?).trim()
+                or_printed_nothing(&read_tail(&mut err, 4096).map_err(failed)?).trim()
             ))),
         }
     }
@@ -134,8 +134,8 @@ fn resolve_addresses(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>,
 
 /// Quotes a word for a shell, if it has characters other than letters, digits and `@%+=:,./_-`.
 fn quote_for_shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
-    if word.chars().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "@%+=:,./_-".contains(c);
+    if word.chars().all(is_plain) { word.into() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ pub(crate) mod tests {
 
     /// Writes a script that stands in for getent. A child process writes it: if a thread of this process forked while the
     /// file was open for writing, executing it would fail with ETXTBSY.
-    pub(crate) fn script(dir: &Path, text: &str) -> PathBuf {
+    pub(crate) fn write_script(dir: &Path, text: &str) -> PathBuf {
         let path = dir.join("getent");
         let write = "printf '%s\\n' '#!/bin/sh' \"$1\" > \"$0\" && chmod 755 \"$0\"";
         assert!(Command::new("sh").args(["-c", write]).arg(&path).arg(text).status().unwrap().success());
@@ -152,7 +152,7 @@ pub(crate) mod tests {
     }
 
     fn stand_in(dir: &Path, text: &str) -> Getent {
-        Getent::stand_in(&script(dir, text), Duration::from_secs(60))
+        Getent::stand_in(&write_script(dir, text), Duration::from_secs(60))
     }
 
     #[test]
@@ -176,7 +176,7 @@ pub(crate) mod tests {
     #[test]
     fn a_getent_that_hangs_is_killed() {
         let dir = tempfile::tempdir().unwrap();
-        let program = script(dir.path(), "echo $$ > \"${0%/*}/pid\"; exec sleep 600");
+        let program = write_script(dir.path(), "echo $$ > \"${0%/*}/pid\"; exec sleep 600");
         let error = Getent::stand_in(&program, Duration::from_millis(300)).query("passwd", "x").unwrap_err();
         assert!(error.why.contains("killed"), "{error}");
         let pid = std::fs::read_to_string(dir.path().join("pid")).unwrap();

@@ -2,14 +2,14 @@
 
 use crate::argv::Argv;
 use crate::device::{self, BlockDevice};
-use crate::kernel::{SysRoot, bracketed, names};
+use crate::kernel::{SysRoot, sorted_names, word_in_brackets};
 use fsarena_core::event::CommandRecord;
 use fsarena_core::host::{Host, Storage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Facts that are the text of one kernel file: the name of the fact, and the path of the file.
-const FILES: &[(&str, &str)] = &[
+const FACT_FILES: &[(&str, &str)] = &[
     ("kernel_build", "proc/sys/kernel/version"),
     ("kernel_cmdline", "proc/cmdline"),
     ("clocksource", "sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -33,24 +33,24 @@ pub fn collect(kernel: &SysRoot) -> Host {
     let cpuinfo = kernel.read("proc/cpuinfo").unwrap_or_default();
     let meminfo = kernel.read("proc/meminfo").unwrap_or_default();
     let threads = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
-    let guest =
+    let is_guest =
         field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     let huge_pages = kernel.fact("sys/kernel/mm/transparent_hugepage/enabled");
-    let found = [
-        ("transparent_hugepages", huge_pages.and_then(|text| bracketed(&text))),
+    let computed = [
+        ("transparent_hugepages", huge_pages.and_then(|text| word_in_brackets(&text))),
         ("governor", Some(governors(kernel).unwrap_or("none offered".into()))),
         ("mitigations", mitigations(kernel)),
         ("architecture", Some(std::env::consts::ARCH.to_string())),
         ("cpu", field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "Processor"))),
         ("cpu_threads", (threads > 0).then(|| threads.to_string())),
         ("cpu_cores", count_cores(&cpuinfo)),
-        ("virtual_machine", guest.then(|| "yes, by the CPU's hypervisor flag".into())),
+        ("virtual_machine", is_guest.then(|| "yes, by the CPU's hypervisor flag".into())),
         ("memory", field(&meminfo, "MemTotal")),
         ("swap", field(&meminfo, "SwapTotal")),
         ("distribution", distribution(kernel)),
     ];
-    let files = FILES.iter().map(|(name, rel)| (*name, kernel.fact(rel)));
-    let facts = files.chain(found).filter_map(|(name, fact)| Some((name.to_string(), fact?))).collect();
+    let files = FACT_FILES.iter().map(|(name, rel)| (*name, kernel.fact(rel)));
+    let facts = files.chain(computed).filter_map(|(name, fact)| Some((name.to_string(), fact?))).collect();
     Host {
         hostname: kernel.fact("proc/sys/kernel/hostname").unwrap_or_default(),
         boot_id: crate::process::boot_id(kernel).unwrap_or_default(),
@@ -60,7 +60,7 @@ pub fn collect(kernel: &SysRoot) -> Host {
 }
 
 /// The storage below a directory: filesystem, device, model and firmware. Unreadable facts are left out.
-pub fn storage_of(kernel: &SysRoot, dir: &Path) -> Storage {
+pub fn storage_of_directory(kernel: &SysRoot, dir: &Path) -> Storage {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
     let mount = kernel.mount_of(&dir);
     let device = device::device_of_path(kernel, &dir).ok().flatten();
@@ -70,21 +70,21 @@ pub fn storage_of(kernel: &SysRoot, dir: &Path) -> Storage {
         directory: Some(dir.display().to_string()),
         filesystem: mount.map(|mount| mount.fs_type),
         device: source,
-        ..device.map_or(Storage::default(), |device| storage_at(&device))
+        ..device.map_or(Storage::default(), |device| storage_of_device(&device))
     }
 }
 
 /// The storage of a device: its name, the model and firmware of its disk, and whether it rotates. Unreadable facts are left out.
-pub fn storage_at(device: &BlockDevice) -> Storage {
-    let (model, firmware) = device.identity();
+pub fn storage_of_device(device: &BlockDevice) -> Storage {
+    let (model, firmware) = device.model_and_firmware();
     // The kernel calls every virtual disk a rotating one; those have no model.
-    let rotating = model.is_some() && device.rotational() == Some(true);
+    let rotating = model.is_some() && device.is_rotational() == Some(true);
     Storage { device: Some(device.name.clone()), model, firmware, rotating, ..Storage::default() }
 }
 
 /// The memory that is available without swapping, in bytes; None if the kernel does not report it.
 pub fn available_memory(kernel: &SysRoot) -> Option<u64> {
-    kernel.bytes("proc/meminfo", "MemAvailable:")
+    kernel.bytes_of_line("proc/meminfo", "MemAvailable:")
 }
 
 /// The version that a program reports: the first line of its output that has one. None if the program is
@@ -95,7 +95,7 @@ pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option
     ["--version", "-V"].iter().find_map(|flag| {
         let argv = Argv::new(program).arg(flag).env("LC_ALL", "C");
         let finished = argv.run().ok()?;
-        log(argv.record(&finished));
+        log(argv.log_record(&finished));
         let outputs = [finished.stdout, finished.stderr];
         let mut lines = outputs.iter().flat_map(|text| text.lines());
         lines.find(|line| line.split_whitespace().any(is_version)).map(|line| line.trim().to_string())
@@ -104,9 +104,9 @@ pub fn tool_version(program: &str, log: &mut dyn FnMut(CommandRecord)) -> Option
 
 /// Whether a word has the form of a version: `1.47.0`, `v6.1` or `2.2.9)`.
 fn is_version(word: &str) -> bool {
-    let digits = |text: &str| text.chars().next().is_some_and(|c| c.is_ascii_digit());
+    let starts_with_digit = |text: &str| text.chars().next().is_some_and(|c| c.is_ascii_digit());
     let word = word.trim_start_matches(['v', '(']);
-    word.split_once('.').is_some_and(|(whole, rest)| digits(whole) && digits(rest))
+    word.split_once('.').is_some_and(|(whole, rest)| starts_with_digit(whole) && starts_with_digit(rest))
 }
 
 /// The value of the first line `name : value` or `name: value`; None if there is no such line or the value is empty.
@@ -128,7 +128,7 @@ fn count_cores(cpuinfo: &str) -> Option<String> {
 /// kernel offers none, as in many virtual machines.
 pub fn governors(kernel: &SysRoot) -> Option<String> {
     let mut by_cpu: BTreeMap<usize, String> = BTreeMap::new();
-    for name in names(&kernel.path("sys/devices/system/cpu")).unwrap_or_default() {
+    for name in sorted_names(&kernel.path("sys/devices/system/cpu")).unwrap_or_default() {
         let number = name.strip_prefix("cpu").and_then(|number| number.parse().ok());
         let governor = kernel.fact(&format!("sys/devices/system/cpu/{name}/cpufreq/scaling_governor"));
         if let (Some(number), Some(governor)) = (number, governor) {
@@ -149,7 +149,7 @@ pub fn governors(kernel: &SysRoot) -> Option<String> {
 /// The kernel's mitigation of each CPU vulnerability that affects this machine: `meltdown: Mitigation: PTI`.
 fn mitigations(kernel: &SysRoot) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
-    let names = names(&kernel.path(dir)).ok()?;
+    let names = sorted_names(&kernel.path(dir)).ok()?;
     let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
     let affected: Vec<_> =
         names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();
@@ -166,18 +166,18 @@ fn distribution(kernel: &SysRoot) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn machine(files: &[(&str, &str)]) -> Host {
+    fn collect_from(files: &[(&str, &str)]) -> Host {
         collect(&SysRoot::at(crate::testkit::FakeRoot::with(files).path()))
     }
 
     #[test]
     fn facts_are_read_from_kernel_files() {
-        let cpu = |n: u32, core: u32| {
+        let cpu = |number: u32, core: u32| {
             format!(
-                "processor\t: {n}\nmodel name\t: Some CPU\nphysical id\t: 0\ncore id\t: {core}\nflags\t: fpu hypervisor sse\n"
+                "processor\t: {number}\nmodel name\t: Some CPU\nphysical id\t: 0\ncore id\t: {core}\nflags\t: fpu hypervisor sse\n"
             )
         };
-        let host = machine(&[
+        let host = collect_from(&[
             ("proc/cpuinfo", &format!("{}\n{}\n", cpu(0, 0), cpu(1, 0))),
             ("proc/meminfo", "MemTotal:       16384 kB\nSwapTotal:      0 kB\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_fact_that_cannot_be_read_is_left_out() {
-        let host = machine(&[("proc/cmdline", "quiet\n")]);
+        let host = collect_from(&[("proc/cmdline", "quiet\n")]);
         let names: Vec<_> = host.facts.keys().map(String::as_str).collect();
         assert_eq!(names, ["architecture", "governor", "kernel_cmdline"]);
         assert_eq!(host.facts["governor"], "none offered");
@@ -223,10 +223,12 @@ mod tests {
 
     #[test]
     fn a_usage_message_is_not_taken_for_a_version() {
-        let any = |line: &str| line.split_whitespace().any(is_version);
-        assert!(!any("Usage: mkfs.ext2 [-c|-l filename] [-b block-size]"));
-        assert!(!any("mkfs.xfs: invalid option -- '2'"));
-        assert!(any("mke2fs 1.47.0 (5-Feb-2023)") && any("mkfs.btrfs, part of btrfs-progs v6.2"));
-        assert!(any("mkfs.nilfs2 (nilfs-utils 2.2.9)") && any("exfatprogs version : 1.2.0"));
+        let has_version = |line: &str| line.split_whitespace().any(is_version);
+        assert!(!has_version("Usage: mkfs.ext2 [-c|-l filename] [-b block-size]"));
+        assert!(!has_version("mkfs.xfs: invalid option -- '2'"));
+        assert!(
+            has_version("mke2fs 1.47.0 (5-Feb-2023)") && has_version("mkfs.btrfs, part of btrfs-progs v6.2")
+        );
+        assert!(has_version("mkfs.nilfs2 (nilfs-utils 2.2.9)") && has_version("exfatprogs version : 1.2.0"));
     }
 }

@@ -1,6 +1,6 @@
 //! Image files, made for one run and removed with it.
 
-use crate::undo::{Identity, Journal, Undo, UndoGuard};
+use crate::undo::{Identity, Journal, UndoGuard, UndoStep};
 use crate::{Error, cancel, dirs::free_bytes};
 use bytesize::ByteSize;
 use fsarena_core::setting_text::setting;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::{fs::File, io::Write};
 
 /// The number of bytes in one write when fsarena fills an image.
-const CHUNK: usize = 4 << 20;
+const CHUNK_BYTES: usize = 4 << 20;
 /// Alignment of buffers and lengths for direct I/O, in bytes: the largest logical block size in use.
-const ALIGN: usize = 4096;
+const ALIGNMENT: usize = 4096;
 
 /// An image file that fsarena made. Dropping this value removes the file.
 #[derive(Debug)]
@@ -33,41 +33,44 @@ pub struct Image {
 /// The disk has too little room, the path exists already, or a signal interrupted fsarena.
 pub fn create(journal: &Journal, path: &Path, size_bytes: u64, prefill: bool) -> Result<Image, Error> {
     let size_bytes = round_up(size_bytes);
-    check_room(&absolute(path)?, size_bytes)?;
-    let image = sparse(journal, path, size_bytes)?;
+    check_room(&resolve_directory(path)?, size_bytes)?;
+    let image = create_sparse(journal, path, size_bytes)?;
     if prefill {
         image.fill()?;
     }
     Ok(image)
 }
 
-/// A size rounded up to a multiple of [`ALIGN`]; `u64::MAX`, for which no disk has room, on overflow.
+/// A size rounded up to a multiple of [`ALIGNMENT`]; `u64::MAX`, for which no disk has room, on overflow.
 fn round_up(size_bytes: u64) -> u64 {
-    size_bytes.checked_next_multiple_of(ALIGN as u64).unwrap_or(u64::MAX)
+    size_bytes.checked_next_multiple_of(ALIGNMENT as u64).unwrap_or(u64::MAX)
 }
 
 /// Makes a sparse image at a path that does not exist yet, without a check of the free space.
 ///
 /// # Errors
 /// The path exists already, or the filesystem does not support so large a file.
-pub fn sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, Error> {
-    let path = absolute(path)?;
+pub fn create_sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<Image, Error> {
+    let path = resolve_directory(path)?;
     let size_bytes = round_up(size_bytes);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
     let make = || open().map_err(|error| Error::io("making the image", &path)(error.into()));
     let (mut guard, file) =
-        journal.note_and_do(Undo::RemoveFile { path: path.clone(), identity: None }, make)?;
+        journal.note_and_do(UndoStep::RemoveFile { path: path.clone(), identity: None }, make)?;
     let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
-    guard.update(Undo::RemoveFile { path: path.clone(), identity: Some(Identity::from_metadata(&meta)) })?;
+    guard.update(UndoStep::RemoveFile {
+        path: path.clone(),
+        identity: Some(Identity::from_metadata(&meta)),
+    })?;
     let image = Image { path, file, size_bytes, guard };
     image.file.set_len(size_bytes).map_err(|error| image.write_error(error))?;
     Ok(image)
 }
 
 /// The path with the symbolic links of its directory resolved, as the kernel names it.
-fn absolute(path: &Path) -> Result<PathBuf, Error> {
+fn resolve_directory(path: &Path) -> Result<PathBuf, Error> {
     let name =
         path.file_name().ok_or_else(|| Error::Unfit { what: path.into(), why: "it names no file".into() })?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -81,11 +84,11 @@ fn absolute(path: &Path) -> Result<PathBuf, Error> {
 pub fn check_room(path: &Path, needed: u64) -> Result<(), Error> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     let free = free_bytes(dir)?;
-    if free >= needed { Ok(()) } else { Err(no_room(path, dir, needed, free)) }
+    if free >= needed { Ok(()) } else { Err(no_room_error(path, dir, needed, free)) }
 }
 
 /// The error for an image that has too little room in a directory.
-fn no_room(path: &Path, dir: &Path, needed: u64, free: u64) -> Error {
+fn no_room_error(path: &Path, dir: &Path, needed: u64, free: u64) -> Error {
     let (needed, free) = (ByteSize::b(needed), ByteSize::b(free));
     let (on, size) = (setting("on", "loop:DIR"), setting("size", ""));
     Error::Missing(format!(
@@ -141,20 +144,20 @@ impl Image {
     fn fill(&self) -> Result<(), Error> {
         let failed = |error| self.write_error(error);
         let mut file = &self.file;
-        let direct = rustix::fs::fcntl_getfl(file)
+        let is_direct = rustix::fs::fcntl_getfl(file)
             .and_then(|flags| rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT))
             .is_ok();
-        let buffer = vec![0u8; CHUNK + ALIGN];
-        let start = buffer.as_ptr().align_offset(ALIGN);
-        let chunk = &buffer[start..start + CHUNK];
-        let mut left = self.size_bytes as usize;
-        while left > 0 {
+        let buffer = vec![0u8; CHUNK_BYTES + ALIGNMENT];
+        let start = buffer.as_ptr().align_offset(ALIGNMENT);
+        let chunk = &buffer[start..start + CHUNK_BYTES];
+        let mut bytes_left = self.size_bytes as usize;
+        while bytes_left > 0 {
             cancel::check()?;
-            let length = left.min(CHUNK);
+            let length = bytes_left.min(CHUNK_BYTES);
             file.write_all(&chunk[..length]).map_err(failed)?;
-            left -= length;
+            bytes_left -= length;
         }
-        if direct { file.sync_data() } else { file.sync_all() }.map_err(failed)
+        if is_direct { file.sync_data() } else { file.sync_all() }.map_err(failed)
     }
 
     /// The error for a failed write. If the disk or the quota is full, it says how much room the image needs.
@@ -163,7 +166,7 @@ impl Image {
             return Error::io("writing", &self.path)(error);
         }
         let dir = self.path.parent().unwrap_or(Path::new("/"));
-        no_room(&self.path, dir, self.size_bytes, free_bytes(dir).unwrap_or(0))
+        no_room_error(&self.path, dir, self.size_bytes, free_bytes(dir).unwrap_or(0))
     }
 }
 

@@ -11,21 +11,21 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 enum InputRefusal {
     #[error("this is {0}, and fsarena requires a regular file here")]
-    Type(&'static str),
+    NotRegular(&'static str),
     #[error("it has {}, and the limit is {}", ByteSize(*.bytes), ByteSize(*.limit))]
-    Size { bytes: u64, limit: u64 },
+    TooLarge { bytes: u64, limit: u64 },
     #[error("it has more than {}, which is the limit", ByteSize(*.limit))]
-    Endless { limit: u64 },
+    StreamTooLarge { limit: u64 },
     #[error("standard input is a terminal: pass a file with `<`, or the output of a command with `|`")]
     Terminal,
 }
 
 /// The beginnings of paths of files that this process has open, such as the pipe of `<(command)`.
-const OPEN_FILES: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
+const OPEN_FILE_PREFIXES: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/dev/stdin"];
 
 /// Whether a name means standard input (`-`) or a file that this process has open. fsarena can read such a file only once.
 pub fn is_stream(name: &str) -> bool {
-    name == "-" || OPEN_FILES.iter().any(|prefix| name.starts_with(prefix))
+    name == "-" || OPEN_FILE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Reads at most `limit` bytes from a regular file, from standard input (`-`), or from the pipe of a shell's `<(command)`.
@@ -52,7 +52,7 @@ pub fn read_once(name: &str, limit: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
-        return Err(Error::new(ErrorKind::FileTooLarge, InputRefusal::Endless { limit }));
+        return Err(Error::new(ErrorKind::FileTooLarge, InputRefusal::StreamTooLarge { limit }));
     }
     Ok(bytes)
 }
@@ -86,7 +86,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> Result<File> {
 /// The errors of [`open`]; or the file is larger.
 pub fn read(path: &Path, limit: u64) -> Result<Vec<u8>> {
     let file = open(path)?;
-    let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, InputRefusal::Size { bytes, limit }));
+    let too_large = |bytes| Err(Error::new(ErrorKind::InvalidInput, InputRefusal::TooLarge { bytes, limit }));
     let length = file.metadata()?.len();
     if length > limit {
         return too_large(length);
@@ -106,7 +106,7 @@ fn check_regular(meta: &Metadata) -> Result<()> {
     if meta.is_file() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidInput, InputRefusal::Type(describe_type(meta.file_type()))))
+    Err(Error::new(ErrorKind::InvalidInput, InputRefusal::NotRegular(describe_type(meta.file_type()))))
 }
 
 fn describe_type(file_type: FileType) -> &'static str {

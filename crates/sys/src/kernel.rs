@@ -56,28 +56,28 @@ impl SysRoot {
     /// The text of a kernel file that fsarena requires.
     ///
     /// # Errors
-    /// [`Error::Hidden`] if the file is missing or cannot be read.
-    pub fn text(&self, rel: &str) -> Result<String, Error> {
-        self.read(rel).map_err(Error::hidden(self.path(rel)))
+    /// [`Error::KernelUnreadable`] if the file is missing or cannot be read.
+    pub fn read_required(&self, rel: &str) -> Result<String, Error> {
+        self.read(rel).map_err(Error::kernel_unreadable(self.path(rel)))
     }
 
     /// The sorted names in a directory of the kernel that fsarena requires.
     ///
     /// # Errors
-    /// [`Error::Hidden`] if the directory is missing or cannot be read.
-    pub fn list(&self, rel: &str) -> Result<Vec<String>, Error> {
-        names(&self.path(rel)).map_err(Error::hidden(self.path(rel)))
+    /// [`Error::KernelUnreadable`] if the directory is missing or cannot be read.
+    pub fn list_required(&self, rel: &str) -> Result<Vec<String>, Error> {
+        sorted_names(&self.path(rel)).map_err(Error::kernel_unreadable(self.path(rel)))
     }
 
     /// Checks that `/proc` shows what a run and a recovery need: processes, mounts, and the boot id.
     ///
     /// # Errors
-    /// [`Error::Hidden`], for instance if another filesystem is mounted over `/proc`, or it has the option `subset=pid`.
+    /// [`Error::KernelUnreadable`], for instance if another filesystem is mounted over `/proc`, or it has the option `subset=pid`.
     pub fn check_proc(&self) -> Result<(), Error> {
         for rel in
             ["proc/self/stat", "proc/self/mountinfo", "proc/filesystems", "proc/sys/kernel/random/boot_id"]
         {
-            self.text(rel)?;
+            self.read_required(rel)?;
         }
         Ok(())
     }
@@ -85,10 +85,10 @@ impl SysRoot {
     /// Checks that `/sys` lists the devices.
     ///
     /// # Errors
-    /// [`Error::Hidden`], for instance if another filesystem is mounted over `/sys`.
+    /// [`Error::KernelUnreadable`], for instance if another filesystem is mounted over `/sys`.
     pub fn check_sys(&self) -> Result<(), Error> {
         for rel in ["sys/block", "sys/dev/block", "sys/class/block"] {
-            self.list(rel)?;
+            self.list_required(rel)?;
         }
         Ok(())
     }
@@ -99,7 +99,7 @@ impl SysRoot {
     }
 
     /// The value in bytes of a line `name value kB` of a kernel file, such as `MemAvailable:` in `proc/meminfo`.
-    pub fn bytes(&self, rel: &str, name: &str) -> Option<u64> {
+    pub fn bytes_of_line(&self, rel: &str, name: &str) -> Option<u64> {
         let text = self.read(rel).ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
@@ -111,8 +111,8 @@ impl SysRoot {
     /// The kernel's list cannot be read. A caller that checks whether a device is in use must then refuse the device.
     pub fn mounts(&self) -> Result<Vec<MountEntry>, Error> {
         let rel = "proc/self/mountinfo";
-        let text = self.text(rel)?;
-        let unreadable = |why: String| Error::Unreadable { path: self.path(rel), why };
+        let text = self.read_required(rel)?;
+        let unreadable = |why: String| Error::BadFormat { path: self.path(rel), why };
         text.lines().map(|line| parse_mount(line).map_err(unreadable)).collect()
     }
 
@@ -138,14 +138,14 @@ impl SysRoot {
     ///
     /// # Errors
     /// `/proc/filesystems` cannot be read.
-    pub fn filesystems(&self) -> Result<BTreeSet<String>, Error> {
-        let loaded = self.text("proc/filesystems")?;
+    pub fn mountable_filesystems(&self) -> Result<BTreeSet<String>, Error> {
+        let loaded = self.read_required("proc/filesystems")?;
         let mut types: BTreeSet<String> =
             loaded.lines().filter_map(|line| line.split_whitespace().last()).map(str::to_string).collect();
         if let Some(release) = self.fact("proc/sys/kernel/osrelease") {
             for list in ["modules.dep", "modules.builtin"] {
                 let text = self.read(&format!("lib/modules/{release}/{list}")).unwrap_or_default();
-                types.extend(text.lines().filter_map(filesystem_module));
+                types.extend(text.lines().filter_map(parse_filesystem_module));
             }
         }
         Ok(types)
@@ -156,19 +156,19 @@ impl SysRoot {
     /// # Errors
     /// `/proc/swaps` cannot be read.
     pub fn swaps(&self) -> Result<Vec<PathBuf>, Error> {
-        let text = self.text("proc/swaps")?;
+        let text = self.read_required("proc/swaps")?;
         let names = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
         Ok(names.map(|name| PathBuf::from(unescape(name))).collect())
     }
 }
 
 /// The word in brackets: `mq-deadline` of `none [mq-deadline] kyber`.
-pub(crate) fn bracketed(text: &str) -> Option<String> {
+pub(crate) fn word_in_brackets(text: &str) -> Option<String> {
     Some(text.split_once('[')?.1.split_once(']')?.0.to_string())
 }
 
 /// The names in a directory, sorted.
-pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn sorted_names(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = vec![];
     for entry in std::fs::read_dir(dir)? {
         names.push(entry?.file_name().to_string_lossy().into_owned());
@@ -177,11 +177,11 @@ pub(crate) fn names(dir: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The largest CPU number that [`cpu_list`] accepts.
+/// The largest CPU number that [`parse_cpu_list`] accepts.
 const MAX_CPU: usize = 8191;
 
 /// Parses a list of CPU numbers such as `0-3,8` into ascending numbers; None if the text has another form.
-pub fn cpu_list(text: &str) -> Option<Vec<usize>> {
+pub fn parse_cpu_list(text: &str) -> Option<Vec<usize>> {
     let mut cpus = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -200,27 +200,27 @@ fn parse_mount(line: &str) -> Result<MountEntry, String> {
         target: PathBuf::from(unescape(&info.mount_point.to_string_lossy())),
         source: unescape(&info.mount_source.unwrap_or_default()),
         fs_type: unescape(&info.fs_type),
-        mount_options: options(&info.mount_options),
-        super_options: options(&info.super_options),
+        mount_options: join_options(&info.mount_options),
+        super_options: join_options(&info.super_options),
         major_minor: info.majmin,
     })
 }
 
 /// Options as text in a fixed order: `ro` or `rw`, then the rest by name.
-fn options(map: &HashMap<String, Option<String>>) -> String {
-    let mut words: Vec<String> = map
+fn join_options(map: &HashMap<String, Option<String>>) -> String {
+    let mut options: Vec<String> = map
         .iter()
         .map(|(name, value)| match value {
             Some(value) => unescape(&format!("{name}={value}")),
             None => unescape(name),
         })
         .collect();
-    words.sort_by_key(|word| (word != "ro" && word != "rw", word.clone()));
-    words.join(",")
+    options.sort_by_key(|word| (word != "ro" && word != "rw", word.clone()));
+    options.join(",")
 }
 
 /// The name of a module under `kernel/fs/`: `kernel/fs/xfs/xfs.ko.xz: …` → `xfs`.
-fn filesystem_module(line: &str) -> Option<String> {
+fn parse_filesystem_module(line: &str) -> Option<String> {
     let path = line.split(':').next()?.strip_prefix("kernel/fs/")?;
     let file = Path::new(path).file_name()?.to_str()?;
     Some(file.split(".ko").next()?.to_string())
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn an_unreadable_mount_list_is_an_error_and_not_an_empty_list() {
         let (_dir, kernel) = fake_root(&[("proc/self/mountinfo", "nonsense\n")]);
-        assert!(matches!(kernel.mounts(), Err(Error::Unreadable { .. })));
+        assert!(matches!(kernel.mounts(), Err(Error::BadFormat { .. })));
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
         SysRoot::host().check_sys().unwrap();
         let (_dir, kernel) = fake_root(&[("proc/self/stat", "1 (a) R"), ("proc/self/mountinfo", "")]);
         let fix = |checked: Result<(), Error>| match checked {
-            Err(Error::Hidden { fix, .. }) => fix,
+            Err(Error::KernelUnreadable { fix, .. }) => fix,
             other => panic!("{other:?}"),
         };
         assert!(fix(kernel.check_proc()).contains("mount -t proc"));
@@ -293,7 +293,7 @@ mod tests {
             ),
             ("lib/modules/6.1.0/modules.builtin", "kernel/fs/ext4/ext4.ko\n"),
         ]);
-        let types: Vec<_> = kernel.filesystems().unwrap().into_iter().collect();
+        let types: Vec<_> = kernel.mountable_filesystems().unwrap().into_iter().collect();
         assert_eq!(types, ["ext4", "jfs", "tmpfs"]);
     }
 

@@ -3,7 +3,7 @@
 //! fsarena raises its own soft limits to the hard limits. The programs that it starts get the original soft limit of open
 //! files: some programs size tables by it, and select(2) fails for file descriptors from 1024 on.
 //!
-//! [`remedy`] returns what the user can do if a system call failed because of a limit.
+//! [`limit_remedy`] returns what the user can do if a system call failed because of a limit.
 
 use crate::Error;
 use rustix::io::Errno;
@@ -12,22 +12,22 @@ use std::io;
 use std::process::{Child, Command};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub use crate::error::{NO_THREADS, THREAD_PANIC, advice, remedy};
+pub use crate::error::{NO_THREADS_MESSAGE, SPAWN_PANIC_TEXT, limit_remedy, remedy_suffix};
 
 /// The number of open files that fsarena requires in one process. In tests a run failed with a limit of 16 and succeeded with
 /// 24.
-const OPEN_FILES: u64 = 64;
+const MIN_OPEN_FILES: u64 = 64;
 
 /// The original soft limit of open files, set once fsarena has raised it. `Some(None)` means that it was unlimited.
 static ORIGINAL_NOFILE: OnceLock<Option<u64>> = OnceLock::new();
-/// Locked by the thread that has lowered the limit of open files to the original one.
-static LOWERED: Mutex<()> = Mutex::new(());
+/// Held by the thread that has lowered the limit of open files to the original one for the start of a program.
+static LOWERED_LIMIT_LOCK: Mutex<()> = Mutex::new(());
 
 /// Raises the resource limits of this process. Call it once, at the beginning of `main`.
 ///
 /// Raises the soft limits to the hard ones. Handles SIGXFSZ, so that a write beyond the limit of file sizes fails with
 /// EFBIG instead of killing the process. SIGXFSZ is not ignored instead, because child processes would inherit that.
-pub fn prepare() {
+pub fn raise_soft_limits() {
     // Open files; processes and threads; memory that io_uring locks for buffers.
     for resource in [Resource::Nofile, Resource::Nproc, Resource::Memlock] {
         let Rlimit { current, maximum } = getrlimit(resource);
@@ -54,13 +54,13 @@ pub fn prepare() {
 /// The errors of [`Command::spawn`].
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let Some(original) = ORIGINAL_NOFILE.get() else { return command.spawn() };
-    let guard = LOWERED.lock().unwrap_or_else(PoisonError::into_inner);
-    let own = getrlimit(Resource::Nofile);
-    let lowered = Rlimit { current: *original, maximum: own.maximum };
+    let guard = LOWERED_LIMIT_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+    let own_limit = getrlimit(Resource::Nofile);
+    let lowered = Rlimit { current: *original, maximum: own_limit.maximum };
     // Neither change can fail: both values are within the hard limit.
     let _ = setrlimit(Resource::Nofile, lowered);
     let started = command.spawn();
-    let _ = setrlimit(Resource::Nofile, own);
+    let _ = setrlimit(Resource::Nofile, own_limit);
     drop(guard);
     match started {
         // This process has more open files than the original limit, so it cannot start the program under that limit.
@@ -70,7 +70,7 @@ pub fn spawn(command: &mut Command) -> io::Result<Child> {
 }
 
 /// The number of files that this process may have open; None if unlimited.
-pub fn open_files() -> Option<u64> {
+pub fn max_open_files() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
@@ -80,16 +80,16 @@ pub fn open_files() -> Option<u64> {
 /// [`Error::Missing`] with the number needed.
 pub fn check_open_files() -> Result<(), Error> {
     match getrlimit(Resource::Nofile).maximum {
-        Some(hard) if hard < OPEN_FILES => Err(Error::Missing(format!(
-            "a run needs {OPEN_FILES} open files in one process, and the hard limit is {hard}: raise it (`ulimit -Hn \
-             {OPEN_FILES}` as root, or LimitNOFILE= of the service)"
+        Some(hard) if hard < MIN_OPEN_FILES => Err(Error::Missing(format!(
+            "a run needs {MIN_OPEN_FILES} open files in one process, and the hard limit is {hard}: raise it (`ulimit -Hn \
+             {MIN_OPEN_FILES}` as root, or LimitNOFILE= of the service)"
         ))),
         _ => Ok(()),
     }
 }
 
 /// The largest file that this process may write, in bytes; None if unlimited.
-pub fn file_size() -> Option<u64> {
+pub fn max_file_size() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
@@ -98,11 +98,11 @@ pub fn file_size() -> Option<u64> {
 /// # Errors
 /// [`Error::Missing`] with the size needed.
 pub fn check_file_size(what: &str, bytes: u64) -> Result<(), Error> {
-    match file_size() {
-        Some(most) if most < bytes => {
-            let (most, bytes) = (bytesize::ByteSize(most), bytesize::ByteSize(bytes));
+    match max_file_size() {
+        Some(limit) if limit < bytes => {
+            let (limit, bytes) = (bytesize::ByteSize(limit), bytesize::ByteSize(bytes));
             Err(Error::Missing(format!(
-                "this process may write files of at most {most}, and {what} needs {bytes}: raise the limit of file sizes \
+                "this process may write files of at most {limit}, and {what} needs {bytes}: raise the limit of file sizes \
                  (`ulimit -f unlimited`)"
             )))
         }

@@ -9,11 +9,11 @@ mod luks;
 mod snapshot;
 mod thin;
 
-use crate::device_mapper::{Mapper, SECTOR};
+use crate::device_mapper::{DeviceMapper, SECTOR_BYTES};
 use crate::program;
 use crate::wait::{Cancel, wait_until};
-use def::LinkSite;
-pub use def::{LinkDef, Programs};
+use def::LinkSetup;
+pub use def::{CommandForProgram, LinkDef};
 use fsarena_core::names::unknown;
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ const MAX_LINKS: usize = 8;
 ///
 /// # Errors
 /// An unknown link, or too many; the message lists the links.
-pub fn parse(level: &str) -> std::result::Result<Vec<&'static LinkDef>, String> {
+pub fn parse_level(level: &str) -> std::result::Result<Vec<&'static LinkDef>, String> {
     if level.is_empty() || level == "none" {
         return Ok(vec![]);
     }
@@ -48,14 +48,14 @@ pub fn parse(level: &str) -> std::result::Result<Vec<&'static LinkDef>, String> 
 /// Checks a level.
 ///
 /// # Errors
-/// Those of [`parse`].
+/// Those of [`parse_level`].
 pub fn check_level(level: &str) -> std::result::Result<(), String> {
-    parse(level).map(drop)
+    parse_level(level).map(drop)
 }
 
 /// The programs that the links of a level require, each with its Debian package.
-pub fn programs(level: &str) -> Vec<(&'static str, &'static str)> {
-    parse(level).unwrap_or_default().into_iter().filter_map(|link| link.program).collect()
+pub fn required_programs(level: &str) -> Vec<(&'static str, &'static str)> {
+    parse_level(level).unwrap_or_default().into_iter().filter_map(|link| link.program).collect()
 }
 
 /// Checks that the programs of a level are installed.
@@ -63,50 +63,51 @@ pub fn programs(level: &str) -> Vec<(&'static str, &'static str)> {
 /// # Errors
 /// A missing program, with the command that installs it.
 pub fn check_programs(level: &str) -> std::result::Result<(), String> {
-    program::check_installed(&programs(level))
+    program::check_installed(&required_programs(level))
 }
 
 /// The size in bytes that the device below all links needs, for a device of `bytes` above them; `u64::MAX` on overflow.
 pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
-    let sectors = links.iter().rev().fold(bytes.div_ceil(SECTOR), |sectors, link| (link.below)(sectors));
-    sectors.saturating_mul(SECTOR)
+    let sectors =
+        links.iter().rev().fold(bytes.div_ceil(SECTOR_BYTES), |sectors, link| (link.sectors_below)(sectors));
+    sectors.saturating_mul(SECTOR_BYTES)
 }
 
 /// The devices of a stack of links. Dropping this value removes the devices that are in an undo journal.
 #[derive(Debug)]
-pub struct LinkedDevices {
-    mapper: Arc<Mapper>,
-    made: Vec<(&'static LinkDef, LinkSite)>,
+pub struct DeviceStack {
+    mapper: Arc<DeviceMapper>,
+    made: Vec<(&'static LinkDef, LinkSetup)>,
     top: PathBuf,
 }
 
 /// How long fsarena waits until a device node appears.
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
-impl LinkedDevices {
+impl DeviceStack {
     /// Makes the links over a disk; the topmost device has `bytes`. The names of all devices begin with `prefix`; `command`
     /// returns the command that starts a program.
     ///
     /// # Errors
     /// The kernel refuses a device, or a program fails; the message names the link.
     pub fn make(
-        mapper: Mapper,
-        command: Programs,
+        mapper: DeviceMapper,
+        command: CommandForProgram,
         prefix: &str,
         links: &[&'static LinkDef],
         disk: &Path,
         bytes: u64,
-    ) -> Result<LinkedDevices> {
-        let mut linked = LinkedDevices { mapper: Arc::new(mapper), made: vec![], top: disk.into() };
+    ) -> Result<DeviceStack> {
+        let mut stack = DeviceStack { mapper: Arc::new(mapper), made: vec![], top: disk.into() };
         for (at, link) in links.iter().copied().enumerate() {
-            let sectors = bytes_below(&links[at + 1..], bytes) / SECTOR;
-            let (mapper, name) = (linked.mapper.clone(), format!("{prefix}{}{at}", link.id));
-            let site = LinkSite { command, mapper, name, below: linked.top, sectors };
-            linked.top =
-                (link.make)(&site).and_then(wait_for_node).map_err(|error| with_link(link, error))?;
-            linked.made.push((link, site));
+            let sectors = bytes_below(&links[at + 1..], bytes) / SECTOR_BYTES;
+            let (mapper, name) = (stack.mapper.clone(), format!("{prefix}{}{at}", link.id));
+            let setup = LinkSetup { command, mapper, name, device_below: stack.top, sectors };
+            stack.top =
+                (link.make)(&setup).and_then(wait_for_node).map_err(|error| name_link(link, error))?;
+            stack.made.push((link, setup));
         }
-        Ok(linked)
+        Ok(stack)
     }
 
     /// The topmost device.
@@ -117,11 +118,11 @@ impl LinkedDevices {
     /// Finishes the links once the filesystem is made: takes snapshots.
     ///
     /// # Errors
-    /// The kernel refuses; the message names the link.
-    pub fn formatted(&self) -> Result<()> {
-        self.made
-            .iter()
-            .try_for_each(|(link, site)| (link.formatted)(site).map_err(|error| with_link(link, error)))
+    /// The kernel refuses a request; the message names the link.
+    pub fn finish_after_mkfs(&self) -> Result<()> {
+        self.made.iter().try_for_each(|(link, setup)| {
+            (link.finish_after_mkfs)(setup).map_err(|error| name_link(link, error))
+        })
     }
 
     /// Removes the devices that are in an undo journal, the topmost first.
@@ -140,8 +141,8 @@ fn wait_for_node(device: PathBuf) -> Result<PathBuf> {
     Ok(device)
 }
 
-/// An error with the name of the link before it.
-fn with_link(link: &LinkDef, error: Error) -> Error {
+/// Puts the name of a link before an error.
+fn name_link(link: &LinkDef, error: Error) -> Error {
     Error::other(format!("stack={}: {error}", link.id))
 }
 
@@ -151,8 +152,9 @@ mod tests {
 
     #[test]
     fn a_level_is_a_chain_from_the_disk_up() {
-        let ids =
-            |level: &str| parse(level).map(|links| links.iter().map(|link| link.id).collect::<Vec<_>>());
+        let ids = |level: &str| {
+            parse_level(level).map(|links| links.iter().map(|link| link.id).collect::<Vec<_>>())
+        };
         assert_eq!((ids(""), ids("none")), (Ok(vec![]), Ok(vec![])));
         assert_eq!(ids("thin+crypt"), Ok(vec!["thin", "crypt"]));
         assert!(ids("crypt+").unwrap_err().contains("Unknown link ``"));
@@ -163,7 +165,7 @@ mod tests {
     #[test]
     fn each_link_has_room_for_what_it_keeps_beside_the_data() {
         let size = 1 << 30;
-        let below = |level: &str| bytes_below(&parse(level).unwrap(), size);
+        let below = |level: &str| bytes_below(&parse_level(level).unwrap(), size);
         assert_eq!((below(""), below("crypt")), (size, size));
         for level in ["luks", "integrity", "thin", "thin-snapshot", "snapshot"] {
             assert!(below(level) > size + (1 << 20), "{level}");

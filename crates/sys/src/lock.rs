@@ -1,13 +1,13 @@
 //! Advisory locks of whole files (flock(2)): which processes hold a lock, and whether a locked file still has its name.
 
-use crate::kernel::{SysRoot, names};
+use crate::kernel::{SysRoot, sorted_names};
 use crate::process;
 use std::fs::{File, Metadata};
 use std::{io, os::unix::fs::MetadataExt, path::Path};
 
 /// A living process that holds the lock of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holder {
+pub struct LockHolder {
     /// Its number in the PID namespace of this process.
     pub pid: i32,
     /// The user that it runs as.
@@ -19,24 +19,24 @@ pub struct Holder {
 ///
 /// # Errors
 /// The metadata of the file cannot be read.
-pub fn holders(kernel: &SysRoot, file: &File) -> io::Result<Vec<Holder>> {
+pub fn holders(kernel: &SysRoot, file: &File) -> io::Result<Vec<LockHolder>> {
     let meta = file.metadata()?;
     let device = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let mut holders = vec![];
     for lock in kernel.read("proc/locks").unwrap_or_default().lines().filter_map(parse_lock) {
         // stat(2) on btrfs and overlayfs returns another device number than `/proc/locks`.
         let is_same_file =
-            lock.inode == meta.ino() && (lock.device == device || has_open(kernel, lock.pid, &meta));
+            lock.inode == meta.ino() && (lock.device == device || has_file_open(kernel, lock.pid, &meta));
         let process = kernel.path(&format!("proc/{}", lock.pid));
         if is_same_file && let Ok(process) = process.metadata() {
-            holders.push(Holder { pid: lock.pid, uid: process.uid() });
+            holders.push(LockHolder { pid: lock.pid, uid: process.uid() });
         }
     }
     Ok(holders)
 }
 
 /// A line of `/proc/locks` about a lock that a process holds.
-struct Lock {
+struct HeldLock {
     pid: i32,
     device: (u32, u32),
     inode: u64,
@@ -44,20 +44,20 @@ struct Lock {
 
 /// Parses `1: FLOCK  ADVISORY  WRITE 3407 fe:00:131 0 EOF`. None for a process that waits for a lock (`1: -> FLOCK`), and for
 /// other types of locks.
-fn parse_lock(line: &str) -> Option<Lock> {
+fn parse_lock(line: &str) -> Option<HeldLock> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let ["FLOCK", _, _, pid, file, ..] = words.get(1..)? else { return None };
     let mut parts = file.split(':');
     let mut number = || u32::from_str_radix(parts.next()?, 16).ok();
     let device = (number()?, number()?);
-    Some(Lock { pid: pid.parse().ok()?, device, inode: parts.next()?.parse().ok()? })
+    Some(HeldLock { pid: pid.parse().ok()?, device, inode: parts.next()?.parse().ok()? })
 }
 
 /// Whether a process has a file open; false if this user may not see that, or the process has ended.
-fn has_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
+fn has_file_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
     let dir = kernel.path(&format!("proc/{pid}/fd"));
-    let is_it = |name: &String| dir.join(name).metadata().is_ok_and(|meta| is_same_file(&meta, file));
-    names(&dir).unwrap_or_default().iter().any(is_it)
+    let is_this_file = |name: &String| dir.join(name).metadata().is_ok_and(|meta| is_same_file(&meta, file));
+    sorted_names(&dir).unwrap_or_default().iter().any(is_this_file)
 }
 
 /// Whether a path still names an open file. A process that waited for the lock of a file may get it after the file was
@@ -65,10 +65,10 @@ fn has_open(kernel: &SysRoot, pid: i32, file: &Metadata) -> bool {
 ///
 /// # Errors
 /// The metadata of the path cannot be read.
-pub fn is_linked(file: &File, path: &Path) -> io::Result<bool> {
-    let at_path = crate::none_if_missing(path.symlink_metadata())?;
+pub fn is_still_at_path(file: &File, path: &Path) -> io::Result<bool> {
+    let found = crate::none_if_missing(path.symlink_metadata())?;
     let open = file.metadata()?;
-    Ok(at_path.is_some_and(|at_path| is_same_file(&at_path, &open)))
+    Ok(found.is_some_and(|found| is_same_file(&found, &open)))
 }
 
 fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
@@ -82,7 +82,7 @@ pub fn describe_holders(kernel: &SysRoot, file: &File) -> String {
         return "a process that is not visible from here (in another container or PID namespace, or on another host)"
             .into();
     }
-    let names: Vec<String> = holders.iter().map(|holder| process::name(kernel, holder.pid)).collect();
+    let names: Vec<String> = holders.iter().map(|holder| process::describe(kernel, holder.pid)).collect();
     format!("process {}", names.join(", "))
 }
 
@@ -115,14 +115,14 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_or_replaced_file_is_not_linked() {
+    fn a_removed_or_replaced_file_is_no_longer_at_its_path() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let file = File::create(&path).unwrap();
-        assert!(is_linked(&file, &path).unwrap());
+        assert!(is_still_at_path(&file, &path).unwrap());
         std::fs::rename(&path, dir.path().join("moved")).unwrap();
-        assert!(!is_linked(&file, &path).unwrap());
+        assert!(!is_still_at_path(&file, &path).unwrap());
         std::fs::write(&path, "another").unwrap();
-        assert!(!is_linked(&file, &path).unwrap());
+        assert!(!is_still_at_path(&file, &path).unwrap());
     }
 }

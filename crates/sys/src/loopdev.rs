@@ -1,12 +1,12 @@
 //! Loop devices, attached and detached with losetup(8).
 
 use crate::argv::Argv;
-use crate::attribute::disk_of;
+use crate::attribute::diskseq_of;
 use crate::device::is_claimed;
 use crate::error::{CommandError, Error};
 use crate::kernel::SysRoot;
 use crate::process;
-use crate::undo::{Identity, Journal, Undo, UndoGuard};
+use crate::undo::{Identity, Journal, UndoGuard, UndoStep};
 use crate::wait::{Cancel, retry, wait_until};
 use fsarena_core::event::CommandRecord;
 use rustix::io::Errno;
@@ -42,7 +42,7 @@ pub struct LoopDevice {
     path: PathBuf,
     image: PathBuf,
     identity: Option<Identity>,
-    attached: UndoGuard,
+    guard: UndoGuard,
 }
 
 /// Attaches an image to a free loop device.
@@ -52,43 +52,47 @@ pub struct LoopDevice {
 pub fn attach(
     journal: &Journal,
     image: &Path,
-    opts: LoopOptions,
+    options: LoopOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<LoopDevice, Error> {
     let kernel = SysRoot::host();
     let image = image.canonicalize().map_err(Error::io("looking for", image))?;
     let identity = Identity::at_path(&image);
-    let attached = journal.note(Undo::Detach { image: image.clone(), identity })?;
-    let mut device = LoopDevice { path: losetup(&image, opts, log)?, image, identity, attached };
-    if opts.discard && has_discard_disabled(&kernel, &device.path) {
+    let guard = journal.note(UndoStep::Detach { image: image.clone(), identity })?;
+    let mut device = LoopDevice { path: attach_by_losetup(&image, options, log)?, image, identity, guard };
+    if options.discard && has_discard_disabled(&kernel, &device.path) {
         // An earlier user of this loop device disabled discard; detaching it with `detach_image` creates it again.
         detach_image(&kernel, &device.image, identity, log)?;
-        device.path = losetup(&device.image, opts, log)?;
+        device.path = attach_by_losetup(&device.image, options, log)?;
     }
-    if !self::attached(&kernel, &device.image)?.contains(&device.path) {
-        let why = format!("losetup named it for {:?}, but it carries something else", device.image);
+    if !devices_of_image(&kernel, &device.image)?.contains(&device.path) {
+        let why = format!("losetup named it for {:?}, but another file is attached to it", device.image);
         return Err(Error::Unfit { what: device.path.clone(), why });
     }
-    if !opts.discard {
-        let path = kernel.path(&attribute(&device.path, "queue/discard_max_bytes"));
+    if !options.discard {
+        let path = kernel.path(&attribute_path(&device.path, "queue/discard_max_bytes"));
         std::fs::write(&path, "0").map_err(Error::io("writing", &path))?;
     }
     Ok(device)
 }
 
 /// Attaches an image with losetup(8), and returns the device that it chose.
-fn losetup(image: &Path, opts: LoopOptions, log: &mut dyn FnMut(CommandRecord)) -> Result<PathBuf, Error> {
-    let direct = if opts.direct_io { "--direct-io=on" } else { "--direct-io=off" };
+fn attach_by_losetup(
+    image: &Path,
+    options: LoopOptions,
+    log: &mut dyn FnMut(CommandRecord),
+) -> Result<PathBuf, Error> {
+    let direct = if options.direct_io { "--direct-io=on" } else { "--direct-io=off" };
     let argv =
         Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").ignore_cancel();
     let is_taken = |error: &CommandError| match error {
-        // "No such": another fsarena may have removed the free device for a moment, see `recreate`.
+        // "No such": another fsarena may have removed the free device for a moment, see `recreate_without_discard_limit`.
         CommandError::Failed { output, .. } => {
             ["busy", "temporarily", "No such"].iter().any(|word| output.contains(word))
         }
         _ => false,
     };
-    Ok(PathBuf::from(retry(ATTACH_ATTEMPTS, is_taken, || argv.expect(log))?.stdout.trim()))
+    Ok(PathBuf::from(retry(ATTACH_ATTEMPTS, is_taken, || argv.run_checked(log))?.stdout.trim()))
 }
 
 impl LoopDevice {
@@ -103,8 +107,8 @@ impl LoopDevice {
     }
 
     /// Whether the device reads and writes the image with direct I/O; not every filesystem below it supports that.
-    pub fn direct_io(&self) -> bool {
-        SysRoot::host().fact(&attribute(&self.path, "loop/dio")).as_deref() == Some("1")
+    pub fn uses_direct_io(&self) -> bool {
+        SysRoot::host().fact(&attribute_path(&self.path, "loop/dio")).as_deref() == Some("1")
     }
 
     /// Detaches the device.
@@ -113,19 +117,19 @@ impl LoopDevice {
     /// The device is still in use, or losetup fails; the step then stays in the journal.
     pub fn detach(self, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
         detach_image(&SysRoot::host(), &self.image, self.identity, log)?;
-        self.attached.disarm()
+        self.guard.disarm()
     }
 }
 
 /// The path of an attribute of a block device in sysfs, without the leading slash.
-fn attribute(device: &Path, name: &str) -> String {
+fn attribute_path(device: &Path, name: &str) -> String {
     format!("sys/class/block/{}/{name}", device.file_name().unwrap_or_default().display())
 }
 
 /// Whether discard is disabled on a loop device that supports it.
 fn has_discard_disabled(kernel: &SysRoot, device: &Path) -> bool {
-    let limit = kernel.fact(&attribute(device, "queue/discard_max_bytes"));
-    let hardware_limit = kernel.fact(&attribute(device, "queue/discard_max_hw_bytes"));
+    let limit = kernel.fact(&attribute_path(device, "queue/discard_max_bytes"));
+    let hardware_limit = kernel.fact(&attribute_path(device, "queue/discard_max_hw_bytes"));
     limit.as_deref() == Some("0") && hardware_limit.is_some_and(|most| most != "0")
 }
 
@@ -156,8 +160,8 @@ fn recreate_without_discard_limit(kernel: &SysRoot, device: &Path) {
 ///
 /// # Errors
 /// The kernel's list of them cannot be read.
-pub fn attached(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, Error> {
-    attached_as(kernel, image, None)
+pub fn devices_of_image(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, Error> {
+    devices_of_identified_image(kernel, image, None)
 }
 
 /// The loop devices that an image is attached to. If `identity` is known, a device whose backing file only has the same path
@@ -165,56 +169,58 @@ pub fn attached(kernel: &SysRoot, image: &Path) -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// The kernel's list of them cannot be read.
-pub(crate) fn attached_as(
+pub(crate) fn devices_of_identified_image(
     kernel: &SysRoot,
     image: &Path,
     identity: Option<Identity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let now = Identity::at_path(&image);
-    devices_with_backing_file(kernel, |device, name| carries(device, name, &image, identity, now))
+    let identity_now = Identity::at_path(&image);
+    find_attached_devices(kernel, |device, backing_path| {
+        is_backed_by(device, backing_path, &image, identity, identity_now)
+    })
 }
 
 /// The loop devices that an image is attached to, even if the image was renamed since. The user must detach a renamed image.
 ///
 /// # Errors
 /// The kernel's list of them cannot be read.
-pub(crate) fn carriers(
+pub(crate) fn devices_of_image_even_renamed(
     kernel: &SysRoot,
     image: &Path,
     identity: Option<Identity>,
 ) -> Result<Vec<PathBuf>, Error> {
     let image = image.canonicalize().unwrap_or_else(|_| image.to_path_buf());
-    let now = Identity::at_path(&image);
-    let is_renamed = |name: &[u8]| {
-        let found = Identity::at_path(Path::new(OsStr::from_bytes(name)));
+    let identity_now = Identity::at_path(&image);
+    let is_renamed = |backing_path: &[u8]| {
+        let found = Identity::at_path(Path::new(OsStr::from_bytes(backing_path)));
         identity.zip(found).is_some_and(|(identity, found)| identity.is_same(&found))
     };
-    devices_with_backing_file(kernel, |device, name| {
-        is_renamed(name) || carries(device, name, &image, identity, now)
+    find_attached_devices(kernel, |device, backing_path| {
+        is_renamed(backing_path) || is_backed_by(device, backing_path, &image, identity, identity_now)
     })
 }
 
-/// Whether the backing file of a loop device is the image with this path and identity. `name` is the path of the backing
-/// file as the kernel prints it, and `now` is the identity of the file that has the path of the image now.
+/// Whether the backing file of a loop device is the image with this path and identity. `backing_path` is the path of the backing
+/// file as the kernel prints it, and `identity_now` is the identity of the file that has the path of the image now.
 ///
 /// The inode number of the backing file decides, because the kernel prints another path in another mount namespace. The
 /// number is not reused while the device is attached. If either number is unknown, the path decides.
-fn carries(
+fn is_backed_by(
     device: &Path,
-    name: &[u8],
+    backing_path: &[u8],
     image: &Path,
     identity: Option<Identity>,
-    now: Option<Identity>,
+    identity_now: Option<Identity>,
 ) -> bool {
-    let Some(identity) = identity else { return is_path_of_image(name, image) };
+    let Some(identity) = identity else { return is_path_of_image(backing_path, image) };
     let backing = File::open(device).and_then(|device| backing_inode(&device));
-    let Ok(backing) = backing else { return is_path_of_image(name, image) };
-    match now.filter(|now| (now.dev, now.ino) == backing) {
+    let Ok(backing) = backing else { return is_path_of_image(backing_path, image) };
+    match identity_now.filter(|now| (now.dev, now.ino) == backing) {
         Some(now) => identity.is_same(&now),
         None => {
             (identity.dev, identity.ino) == backing
-                && (is_path_of_image(name, image) || is_suffix_of(name, image))
+                && (is_path_of_image(backing_path, image) || is_suffix_of(backing_path, image))
         }
     }
 }
@@ -253,12 +259,12 @@ pub struct BackingFile {
 /// # Errors
 /// losetup fails or prints something unexpected.
 pub fn backing_files(kernel: &SysRoot) -> Result<Vec<BackingFile>, Error> {
-    if devices_with_backing_file(kernel, |_, _| true)?.is_empty() {
+    if find_attached_devices(kernel, |_, _| true)?.is_empty() {
         return Ok(vec![]);
     }
     let argv = Argv::new("losetup").args(["--list", "--json", "--output", "NAME,BACK-INO,BACK-MAJ:MIN"]);
-    let text = argv.env("LC_ALL", "C").expect(&mut |_| {})?.stdout;
-    parse_losetup(&text).ok_or_else(|| Error::Unreadable { path: "losetup --list".into(), why: text })
+    let text = argv.env("LC_ALL", "C").run_checked(&mut |_| {})?.stdout;
+    parse_losetup(&text).ok_or_else(|| Error::BadFormat { path: "losetup --list".into(), why: text })
 }
 
 /// Parses the JSON of `losetup --list`; None if it has no list of devices.
@@ -282,28 +288,30 @@ fn parse_losetup(text: &str) -> Option<Vec<BackingFile>> {
 ///
 /// # Errors
 /// The kernel's list of them cannot be read.
-pub(crate) fn attached_below(kernel: &SysRoot, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    devices_with_backing_file(kernel, |_, text| Path::new(OsStr::from_bytes(text)).starts_with(dir))
+pub(crate) fn devices_with_files_below(kernel: &SysRoot, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    find_attached_devices(kernel, |_, backing_path| {
+        Path::new(OsStr::from_bytes(backing_path)).starts_with(dir)
+    })
 }
 
 /// The attached loop devices for which `fits` returns true. Its arguments are the device node and the path of its backing
 /// file as the kernel prints it.
-fn devices_with_backing_file(
+fn find_attached_devices(
     kernel: &SysRoot,
     fits: impl Fn(&Path, &[u8]) -> bool,
 ) -> Result<Vec<PathBuf>, Error> {
-    let mut carrying = vec![];
-    for name in kernel.list("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
+    let mut devices = vec![];
+    for name in kernel.list_required("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
         let device = Path::new("/dev").join(name);
-        if backing_name(kernel, name)?.is_some_and(|text| fits(&device, &text)) {
-            carrying.push(device);
+        if backing_path(kernel, name)?.is_some_and(|text| fits(&device, &text)) {
+            devices.push(device);
         }
     }
-    Ok(carrying)
+    Ok(devices)
 }
 
 /// The path of the backing file of a loop device, as the kernel prints it; None where nothing is attached.
-fn backing_name(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error> {
+fn backing_path(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error> {
     let file = kernel.path(&format!("sys/block/{device}/loop/backing_file"));
     match std::fs::read(&file) {
         Ok(mut text) => {
@@ -317,7 +325,7 @@ fn backing_name(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error
         {
             Ok(None)
         }
-        Err(error) => Err(Error::hidden(&file)(error)),
+        Err(error) => Err(Error::kernel_unreadable(&file)(error)),
     }
 }
 
@@ -325,16 +333,16 @@ fn backing_name(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error
 const DELETED: &[u8] = b" (deleted)";
 
 /// Whether the path of a backing file, as the kernel prints it, is that of this image.
-fn is_path_of_image(name: &[u8], image: &Path) -> bool {
+fn is_path_of_image(backing_path: &[u8], image: &Path) -> bool {
     let image = image.as_os_str().as_bytes();
-    name == image || name.strip_suffix(DELETED) == Some(image)
+    backing_path == image || backing_path.strip_suffix(DELETED) == Some(image)
 }
 
 /// Whether the path of a backing file, as the kernel prints it, is the end of the path of an image: in another mount namespace
 /// the kernel prints the path from a mount point on.
-fn is_suffix_of(name: &[u8], image: &Path) -> bool {
-    let name = name.strip_suffix(DELETED).unwrap_or(name);
-    image.ends_with(OsStr::from_bytes(name.strip_prefix(b"/").unwrap_or(name)))
+fn is_suffix_of(backing_path: &[u8], image: &Path) -> bool {
+    let end = backing_path.strip_suffix(DELETED).unwrap_or(backing_path);
+    image.ends_with(OsStr::from_bytes(end.strip_prefix(b"/").unwrap_or(end)))
 }
 
 /// Detaches every loop device of an image, and waits until the kernel has released it. Devices of another file that now
@@ -348,11 +356,12 @@ pub fn detach_image(
     identity: Option<Identity>,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
-    for device in attached_as(kernel, image, identity)? {
+    for device in devices_of_identified_image(kernel, image, identity)? {
         // While it is open here, no other process can detach it and attach another file to it.
         let opened = File::open(&device).map_err(Error::io("opening", &device));
-        let is_attached =
-            |device: &PathBuf| Ok::<bool, Error>(attached_as(kernel, image, identity)?.contains(device));
+        let is_attached = |device: &PathBuf| {
+            Ok::<bool, Error>(devices_of_identified_image(kernel, image, identity)?.contains(device))
+        };
         if !is_attached(&device)? {
             continue;
         }
@@ -361,14 +370,18 @@ pub fn detach_image(
         // must not be left in that state.
         kernel.check_unmounted(&device)?;
         let sequence = disk_sequence(kernel, &device);
-        let result =
-            Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").ignore_cancel().expect(log);
+        let detached = Argv::new("losetup")
+            .arg("--detach")
+            .arg(&device)
+            .env("LC_ALL", "C")
+            .ignore_cancel()
+            .run_checked(log);
         drop(opened);
         // If the sequence number has changed, the device was detached, and another process attached the image again.
         let is_released = || Ok(!is_attached(&device)? || disk_sequence(kernel, &device) != sequence);
         if !wait_for_release(&device, is_released)? {
-            result?;
-            let users = match holders(kernel, &device) {
+            detached?;
+            let users = match describe_users(kernel, &device) {
                 users if users.is_empty() => {
                     "something that shows in no process (another mount, swap or loop device)".into()
                 }
@@ -398,25 +411,25 @@ fn wait_for_release(device: &Path, is_released: impl Fn() -> Result<bool, Error>
 
 /// The sequence number (`diskseq`) that the kernel assigns whenever the device is attached; None before Linux 5.15.
 fn disk_sequence(kernel: &SysRoot, device: &Path) -> Option<u64> {
-    disk_of(&kernel.path(&attribute(device, "loop/backing_file")))
+    diskseq_of(&kernel.path(&attribute_path(device, "loop/backing_file")))
 }
 
 /// Descriptions of the users of a device, for messages: the processes that have it open, and one process of each mount
 /// namespace in which it is mounted. A new container or sandbox starts with a copy of all mounts, and fsarena cannot unmount
 /// that copy.
-fn holders(kernel: &SysRoot, device: &Path) -> Vec<String> {
+fn describe_users(kernel: &SysRoot, device: &Path) -> Vec<String> {
     let mut found = vec![];
-    for holder in process::holders(kernel, device) {
+    for holder in process::processes_using(kernel, device) {
         found.push(format!("process {} ({}), which has it open", holder.pid, holder.name));
     }
     let mut namespaces = BTreeSet::new();
-    for pid in process::all(kernel).unwrap_or_default() {
+    for pid in process::all_pids(kernel).unwrap_or_default() {
         let namespace = kernel.path(&format!("proc/{pid}/ns/mnt")).read_link().ok();
         if namespace.is_none_or(|namespace| !namespaces.insert(namespace)) {
             continue;
         }
         if let Some(target) = mount_point_seen_by(kernel, pid, device) {
-            let name = process::name(kernel, pid);
+            let name = process::describe(kernel, pid);
             found.push(format!("the mount namespace of process {name}, which has it mounted at {target}"));
         }
     }
@@ -425,7 +438,7 @@ fn holders(kernel: &SysRoot, device: &Path) -> Vec<String> {
 
 /// The first mount point of a device in the mount namespace of a process; None if the device is not mounted there.
 fn mount_point_seen_by(kernel: &SysRoot, pid: i32, device: &Path) -> Option<String> {
-    let numbers = kernel.fact(&attribute(device, "dev"));
+    let numbers = kernel.fact(&attribute_path(device, "dev"));
     let mounts = kernel.read(&format!("proc/{pid}/mountinfo")).unwrap_or_default();
     for line in mounts.lines() {
         // `36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw`
@@ -477,13 +490,13 @@ mod tests {
             ("proc/7/comm", "blkid\n"),
             ("proc/8/comm", "sandbox\n"),
         ]);
-        root.link("proc/7/fd/0", "/dev/loop3");
+        root.make_link("proc/7/fd/0", "/dev/loop3");
         for (pid, namespace) in [(7, "mnt:[1]"), (8, "mnt:[2]"), (9, "mnt:[2]")] {
-            root.link(&format!("proc/{pid}/ns/mnt"), namespace);
+            root.make_link(&format!("proc/{pid}/ns/mnt"), namespace);
             let mounts = if pid == 7 { "" } else { "36 35 7:3 / /mnt rw - ext4 /dev/loop3 rw\n" };
-            root.file(&format!("proc/{pid}/mountinfo"), mounts);
+            root.write_file(&format!("proc/{pid}/mountinfo"), mounts);
         }
-        let found = holders(&SysRoot::at(root.path()), Path::new("/dev/loop3"));
+        let found = describe_users(&SysRoot::at(root.path()), Path::new("/dev/loop3"));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].contains("7 (blkid)") && found[1].contains("8 (sandbox)"), "{found:?}");
     }
@@ -500,10 +513,10 @@ mod tests {
         let target = path.join("mnt");
         std::fs::create_dir(&target).unwrap();
         let journal = Journal::create(&path.join("state"), "").unwrap();
-        let image = crate::image::sparse(&journal, &path.join("test.img"), 1 << 20).unwrap();
+        let image = crate::image::create_sparse(&journal, &path.join("test.img"), 1 << 20).unwrap();
         let options = LoopOptions { direct_io: false, discard: false };
         let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
-        Argv::new("mkfs.ext2").arg("-q").arg(device.path()).expect(&mut |_| {}).unwrap();
+        Argv::new("mkfs.ext2").arg("-q").arg(device.path()).run_checked(&mut |_| {}).unwrap();
         let script = "mount \"$0\" \"$1\" && echo ready && exec sleep 60";
         let mut sandbox = Command::new("unshare");
         sandbox.args(["--mount", "sh", "-c", script]).arg(device.path()).arg(&target);
@@ -517,7 +530,7 @@ mod tests {
         assert!(error.to_string().contains(&format!("{} (sleep)", sandbox.id())), "{error}");
         let identity = Identity::at_path(image.path());
         detach_image(&SysRoot::host(), image.path(), identity, &mut |_| {}).unwrap();
-        assert!(carriers(&SysRoot::host(), image.path(), identity).unwrap().is_empty());
+        assert!(devices_of_image_even_renamed(&SysRoot::host(), image.path(), identity).unwrap().is_empty());
         image.remove().unwrap();
     }
 
@@ -534,22 +547,22 @@ mod tests {
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    let devices = devices_with_backing_file(&SysRoot::host(), |_, text| {
-                        Path::new(OsStr::from_bytes(text)).starts_with(dir.path())
+                    let devices = find_attached_devices(&SysRoot::host(), |_, backing_path| {
+                        Path::new(OsStr::from_bytes(backing_path)).starts_with(dir.path())
                     });
                     for device in devices.unwrap() {
-                        let _ = Argv::new("blkid").arg("-p").arg(device).quiet().run();
+                        let _ = Argv::new("blkid").arg("-p").arg(device).discard_stdout().run();
                     }
                 }
             });
             let attach_and_detach = |number: u32| {
                 let image =
-                    crate::image::sparse(&journal, &dir.path().join(format!("{number}.img")), 1 << 20)
+                    crate::image::create_sparse(&journal, &dir.path().join(format!("{number}.img")), 1 << 20)
                         .unwrap();
                 for _ in 0..8 {
                     let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
                     device.detach(&mut |_| {}).unwrap();
-                    assert!(attached(&SysRoot::host(), image.path()).unwrap().is_empty());
+                    assert!(devices_of_image(&SysRoot::host(), image.path()).unwrap().is_empty());
                 }
                 image.remove().unwrap();
             };
@@ -570,7 +583,7 @@ mod tests {
         let path = dir.path().canonicalize().unwrap().join("test.img");
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
         let options = LoopOptions { direct_io: false, discard: false };
-        let image = crate::image::sparse(&journal, &path, 1 << 20).unwrap();
+        let image = crate::image::create_sparse(&journal, &path, 1 << 20).unwrap();
         let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
         let kernel = SysRoot::host();
         let ours = Identity::at_path(&path).unwrap();
@@ -581,12 +594,12 @@ mod tests {
                 crate::testkit::skipped("this filesystem does not record when a file was made");
                 continue;
             }
-            let undo = Undo::Detach { image: path.clone(), identity: Some(dead) };
+            let undo = UndoStep::Detach { image: path.clone(), identity: Some(dead) };
             drop(journal.note(undo).unwrap());
-            assert_eq!(attached(&kernel, &path).unwrap(), [device.path()]);
-            assert!(carriers(&kernel, &path, Some(dead)).unwrap().is_empty());
+            assert_eq!(devices_of_image(&kernel, &path).unwrap(), [device.path()]);
+            assert!(devices_of_image_even_renamed(&kernel, &path, Some(dead)).unwrap().is_empty());
         }
-        assert_eq!(carriers(&kernel, &path, Some(ours)).unwrap(), [device.path()]);
+        assert_eq!(devices_of_image_even_renamed(&kernel, &path, Some(ours)).unwrap(), [device.path()]);
         device.detach(&mut |_| {}).unwrap();
         image.remove().unwrap();
     }
@@ -600,10 +613,10 @@ mod tests {
             ("sys/block/sda/loop/backing_file", "/x/1\n"),
         ]);
         let kernel = SysRoot::at(root.path());
-        let mut found = attached(&kernel, Path::new("/x/1")).unwrap();
+        let mut found = devices_of_image(&kernel, Path::new("/x/1")).unwrap();
         found.sort();
         assert_eq!(found, [Path::new("/dev/loop0"), Path::new("/dev/loop12")]);
-        assert_eq!(attached_below(&kernel, Path::new("/x")).unwrap().len(), 3);
-        assert!(attached_below(&kernel, Path::new("/y")).unwrap().is_empty());
+        assert_eq!(devices_with_files_below(&kernel, Path::new("/x")).unwrap().len(), 3);
+        assert!(devices_with_files_below(&kernel, Path::new("/y")).unwrap().is_empty());
     }
 }

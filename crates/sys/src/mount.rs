@@ -2,7 +2,7 @@
 
 use crate::argv::Argv;
 use crate::process_output::error_text;
-use crate::undo::{Identity, Journal, Undo, UndoGuard};
+use crate::undo::{Identity, Journal, UndoGuard, UndoStep};
 use crate::wait::{Cancel, wait_until};
 use crate::{CommandError, Error, kernel::SysRoot, process};
 use fsarena_core::{
@@ -20,7 +20,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A filesystem that fsarena mounted. Dropping this value unmounts it.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountedFilesystem {
     target: PathBuf,
     guard: UndoGuard,
 }
@@ -36,14 +36,14 @@ pub fn mount(
     target: &Path,
     fs_type: &str,
     options: &str,
-) -> Result<Mounted, Error> {
+) -> Result<MountedFilesystem, Error> {
     let target = target.canonicalize().map_err(Error::io("looking for", target))?;
     if is_mounted(&SysRoot::host(), &target)? {
         return Err(Error::Unfit { what: target, why: "something is mounted there already".into() });
     }
-    let guard = journal.note(Undo::unmount(&target))?;
-    mount_command(source, &target, fs_type, options).ignore_cancel().expect(log)?;
-    Ok(Mounted { target, guard })
+    let guard = journal.note(UndoStep::unmount(&target))?;
+    mount_command(source, &target, fs_type, options).ignore_cancel().run_checked(log)?;
+    Ok(MountedFilesystem { target, guard })
 }
 
 /// The mount(8) command that mounts a device, for callers that time it. The caller first writes the undo step to the journal.
@@ -96,13 +96,17 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
     let set = |option: &str| match option.split_once('=') {
-        _ if option.is_empty() || FLAGS.iter().chain(OPPOSITES).any(|(name, _)| *name == option) => Ok(()),
+        _ if option.is_empty()
+            || OPTION_FLAGS.iter().chain(OPPOSITE_OPTIONS).any(|(name, _)| *name == option) =>
+        {
+            Ok(())
+        }
         Some((key, value)) => fsconfig_set_string(context.as_fd(), key, value),
         None => fsconfig_set_flag(context.as_fd(), option),
     };
     let source = source.to_str()?;
-    let done = fsconfig_set_string(context.as_fd(), "source", source).and_then(|()| set(option));
-    let error = done.and_then(|()| fsconfig_create(context.as_fd())).err()?;
+    let configured = fsconfig_set_string(context.as_fd(), "source", source).and_then(|()| set(option));
+    let error = configured.and_then(|()| fsconfig_create(context.as_fd())).err()?;
     let mut reason = String::new();
     let mut message = [0; 512];
     // The last message counts.
@@ -127,9 +131,9 @@ fn split_flags(options: &str) -> (MountFlags, String) {
         let flag_in = |table: &[(&str, MountFlags)]| {
             table.iter().find(|(name, _)| *name == word).map(|(_, flag)| *flag)
         };
-        if let Some(flag) = flag_in(FLAGS) {
+        if let Some(flag) = flag_in(OPTION_FLAGS) {
             flags |= flag;
-        } else if let Some(flag) = flag_in(OPPOSITES) {
+        } else if let Some(flag) = flag_in(OPPOSITE_OPTIONS) {
             flags -= flag;
         } else {
             rest.push(word);
@@ -139,7 +143,7 @@ fn split_flags(options: &str) -> (MountFlags, String) {
 }
 
 /// The options of mount(8) that are flags of mount(2).
-const FLAGS: &[(&str, MountFlags)] = &[
+const OPTION_FLAGS: &[(&str, MountFlags)] = &[
     ("ro", MountFlags::RDONLY),
     ("nosuid", MountFlags::NOSUID),
     ("nodev", MountFlags::NODEV),
@@ -154,7 +158,7 @@ const FLAGS: &[(&str, MountFlags)] = &[
 ];
 
 /// The options of mount(8) that clear a flag of mount(2).
-const OPPOSITES: &[(&str, MountFlags)] = &[
+const OPPOSITE_OPTIONS: &[(&str, MountFlags)] = &[
     ("rw", MountFlags::RDONLY),
     ("suid", MountFlags::NOSUID),
     ("dev", MountFlags::NODEV),
@@ -164,7 +168,7 @@ const OPPOSITES: &[(&str, MountFlags)] = &[
     ("diratime", MountFlags::NODIRATIME),
 ];
 
-impl Mounted {
+impl MountedFilesystem {
     /// The mount point.
     pub fn target(&self) -> &Path {
         &self.target
@@ -193,12 +197,12 @@ pub(crate) fn unmount_in(
     target: &Path,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<(), Error> {
-    let target = canonical(target);
+    let target = canonicalize_mount_point(target);
     let argv = Argv::new("umount").arg(&target).env("LC_ALL", "C").ignore_cancel();
     // Several filesystems may be mounted on one directory, so one success is not the end.
     let mut try_once = || {
         while is_mounted(kernel, &target)? {
-            match argv.expect(log) {
+            match argv.run_checked(log) {
                 Err(CommandError::Failed { output, .. }) if output.contains("busy") => return Ok(None),
                 finished => finished?,
             };
@@ -207,16 +211,16 @@ pub(crate) fn unmount_in(
     };
     let unmounted = wait_until(Instant::now() + BUSY_TIMEOUT, Cancel::Never, || try_once().transpose());
     unmounted.unwrap_or_else(|_| {
-        let holders = process::holders(kernel, &target);
-        Err(Error::Busy { target, holders })
+        let users = process::processes_using(kernel, &target);
+        Err(Error::Busy { target, users })
     })
 }
 
 /// The mount point with all symbolic links resolved. If the mount point itself cannot be read (a FUSE filesystem whose program has
 /// ended), only the links in the path of its parent are resolved.
-fn canonical(target: &Path) -> PathBuf {
-    let above = || Some(target.parent()?.canonicalize().ok()?.join(target.file_name()?));
-    target.canonicalize().ok().or_else(above).unwrap_or_else(|| target.to_path_buf())
+fn canonicalize_mount_point(target: &Path) -> PathBuf {
+    let by_parent = || Some(target.parent()?.canonicalize().ok()?.join(target.file_name()?));
+    target.canonicalize().ok().or_else(by_parent).unwrap_or_else(|| target.to_path_buf())
 }
 
 /// Whether something is mounted on a directory.
@@ -229,13 +233,13 @@ pub fn is_mounted(kernel: &SysRoot, target: &Path) -> Result<bool, Error> {
 
 /// Whether a mount at a path may be on this directory. False if the directory under the mount is not `dir`: then another run
 /// created it and mounted on it. True if either identity is unknown.
-pub(crate) fn may_be_on(target: &Path, dir: Option<Identity>) -> bool {
-    dir.zip(directory_below(target)).is_none_or(|(dir, below)| dir.is_same(&below))
+pub(crate) fn may_hide_directory(target: &Path, dir: Option<Identity>) -> bool {
+    dir.zip(hidden_directory(target)).is_none_or(|(dir, below)| dir.is_same(&below))
 }
 
 /// The identity of the directory that a mount at a path hides. None if the path is missing, or the kernel does not show the
 /// directory (before Linux 5.2, or without CAP_SYS_ADMIN).
-fn directory_below(target: &Path) -> Option<Identity> {
+fn hidden_directory(target: &Path) -> Option<Identity> {
     use rustix::mount::{OpenTreeFlags, open_tree};
     let (parent, name) = (target.parent()?, target.file_name()?);
     // Clones the mount of the parent directory without the mounts below it.
@@ -262,8 +266,9 @@ pub fn effective_options(kernel: &SysRoot, target: &Path) -> Result<String, Erro
     let device = link.unwrap_or_else(|_| mount.source.clone().into());
     let device = device.file_name().unwrap_or_default().to_string_lossy();
     let defaults = kernel.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
-    let shown = mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines());
-    Ok(distinct(shown.filter(|word| !word.is_empty())).join(","))
+    let reported =
+        mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines());
+    Ok(distinct(reported.filter(|word| !word.is_empty())).join(","))
 }
 
 #[cfg(test)]
@@ -319,10 +324,10 @@ mod tests {
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
         let mounted = mount(&journal, &mut |_| {}, Path::new("none"), &target, "tmpfs", "size=4k").unwrap();
         assert_ne!(Identity::at_path(&target), below);
-        assert!(may_be_on(&target, below) && may_be_on(&target, None));
-        let other = below.map(|below| Identity { ino: below.ino + 1, ..below });
-        assert!(!may_be_on(&target, other));
-        let undo = Undo::Unmount { target: target.clone(), dir: other };
+        assert!(may_hide_directory(&target, below) && may_hide_directory(&target, None));
+        let other_identity = below.map(|below| Identity { ino: below.ino + 1, ..below });
+        assert!(!may_hide_directory(&target, other_identity));
+        let undo = UndoStep::Unmount { target: target.clone(), dir: other_identity };
         drop(journal.note(undo).unwrap());
         assert!(is_mounted(&SysRoot::host(), &target).unwrap(), "a mount of another run");
         mounted.unmount(&mut |_| {}).unwrap();

@@ -1,7 +1,7 @@
 //! Checks by trial whether this process may mount filesystems and attach loop devices. Root in a container often may do
 //! neither, and no user id, capability or device node predicts that reliably.
 
-use crate::{kernel::SysRoot, process_output::error_text};
+use crate::{error::last_errno, kernel::SysRoot, process_output::error_text};
 use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -54,9 +54,12 @@ pub fn check_mount(kernel: &SysRoot) -> Result<(), Obstacle> {
 /// # Errors
 /// A device node is missing, or the kernel refuses to attach.
 pub fn check_loop_device(kernel: &SysRoot) -> Result<(), Obstacle> {
-    const NODES: &str = "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
+    const NODES_FIX: &str = "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
     let refused = |what: String| {
-        move |error: Errno| Obstacle { what: format!("{what}: {}", error_text(&error.into())), fix: NODES }
+        move |error: Errno| Obstacle {
+            what: format!("{what}: {}", error_text(&error.into())),
+            fix: NODES_FIX,
+        }
     };
     let open_node = |path: &Path| {
         open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -69,10 +72,10 @@ pub fn check_loop_device(kernel: &SysRoot) -> Result<(), Obstacle> {
     rustix::fs::ftruncate(&file, TRIAL_BYTES).map_err(refused("making a file in memory".into()))?;
     let mut failed_attempts = 0;
     loop {
-        let number = get_free_device(&control).map_err(refused("requesting a free loop device".into()))?;
+        let number = free_device_number(&control).map_err(refused("requesting a free loop device".into()))?;
         let path = kernel.path(&format!("dev/loop{number}"));
         let device = open_node(&path)?;
-        match attach(&device, file.as_raw_fd()) {
+        match attach_until_closed(&device, file.as_raw_fd()) {
             Ok(()) => return check_sysfs(kernel, number),
             Err(Errno::BUSY) if failed_attempts < ATTACH_ATTEMPTS => failed_attempts += 1,
             Err(error) => return Err(refused(format!("attaching a file to {}", path.display()))(error)),
@@ -92,13 +95,13 @@ fn check_sysfs(kernel: &SysRoot, number: i32) -> Result<(), Obstacle> {
     }
 }
 
-/// The number of a loop device without a backing file.
-fn get_free_device(control: &File) -> Result<i32, Errno> {
+/// Requests the number of a loop device without a backing file.
+fn free_device_number(control: &File) -> Result<i32, Errno> {
     /// loop(4).
     const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
     // SAFETY: the request takes no argument.
     let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
-    if number >= 0 { Ok(number) } else { Err(last_error()) }
+    if number >= 0 { Ok(number) } else { Err(last_errno()) }
 }
 
 /// `struct loop_info64` of loop(4): five numbers of 64 bits, four of 32 with the flags last, texts, and two numbers.
@@ -121,7 +124,7 @@ struct LoopConfig {
 }
 
 /// Attaches a file to a loop device until the device is closed.
-fn attach(device: &File, file: i32) -> Result<(), Errno> {
+fn attach_until_closed(device: &File, file: i32) -> Result<(), Errno> {
     const LOOP_SET_FD: libc::Ioctl = 0x4C00;
     const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
     const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
@@ -136,7 +139,7 @@ fn attach(device: &File, file: i32) -> Result<(), Errno> {
     }
     let config = LoopConfig { file: file as u32, block_size: 0, info, reserved: [0; 8] };
     let device = device.as_raw_fd();
-    let to_result = |code: i32| if code == 0 { Ok(()) } else { Err(last_error()) };
+    let to_result = |code: i32| if code == 0 { Ok(()) } else { Err(last_errno()) };
     // SAFETY: the first and the last request take a structure of this layout, which outlives the call; the one between
     // them takes a descriptor.
     unsafe {
@@ -149,10 +152,6 @@ fn attach(device: &File, file: i32) -> Result<(), Errno> {
             configured => configured,
         }
     }
-}
-
-fn last_error() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 #[cfg(test)]

@@ -50,12 +50,13 @@ fn can_mount_proc() -> Result<bool> {
 /// Calls `start`, which starts one child process; this child becomes the init of a new PID namespace. Afterwards new children
 /// of this thread start in its own PID namespace again. `start` cannot create threads.
 fn start_in_new_namespace<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
-    let own = rustix::fs::open("/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let own_namespace =
+        rustix::fs::open("/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     // SAFETY: no file descriptor table is unshared.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID)? };
     let started = start();
     // The kernel refuses this if the user namespace of this process has no PID namespace.
-    move_into_link_name_space(own.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
+    move_into_link_name_space(own_namespace.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     started
 }
 
@@ -130,7 +131,7 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
 
-    fn available() -> bool {
+    fn is_available_or_skipped() -> bool {
         let available = is_available();
         if !available {
             crate::testkit::skipped("PID namespaces");
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn wait_returns_the_exit_status_of_the_program() {
-        if !available() {
+        if !is_available_or_skipped() {
             return;
         }
         for (script, code, signal) in [
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn no_process_outlives_an_init() {
-        if !available() {
+        if !is_available_or_skipped() {
             return;
         }
         // The child of the shell leaves its session, process group and environment.
@@ -178,21 +179,24 @@ mod tests {
             let mut init = spawn(&mut command).unwrap();
             let kernel = SysRoot::host();
             let namespace = |pid: i32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-            let own = namespace(init.id() as i32);
+            let init_namespace = namespace(init.id() as i32);
             BufReader::new(init.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
             if kill {
                 init.kill().unwrap();
             }
             wait(&mut init).unwrap();
-            let left: Vec<i32> =
-                process::all(&kernel).unwrap().into_iter().filter(|pid| namespace(*pid) == own).collect();
-            assert_eq!(left, [0; 0], "{script}");
+            let survivors: Vec<i32> = process::all_pids(&kernel)
+                .unwrap()
+                .into_iter()
+                .filter(|pid| namespace(*pid) == init_namespace)
+                .collect();
+            assert_eq!(survivors, [0; 0], "{script}");
         }
     }
 
     #[test]
     fn a_program_that_cannot_be_started_is_an_error() {
-        if !available() {
+        if !is_available_or_skipped() {
             return;
         }
         let error = spawn(&mut Command::new("/no/such/program")).unwrap_err();

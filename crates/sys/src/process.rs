@@ -1,6 +1,6 @@
 //! Processes: whether a process is alive, which processes use a directory, and killing the commands of fsarena.
 
-use crate::error::{Error, Holder, none_if_missing};
+use crate::error::{Error, UsingProcess, none_if_missing};
 use crate::kernel::SysRoot;
 use crate::wait::{Cancel, wait_until};
 use procfs_core::{FromRead, process::Stat};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use std::{io, path::Path, process::Child};
 
 /// The environment variable of every command that fsarena starts; its value is the name of the undo journal.
-pub const MARK: &str = "FSARENA_JOURNAL";
+pub const JOURNAL_VARIABLE: &str = "FSARENA_JOURNAL";
 
 /// How long fsarena waits until killed processes have ended. A process ends only when its current system call returns, and
 /// a system call that writes a file back can take long.
 const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The states in `/proc/PID/stat` of a process that has ended: zombie (`Z`) and dead (`X`).
-const ENDED: [char; 2] = ['Z', 'X'];
+const ENDED_STATES: [char; 2] = ['Z', 'X'];
 
 /// The contents of `/proc/PID/stat`; None if the process ended.
 ///
@@ -27,28 +27,30 @@ const ENDED: [char; 2] = ['Z', 'X'];
 /// The file cannot be read for another reason: the process may still run.
 pub fn stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
     let path = kernel.path(&format!("proc/{pid}/stat"));
-    let Some(bytes) = unless_ended(std::fs::read(&path)).map_err(Error::hidden(&path))? else {
+    let Some(bytes) = none_if_ended(std::fs::read(&path)).map_err(Error::kernel_unreadable(&path))? else {
         return Ok(None);
     };
     let stat = Stat::from_read(&bytes[..]);
-    stat.map(Some).map_err(|error| Error::Unreadable { path, why: error.to_string() })
+    stat.map(Some).map_err(|error| Error::BadFormat { path, why: error.to_string() })
 }
 
 /// The contents of `/proc/PID/stat`; None if the process ended, or if this user may not inspect it: with the mount option
 /// `hidepid=1` of `/proc`, reading fails with EPERM for the processes of other users.
 fn visible_stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
-    unless_forbidden(stat(kernel, pid))
+    none_if_forbidden(stat(kernel, pid))
 }
 
-fn unless_forbidden<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+fn none_if_forbidden<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     match read {
-        Err(Error::Hidden { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        Err(Error::KernelUnreadable { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Ok(None)
+        }
         read => read,
     }
 }
 
 /// The result of reading a file of a process; None if the process ended.
-fn unless_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+fn none_if_ended<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     match read {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(None),
         read => none_if_missing(read),
@@ -63,9 +65,9 @@ pub fn start_time(kernel: &SysRoot, pid: i32) -> Option<u64> {
 
 /// Whether the process with this pid and start time is still running. A zombie is not running; a process whose state
 /// cannot be read counts as running.
-pub fn is_alive(kernel: &SysRoot, pid: i32, started: u64) -> bool {
+pub fn is_alive(kernel: &SysRoot, pid: i32, start_time: u64) -> bool {
     match stat(kernel, pid) {
-        Ok(Some(stat)) => stat.starttime == started && !ENDED.contains(&stat.state),
+        Ok(Some(stat)) => stat.starttime == start_time && !ENDED_STATES.contains(&stat.state),
         Ok(None) => false,
         Err(_) => true,
     }
@@ -74,36 +76,37 @@ pub fn is_alive(kernel: &SysRoot, pid: i32, started: u64) -> bool {
 /// The random id that the kernel gave this boot.
 ///
 /// # Errors
-/// [`Error::Hidden`] if the kernel's file cannot be read.
+/// [`Error::KernelUnreadable`] if the kernel's file cannot be read.
 pub fn boot_id(kernel: &SysRoot) -> Result<String, Error> {
-    Ok(kernel.text("proc/sys/kernel/random/boot_id")?.trim().to_string())
+    Ok(kernel.read_required("proc/sys/kernel/random/boot_id")?.trim().to_string())
 }
 
 /// The pids of all processes and kernel threads, sorted.
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn all(kernel: &SysRoot) -> Result<Vec<i32>, Error> {
-    let mut pids: Vec<i32> = kernel.list("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
+pub fn all_pids(kernel: &SysRoot) -> Result<Vec<i32>, Error> {
+    let mut pids: Vec<i32> =
+        kernel.list_required("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
     Ok(pids)
 }
 
 /// The processes that use a directory or anything below it, without the processes that this user may not inspect. For
 /// messages only: the list is empty if `/proc` cannot be read.
-pub fn holders(kernel: &SysRoot, target: &Path) -> Vec<Holder> {
-    let mut holders = vec![];
-    for pid in all(kernel).unwrap_or_default() {
-        let uses = uses(kernel, pid, target);
+pub fn processes_using(kernel: &SysRoot, target: &Path) -> Vec<UsingProcess> {
+    let mut found = vec![];
+    for pid in all_pids(kernel).unwrap_or_default() {
+        let uses = list_uses(kernel, pid, target);
         if !uses.is_empty() {
-            holders.push(Holder { pid, name: command_name(kernel, pid), uses });
+            found.push(UsingProcess { pid, name: command_name(kernel, pid), uses });
         }
     }
-    holders
+    found
 }
 
 /// How a process uses a directory: `working directory`, `open file`. Empty if it does not use it.
-fn uses(kernel: &SysRoot, pid: i32, target: &Path) -> Vec<&'static str> {
+fn list_uses(kernel: &SysRoot, pid: i32, target: &Path) -> Vec<&'static str> {
     let mut uses = vec![];
     for (link, label) in [("cwd", "working directory"), ("root", "root directory"), ("exe", "program")] {
         if points_below(&kernel.path(&format!("proc/{pid}/{link}")), target) {
@@ -125,7 +128,7 @@ fn points_below(link: &Path, target: &Path) -> bool {
 }
 
 /// The pid and the command name of a process, for messages: `1234 (mount)`.
-pub fn name(kernel: &SysRoot, pid: i32) -> String {
+pub fn describe(kernel: &SysRoot, pid: i32) -> String {
     format!("{pid} ({})", command_name(kernel, pid))
 }
 
@@ -135,7 +138,7 @@ fn command_name(kernel: &SysRoot, pid: i32) -> String {
 
 /// A process, identified by its pid and start time, because the kernel reuses pids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FoundProcess {
+pub struct ProcessIdentity {
     /// Its number.
     pub pid: i32,
     /// When it started, in clock ticks since boot.
@@ -145,54 +148,56 @@ pub struct FoundProcess {
 /// The processes of `pids` for which `belongs` returns true, without those that this user may not inspect. The start time is
 /// read first: if a pid is reused while `belongs` runs, the result has the start time of the earlier process, and the new
 /// process is not killed.
-fn find(
+fn filter_processes(
     kernel: &SysRoot,
     pids: Vec<i32>,
     belongs: impl Fn(i32) -> Result<bool, Error>,
-) -> Result<Vec<FoundProcess>, Error> {
+) -> Result<Vec<ProcessIdentity>, Error> {
     let mut found = vec![];
     for pid in pids {
         let Some(stat) = visible_stat(kernel, pid)? else { continue };
         if belongs(pid)? {
-            found.push(FoundProcess { pid, start_time: stat.starttime });
+            found.push(ProcessIdentity { pid, start_time: stat.starttime });
         }
     }
     Ok(found)
 }
 
-/// The processes that have [`MARK`] with this journal in their environment: the commands that the owner of the journal started,
-/// and their descendants. Processes that this user may not inspect belong to other users and are left out.
+/// The processes that have [`JOURNAL_VARIABLE`] with this journal in their environment: the commands that the owner of the
+/// journal started, and their descendants. Processes that this user may not inspect belong to other users and are left out.
 ///
 /// # Errors
 /// `/proc`, or the environment of a process that this user may inspect, cannot be read.
-pub fn marked(kernel: &SysRoot, journal: &str) -> Result<Vec<FoundProcess>, Error> {
-    let mark = format!("{MARK}={journal}");
-    find(kernel, all(kernel)?, |pid| {
+pub fn processes_of_journal(kernel: &SysRoot, journal: &str) -> Result<Vec<ProcessIdentity>, Error> {
+    let entry = format!("{JOURNAL_VARIABLE}={journal}");
+    filter_processes(kernel, all_pids(kernel)?, |pid| {
         let path = kernel.path(&format!("proc/{pid}/environ"));
-        let environ = match unless_ended(std::fs::read(&path)) {
+        let environ = match none_if_ended(std::fs::read(&path)) {
             Ok(environ) => environ.unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
-            Err(error) => return Err(Error::hidden(&path)(error)),
+            Err(error) => return Err(Error::kernel_unreadable(&path)(error)),
         };
-        Ok(environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()))
+        Ok(environ.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes()))
     })
 }
 
-/// The processes of the group whose leader has this start time. If the leader is gone, the members still count: the
+/// The members of the process group whose leader has this start time. If the leader is gone, the members still count: the
 /// kernel does not reuse the number of a group that has members.
-fn group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<FoundProcess>, Error> {
-    if stat(kernel, pgid)?.is_some_and(|stat| stat.starttime != started) {
+fn group_members(kernel: &SysRoot, pgid: i32, start_time: u64) -> Result<Vec<ProcessIdentity>, Error> {
+    if stat(kernel, pgid)?.is_some_and(|stat| stat.starttime != start_time) {
         return Ok(vec![]);
     }
-    find(kernel, all(kernel)?, |pid| Ok(visible_stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid)))
+    filter_processes(kernel, all_pids(kernel)?, |pid| {
+        Ok(visible_stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid))
+    })
 }
 
 /// The processes of a control group.
-pub(crate) fn in_cgroup(kernel: &SysRoot, cgroup: &Path) -> Result<Vec<FoundProcess>, Error> {
+pub(crate) fn cgroup_members(kernel: &SysRoot, cgroup: &Path) -> Result<Vec<ProcessIdentity>, Error> {
     let list = || -> Result<Vec<i32>, Error> {
         let path = cgroup.join("cgroup.procs");
         let text = none_if_missing(std::fs::read_to_string(&path))
-            .map_err(Error::hidden(&path))?
+            .map_err(Error::kernel_unreadable(&path))?
             .unwrap_or_default();
         Ok(text.lines().filter_map(|pid| pid.parse().ok()).collect())
     };
@@ -200,7 +205,7 @@ pub(crate) fn in_cgroup(kernel: &SysRoot, cgroup: &Path) -> Result<Vec<FoundProc
     if candidates.is_empty() {
         return Ok(vec![]);
     }
-    let mut found = find(kernel, candidates, |_| Ok(true))?;
+    let mut found = filter_processes(kernel, candidates, |_| Ok(true))?;
     // If a pid was reused meanwhile by a process outside the group, the second list lacks it.
     let listed = list()?;
     found.retain(|process| listed.contains(&process.pid));
@@ -208,8 +213,8 @@ pub(crate) fn in_cgroup(kernel: &SysRoot, cgroup: &Path) -> Result<Vec<FoundProc
 }
 
 /// The pids of the processes of a process group that have not ended.
-pub(crate) fn living(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<i32>, Error> {
-    let living = not_ended(kernel, group(kernel, pgid, started)?)?;
+pub(crate) fn living_group_pids(kernel: &SysRoot, pgid: i32, start_time: u64) -> Result<Vec<i32>, Error> {
+    let living = living_processes(kernel, group_members(kernel, pgid, start_time)?)?;
     Ok(living.iter().map(|process| process.pid).collect())
 }
 
@@ -217,8 +222,8 @@ pub(crate) fn living(kernel: &SysRoot, pgid: i32, started: u64) -> Result<Vec<i3
 ///
 /// # Errors
 /// `/proc` cannot be read.
-pub fn stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
-    for pid in all(kernel)? {
+pub fn find_stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
+    for pid in all_pids(kernel)? {
         if visible_stat(kernel, pid)?.is_some_and(|stat| stat.pgrp == pgid && stat.state == 'T') {
             return Ok(Some(pid));
         }
@@ -227,22 +232,25 @@ pub fn stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
 }
 
 /// The processes of a list that have not ended.
-fn not_ended(kernel: &SysRoot, processes: Vec<FoundProcess>) -> Result<Vec<FoundProcess>, Error> {
+fn living_processes(
+    kernel: &SysRoot,
+    processes: Vec<ProcessIdentity>,
+) -> Result<Vec<ProcessIdentity>, Error> {
     let mut living = vec![];
     for process in processes {
-        if stat(kernel, process.pid)?.is_some_and(|stat| !ENDED.contains(&stat.state)) {
+        if stat(kernel, process.pid)?.is_some_and(|stat| !ENDED_STATES.contains(&stat.state)) {
             living.push(process);
         }
     }
     Ok(living)
 }
 
-/// Kills a process group and waits until it is gone.
+/// Kills the process group whose leader has this start time, and waits until it is gone.
 ///
 /// # Errors
 /// A process of the group has not ended after 30 s, or fsarena may not kill it.
-pub fn kill_group(kernel: &SysRoot, pgid: i32, started: u64) -> Result<(), Error> {
-    kill_and_wait(kernel, &|| group(kernel, pgid, started))
+pub fn kill_group(kernel: &SysRoot, pgid: i32, start_time: u64) -> Result<(), Error> {
+    kill_and_wait(kernel, &|| group_members(kernel, pgid, start_time))
 }
 
 /// Kills the process group that a child of this process leads. Succeeds if the group has ended already.
@@ -255,10 +263,10 @@ pub fn kill_group_of(child: &Child) {
 ///
 /// # Errors
 /// A process has not ended after 30 s, or fsarena may not kill it.
-pub fn kill_marked(kernel: &SysRoot, journal: &str) -> Result<usize, Error> {
-    let found = marked(kernel, journal)?.len();
-    kill_and_wait(kernel, &|| marked(kernel, journal))?;
-    Ok(found)
+pub fn kill_processes_of_journal(kernel: &SysRoot, journal: &str) -> Result<usize, Error> {
+    let count = processes_of_journal(kernel, journal)?.len();
+    kill_and_wait(kernel, &|| processes_of_journal(kernel, journal))?;
+    Ok(count)
 }
 
 /// Kills the processes that `find` returns, except this process, and repeats that until `find` returns no living process.
@@ -267,13 +275,13 @@ pub fn kill_marked(kernel: &SysRoot, journal: &str) -> Result<usize, Error> {
 /// A process has not ended after 30 s, or fsarena may not kill it, or `find` fails.
 pub(crate) fn kill_and_wait(
     kernel: &SysRoot,
-    find: &dyn Fn() -> Result<Vec<FoundProcess>, Error>,
+    find: &dyn Fn() -> Result<Vec<ProcessIdentity>, Error>,
 ) -> Result<(), Error> {
-    let own = std::process::id() as i32;
-    let mut survivor = own;
+    let own_pid = std::process::id() as i32;
+    let mut survivor = own_pid;
     let mut kill_all = || {
-        let mut alive = not_ended(kernel, find()?)?;
-        alive.retain(|process| process.pid != own);
+        let mut alive = living_processes(kernel, find()?)?;
+        alive.retain(|process| process.pid != own_pid);
         let Some(first) = alive.first() else { return Ok(Some(())) };
         survivor = first.pid;
         for process in &alive {
@@ -284,11 +292,11 @@ pub(crate) fn kill_and_wait(
     let all_gone = wait_until(Instant::now() + KILL_TIMEOUT, Cancel::Never, || kill_all().transpose());
     all_gone.unwrap_or_else(|_| {
         let why = "it was killed and is still there".to_string();
-        Err(Error::Unfit { what: format!("process {}", name(kernel, survivor)).into(), why })
+        Err(Error::Unfit { what: format!("process {}", describe(kernel, survivor)).into(), why })
     })
 }
 
-impl FoundProcess {
+impl ProcessIdentity {
     /// Kills the process, unless another process has its pid by now.
     ///
     /// A pidfd always refers to the same process. If the start time matches after `pidfd_open`, the pidfd refers to this
@@ -351,11 +359,11 @@ mod tests {
         let pid = child.id() as i32;
         let start_time = start_time(&kernel, pid).unwrap();
         // A process that started earlier and had the same pid.
-        FoundProcess { pid, start_time: start_time - 1 }.kill(&kernel).unwrap();
+        ProcessIdentity { pid, start_time: start_time - 1 }.kill(&kernel).unwrap();
         assert!(is_alive(&kernel, pid, start_time));
-        FoundProcess { pid, start_time }.kill(&kernel).unwrap();
+        ProcessIdentity { pid, start_time }.kill(&kernel).unwrap();
         child.wait().unwrap();
-        FoundProcess { pid, start_time }.kill(&kernel).unwrap();
+        ProcessIdentity { pid, start_time }.kill(&kernel).unwrap();
     }
 
     #[test]
@@ -366,30 +374,37 @@ mod tests {
             |start: u64| format!("7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start}{}", " 0".repeat(30));
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
         std::fs::write(dir.path().join("proc/7/stat"), stat(100)).unwrap();
-        let found = find(&kernel, all(&kernel).unwrap(), |_| {
+        let found = filter_processes(&kernel, all_pids(&kernel).unwrap(), |_| {
             std::fs::write(dir.path().join("proc/7/stat"), stat(200)).unwrap();
             Ok(true)
         })
         .unwrap();
-        assert_eq!(found, [FoundProcess { pid: 7, start_time: 100 }]);
+        assert_eq!(found, [ProcessIdentity { pid: 7, start_time: 100 }]);
         assert_eq!(start_time(&kernel, 7), Some(200));
     }
 
     #[test]
-    fn marked_processes_are_found_and_killed() {
+    fn the_processes_of_a_journal_are_found_and_killed() {
         let kernel = SysRoot::host();
-        let mark = format!("test-{}", std::process::id());
-        let mut child =
-            Command::new("sleep").arg("20").env(MARK, &mark).stdout(Stdio::null()).spawn().unwrap();
+        let journal = format!("test-{}", std::process::id());
+        let mut child = Command::new("sleep")
+            .arg("20")
+            .env(JOURNAL_VARIABLE, &journal)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         // The kernel shows the environment a moment after exec.
-        while marked(&kernel, &mark).unwrap().is_empty() && child.try_wait().unwrap().is_none() {
+        while processes_of_journal(&kernel, &journal).unwrap().is_empty()
+            && child.try_wait().unwrap().is_none()
+        {
             std::thread::yield_now();
         }
-        let found: Vec<i32> = marked(&kernel, &mark).unwrap().iter().map(|found| found.pid).collect();
+        let found: Vec<i32> =
+            processes_of_journal(&kernel, &journal).unwrap().iter().map(|found| found.pid).collect();
         assert_eq!(found, [child.id() as i32]);
-        assert_eq!(kill_marked(&kernel, &mark).unwrap(), 1);
+        assert_eq!(kill_processes_of_journal(&kernel, &journal).unwrap(), 1);
         child.wait().unwrap();
-        assert_eq!(kill_marked(&kernel, &mark).unwrap(), 0);
+        assert_eq!(kill_processes_of_journal(&kernel, &journal).unwrap(), 0);
     }
 
     #[test]
@@ -401,38 +416,41 @@ mod tests {
         }
         let kernel = SysRoot::at(dir.path());
         assert!(is_alive(&kernel, 7, 1) && !is_alive(&kernel, 8, 1));
-        assert!(FoundProcess { pid: 7, start_time: 1 }.kill(&kernel).is_err());
-        assert!(living(&kernel, 9, 1).is_err() && marked(&kernel, "x").is_err());
-        assert!(kill_group(&kernel, 9, 1).is_err() && kill_marked(&kernel, "x").is_err());
+        assert!(ProcessIdentity { pid: 7, start_time: 1 }.kill(&kernel).is_err());
+        assert!(living_group_pids(&kernel, 9, 1).is_err() && processes_of_journal(&kernel, "x").is_err());
+        assert!(kill_group(&kernel, 9, 1).is_err() && kill_processes_of_journal(&kernel, "x").is_err());
         let hidden = SysRoot::at(dir.path().join("hidden"));
-        assert!(matches!(all(&hidden), Err(Error::Hidden { .. })));
-        assert!(matches!(boot_id(&hidden), Err(Error::Hidden { .. })));
+        assert!(matches!(all_pids(&hidden), Err(Error::KernelUnreadable { .. })));
+        assert!(matches!(boot_id(&hidden), Err(Error::KernelUnreadable { .. })));
     }
 
     #[test]
     fn a_process_that_the_user_may_not_inspect_is_left_out() {
-        let fails_with = |errno: Errno| Err(Error::hidden("/proc/7/stat")(errno.into()));
-        assert_eq!(unless_forbidden::<i32>(fails_with(Errno::PERM)).unwrap(), None);
-        assert!(unless_forbidden::<i32>(fails_with(Errno::IO)).is_err());
+        let fails_with = |errno: Errno| Err(Error::kernel_unreadable("/proc/7/stat")(errno.into()));
+        assert_eq!(none_if_forbidden::<i32>(fails_with(Errno::PERM)).unwrap(), None);
+        assert!(none_if_forbidden::<i32>(fails_with(Errno::IO)).is_err());
     }
 
     #[test]
-    fn holders_are_listed_with_their_uses() {
+    fn processes_are_listed_with_their_uses_of_a_directory() {
         let root = crate::testkit::FakeRoot::with(&[("proc/7/comm", "tail\n")]);
-        let link = |to: &str, from: &str| root.link(&format!("proc/{from}"), to);
+        let link = |to: &str, from: &str| root.make_link(&format!("proc/{from}"), to);
         link("/mnt/a b/file", "7/fd/3");
         link("/mnt/a b/lib", "7/map_files/0-1");
         link("/mnt/a bc", "8/cwd");
         link("/mnt/a b", "9/cwd");
         link("/mnt/a b", "9/root");
         link("/mnt/a b/sh (deleted)", "9/exe");
-        let holder =
-            |pid, name: &str, uses: &[&'static str]| Holder { pid, name: name.into(), uses: uses.into() };
+        let using_process = |pid, name: &str, uses: &[&'static str]| UsingProcess {
+            pid,
+            name: name.into(),
+            uses: uses.into(),
+        };
         let expected = [
-            holder(7, "tail", &["open file", "mapped file"]),
-            holder(9, "gone", &["working directory", "root directory", "program"]),
+            using_process(7, "tail", &["open file", "mapped file"]),
+            using_process(9, "gone", &["working directory", "root directory", "program"]),
         ];
         let kernel = SysRoot::at(root.path());
-        assert_eq!(holders(&kernel, Path::new("/mnt/a b")), expected);
+        assert_eq!(processes_using(&kernel, Path::new("/mnt/a b")), expected);
     }
 }

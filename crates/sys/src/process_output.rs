@@ -5,18 +5,18 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::sync::mpsc::{Receiver, sync_channel};
 
 /// The longest line that is received whole, in bytes. The longest lines are the profiles of tasks, which are shorter.
-const LONGEST_LINE: u64 = 64 << 20;
+const MAX_LINE_BYTES: u64 = 64 << 20;
 /// The number of lines that the channel can hold. A process that writes more of them blocks.
 const CHANNEL_LINES: usize = 4;
 
 /// Receives the complete lines of a stream until it ends. A thread reads the stream, because the caller can stop waiting for
 /// a channel but not for a blocking read. A line that is too long arrives in pieces, so that a program cannot fill the memory
 /// of this process.
-pub fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
+pub fn receive_lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     let (send, receive) = sync_channel(CHANNEL_LINES);
     std::thread::spawn(move || {
         let mut stream = BufReader::new(stream);
-        while let Ok(Some(line)) = read_line(&mut stream, LONGEST_LINE) {
+        while let Ok(Some(line)) = read_line(&mut stream, MAX_LINE_BYTES) {
             if send.send(line).is_err() {
                 return;
             }
@@ -25,28 +25,28 @@ pub fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receive
 }
 
-/// Reads the next line, or `longest` bytes of a longer line. None at the end; a last line without a newline is dropped.
-fn read_line(stream: &mut impl BufRead, longest: u64) -> std::io::Result<Option<String>> {
+/// Reads the next line, or `max_bytes` bytes of a longer line. None at the end; a last line without a newline is dropped.
+fn read_line(stream: &mut impl BufRead, max_bytes: u64) -> std::io::Result<Option<String>> {
     let mut line = Vec::new();
-    let read = stream.take(longest).read_until(b'\n', &mut line)? as u64;
-    if line.pop_if(|last| *last == b'\n').is_none() && read < longest {
+    let length = stream.take(max_bytes).read_until(b'\n', &mut line)? as u64;
+    if line.pop_if(|last| *last == b'\n').is_none() && length < max_bytes {
         return Ok(None);
     }
     Ok(Some(String::from_utf8_lossy(&line).into_owned()))
 }
 
 /// An unnamed file in memory.
-pub fn memory_file(name: &str) -> std::io::Result<File> {
+pub fn make_memory_file(name: &str) -> std::io::Result<File> {
     Ok(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?.into())
 }
 
-/// The last `most_bytes` bytes of a file, as text.
+/// The last `max_bytes` bytes of a file, as text.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn tail(file: &mut File, most_bytes: u64) -> std::io::Result<String> {
+pub fn read_tail(file: &mut File, max_bytes: u64) -> std::io::Result<String> {
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(most_bytes)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(max_bytes)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn lines_are_complete_and_an_endless_line_arrives_in_pieces() {
-        let received: Vec<String> = lines(&b"one\n\n\xff\ntorn"[..]).iter().collect();
+        let received: Vec<String> = receive_lines(&b"one\n\n\xff\ntorn"[..]).iter().collect();
         assert_eq!(received, ["one", "", "\u{fffd}"]);
         let mut endless = BufReader::new(std::io::repeat(b'x'));
         assert_eq!(read_line(&mut endless, 5).unwrap().as_deref(), Some("xxxxx"));
@@ -82,11 +82,11 @@ mod tests {
     }
 
     #[test]
-    fn tail_reads_the_end_and_empty_output_is_described() {
+    fn read_tail_returns_the_end_and_empty_output_is_described() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"one\ntwo\n").unwrap();
-        assert_eq!(tail(&mut file, 4).unwrap(), "two\n");
-        assert_eq!(tail(&mut file, 100).unwrap(), "one\ntwo\n");
+        assert_eq!(read_tail(&mut file, 4).unwrap(), "two\n");
+        assert_eq!(read_tail(&mut file, 100).unwrap(), "one\ntwo\n");
         assert_eq!((or_printed_nothing(" two\n"), or_printed_nothing(" \n")), ("two", "it printed nothing"));
     }
 }

@@ -22,7 +22,7 @@ const MAX_INTERPRETERS: u32 = 4;
 /// among the programs that fsarena fetched; None if none has it.
 pub fn find(program: &str) -> Option<PathBuf> {
     let installed = dir_with_all(&[program]).map(|dir| dir.join(program));
-    installed.or_else(|| packages().iter().find_map(|package| find_in(package, Path::new(program))))
+    installed.or_else(|| fetched_packages().iter().find_map(|package| find_in(package, Path::new(program))))
 }
 
 /// Checks that programs, each with its Debian package, are installed or fetched.
@@ -44,14 +44,14 @@ pub fn dir_with_all(programs: &[&str]) -> Option<PathBuf> {
 /// Does the work of [`dir_with_all`] with `path` as the value of `PATH`.
 fn find_dir_with_all(path: &OsStr, programs: &[&str]) -> Option<PathBuf> {
     let has_all = |dir: &PathBuf| programs.iter().all(|program| is_executable(&dir.join(program)));
-    search_directories(path, Path::new(POSTGRES)).find(has_all)
+    program_directories(path, Path::new(POSTGRESQL_DIR)).find(has_all)
 }
 
 /// The directory outside `PATH` in which Debian keeps the programs of PostgreSQL, in `VERSION/bin`.
-const POSTGRES: &str = "/usr/lib/postgresql";
+const POSTGRESQL_DIR: &str = "/usr/lib/postgresql";
 
 /// The directories of a value of `PATH`, then `bin` of each numbered directory below `versions`, the highest number first.
-fn search_directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = PathBuf> {
+fn program_directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = PathBuf> {
     let number = |dir: &Path| dir.file_name()?.to_str()?.parse::<u32>().ok();
     let entries = std::fs::read_dir(versions).into_iter().flatten().flatten();
     let mut found: Vec<_> =
@@ -64,35 +64,36 @@ fn search_directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = Pat
 /// Checks that a user can execute a program, given as a path with a slash or as a name in the directories of `PATH`.
 ///
 /// # Errors
-/// [`CommandError::NotFound`] for a name that no directory has, and [`CommandError::Unusable`] with the file and the reason.
-pub fn check(program: &str, user: &User) -> Result<(), CommandError> {
+/// [`CommandError::NotFound`] for a name that no directory has, and [`CommandError::NotExecutable`] with the file and the reason.
+pub fn check_executable(program: &str, user: &User) -> Result<(), CommandError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // If no thread can run as the user, fsarena checks nothing: starting the command then reports the error.
     user.run_as(|| check_as_this_thread(program, &path, &user.name)).unwrap_or(Ok(()))
 }
 
-/// Does the work of [`check`] with the rights of this thread; `user` is the name of its user.
+/// Does the work of [`check_executable`] with the rights of this thread; `user` is the name of its user.
 fn check_as_this_thread(program: &str, path: &OsStr, user: &str) -> Result<(), CommandError> {
-    let unusable = |file: &Path, why| CommandError::Unusable { program: file.display().to_string(), why };
+    let unusable =
+        |file: &Path, why| CommandError::NotExecutable { program: file.display().to_string(), why };
     if program.contains('/') {
         let file = Path::new(program);
-        return check_file(file, user, MAX_INTERPRETERS).map_err(|why| unusable(file, why));
+        return check_executable_file(file, user, MAX_INTERPRETERS).map_err(|why| unusable(file, why));
     }
     // Like execvp(3), this skips a file that may not be executed; the error names the first such file.
-    let mut first = None;
+    let mut first_error = None;
     for file in std::env::split_paths(path).map(|dir| dir.join(program)) {
-        match check_file(&file, user, MAX_INTERPRETERS) {
+        match check_executable_file(&file, user, MAX_INTERPRETERS) {
             Ok(()) => return Ok(()),
-            Err(why) if file.is_file() && first.is_none() => first = Some(unusable(&file, why)),
+            Err(why) if file.is_file() && first_error.is_none() => first_error = Some(unusable(&file, why)),
             Err(_) => {}
         }
     }
-    Err(first.unwrap_or_else(|| CommandError::NotFound { program: program.into() }))
+    Err(first_error.unwrap_or_else(|| CommandError::NotFound { program: program.into() }))
 }
 
 /// Checks that this thread can execute a file, and its interpreter if it is a script; `user` is the name of its user, and
-/// `interpreters` the number of nested interpreters to check. The error is the reason.
-fn check_file(file: &Path, user: &str, interpreters: u32) -> Result<(), String> {
+/// `interpreters_left` the number of nested interpreters to check. The error is the reason.
+fn check_executable_file(file: &Path, user: &str, interpreters_left: u32) -> Result<(), String> {
     let meta = file.metadata().map_err(|error| match error.kind() {
         ErrorKind::PermissionDenied => format!("user {user} may not enter its directory"),
         _ => error_text(&error),
@@ -117,10 +118,10 @@ fn check_file(file: &Path, user: &str, interpreters: u32) -> Result<(), String> 
     let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let interpreter = line.split_whitespace().next().ok_or("its first line names no interpreter")?;
-    if interpreters == 0 {
+    if interpreters_left == 0 {
         return Ok(());
     }
-    check_file(Path::new(interpreter), user, interpreters - 1)
+    check_executable_file(Path::new(interpreter), user, interpreters_left - 1)
         .map_err(|why| format!("its first line names {interpreter}: {why}"))
 }
 
@@ -152,16 +153,16 @@ pub fn fetched_command(program: &OsStr) -> Option<Vec<OsString>> {
     if std::env::split_paths(&path).any(|dir| dir.join(program).is_file()) {
         return None;
     }
-    packages().iter().find_map(|package| fetched_command_in(package, Path::new(program)))
+    fetched_packages().iter().find_map(|package| fetched_command_in(package, Path::new(program)))
 }
 
 /// Whether a path is that of a fetched program.
 pub fn is_fetched(path: &Path) -> bool {
-    packages().iter().any(|package| path.starts_with(package))
+    fetched_packages().iter().any(|package| path.starts_with(package))
 }
 
 /// The directories of fetched packages in the caches of this user and of root.
-fn packages() -> Vec<PathBuf> {
+fn fetched_packages() -> Vec<PathBuf> {
     let mut packages = vec![];
     for cache in [dirs::cache_dir(), dirs::SHARED_CACHE.into()] {
         let tools = cache.join(FETCHED_DIR);
@@ -204,9 +205,9 @@ mod tests {
         for version in ["9", "15", "main"] {
             std::fs::create_dir_all(root.join(version)).unwrap();
         }
-        let found: Vec<PathBuf> = search_directories(OsStr::new("/a:/b"), &root).collect();
-        let of = |version: &str| root.join(version).join("bin");
-        assert_eq!(found, [PathBuf::from("/a"), PathBuf::from("/b"), of("15"), of("9")]);
+        let found: Vec<PathBuf> = program_directories(OsStr::new("/a:/b"), &root).collect();
+        let bin_dir = |version: &str| root.join(version).join("bin");
+        assert_eq!(found, [PathBuf::from("/a"), PathBuf::from("/b"), bin_dir("15"), bin_dir("9")]);
         std::fs::remove_dir_all(&root).unwrap();
     }
 
@@ -234,7 +235,9 @@ mod tests {
         let own = User::of_process();
         let nobody = User { name: "nobody".into(), uid: 65534, gid: 65534, groups: vec![65534], home: None };
         let check_error = |name: &str, user: &User| {
-            check(dir.path().join(name).to_str().unwrap(), user).err().map(|error| error.to_string())
+            check_executable(dir.path().join(name).to_str().unwrap(), user)
+                .err()
+                .map(|error| error.to_string())
         };
         for name in ["script", "text", "empty", "mine", "closed/script"] {
             assert_eq!(check_error(name, &own), None, "{name}");
@@ -284,7 +287,7 @@ mod tests {
         std::fs::remove_file(&file).unwrap();
     }
 
-    fn write(path: &Path) {
+    fn create_empty_file(path: &Path) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, "").unwrap();
     }
@@ -293,14 +296,14 @@ mod tests {
     fn a_fetched_program_is_started_by_the_loader_of_its_libraries() {
         let dir = tempfile::tempdir().unwrap();
         let package = dir.path().join("tools");
-        write(&package.join("usr/sbin/mkfs.bcachefs"));
+        create_empty_file(&package.join("usr/sbin/mkfs.bcachefs"));
         assert_eq!(fetched_command_in(&package, Path::new("mkfs.bcachefs")), None);
-        write(&package.join(LIBRARY_DIRS[0]).join(LOADER));
-        let words = fetched_command_in(&package, Path::new("mkfs.bcachefs")).unwrap();
+        create_empty_file(&package.join(LIBRARY_DIRS[0]).join(LOADER));
+        let command = fetched_command_in(&package, Path::new("mkfs.bcachefs")).unwrap();
         let ends = [LOADER, "--library-path", LIBRARY_DIRS[1], "usr/sbin/mkfs.bcachefs"];
         assert!(
-            words.len() == 4
-                && words.iter().zip(ends).all(|(word, end)| word.to_str().unwrap().ends_with(end))
+            command.len() == 4
+                && command.iter().zip(ends).all(|(word, end)| word.to_str().unwrap().ends_with(end))
         );
         assert_eq!(fetched_command_in(&package, Path::new("mkfs.xfs")), None);
         assert_eq!(fetched_command_in(&package, Path::new("/usr/sbin/mkfs.bcachefs")), None);

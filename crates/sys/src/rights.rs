@@ -1,7 +1,7 @@
 //! The rights of a process that runs a workload: its user, its capabilities, and the directories that it can write to.
 //!
-//! A mount namespace confines workloads: everything but these directories is read-only in it. Unlike Landlock, it costs no time for
-//! each file; so Landlock confines only mkfs: see docs/adr/0018.
+//! A mount namespace confines workloads: in it everything except those directories is read-only. Landlock would cost time for each
+//! file, so it confines only mkfs: see docs/adr/0018.
 
 use crate::{kernel::SysRoot, user::User};
 use rustix::mount::{MountFlags, MountPropagationFlags as Propagation, UnmountFlags};
@@ -17,7 +17,7 @@ use std::{io, os::unix::ffi::OsStrExt};
 ///   can belong to any user. They reach no file outside the directories that the process can write to.
 /// - `IPC_LOCK`: io_uring registers buffers beyond RLIMIT_MEMLOCK.
 /// - `SETUID`, `SETGID`, `KILL`: the workloads squid and postgres start and stop a server that runs as another user.
-const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
+const ROOT_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FSETID)
@@ -26,16 +26,16 @@ const ROOT_KEEPS: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::KILL);
 /// Device nodes that programs may open, in addition to the device under test.
-const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+const ALLOWED_DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 impl User {
-    /// Gives this process the ids of this user for good, and drops all capabilities except `ROOT_KEEPS` for root. Call it
+    /// Gives this process the ids of this user for good, and drops all capabilities except `ROOT_CAPABILITIES` for root. Call it
     /// while the process has a single thread.
     ///
     /// # Errors
     /// The error of the system call that failed.
     pub fn drop_privileges(&self) -> io::Result<()> {
-        let keep = if self.is_root() { ROOT_KEEPS } else { CapabilitySet::empty() };
+        let keep = if self.is_root() { ROOT_CAPABILITIES } else { CapabilitySet::empty() };
         for capability in CapabilitySet::all().difference(keep).iter() {
             // An older kernel does not have the newest capabilities, and a container may not be permitted to drop any.
             let _ = thread::remove_capability_from_bounding_set(capability);
@@ -46,7 +46,7 @@ impl User {
             let maximum = getrlimit(Resource::Memlock).maximum;
             setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum })?;
         }
-        if !self.is_this_process() {
+        if !self.runs_this_process() {
             self.apply_ids_to_thread()?;
         }
         let kept = keep & thread::capabilities(None)?.permitted;
@@ -62,7 +62,7 @@ impl User {
     /// # Errors
     /// The kernel refuses the ids or the thread.
     pub fn run_as<T: Send>(&self, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        if self.is_this_process() {
+        if self.runs_this_process() {
             return Ok(work());
         }
         let dumpable = rustix::process::dumpable_behavior()?;
@@ -89,7 +89,7 @@ impl User {
 }
 
 /// Whether this process may make a mount namespace and make it read-only. A short-lived thread tries both.
-pub fn can_confine() -> bool {
+pub fn can_restrict_writes() -> bool {
     let attempt = std::thread::spawn(|| {
         unshare_mount_namespace(Propagation::DOWNSTREAM)?;
         set_mount_attributes(Path::new("/"), libc::MOUNT_ATTR_RDONLY, 0)
@@ -126,25 +126,25 @@ fn unmount_copied_loop_mounts(kernel: &SysRoot, needed: &[&Path]) -> io::Result<
 
 /// Makes everything read-only for this process except these directories and devices, and lets it open no other device.
 ///
-/// `mounted` is a mount point on which another process mounts and unmounts. `own_proc` means that this process is in its own
+/// `mount_point` is one on which another process mounts and unmounts. `in_pid_namespace` means that this process is in its own
 /// PID namespace; this function then mounts a /proc that shows it.
 ///
 /// # Errors
 /// The kernel refuses a namespace or a mount.
 pub fn restrict_writes_to(
     dirs: &[PathBuf],
-    mounted: Option<&Path>,
+    mount_point: Option<&Path>,
     device: Option<&Path>,
-    own_proc: bool,
+    in_pid_namespace: bool,
 ) -> io::Result<()> {
     unshare_mount_namespace(Propagation::DOWNSTREAM)?;
-    if own_proc {
+    if in_pid_namespace {
         mount_proc()?;
     }
-    let devices = DEVICES.iter().map(Path::new).filter(|path| path.exists()).chain(device);
+    let devices = ALLOWED_DEVICES.iter().map(Path::new).filter(|path| path.exists()).chain(device);
     let devices: Vec<&Path> = devices.collect();
-    let own = dirs.iter().map(PathBuf::as_path).chain(devices.iter().copied());
-    for path in own {
+    let writable = dirs.iter().map(PathBuf::as_path).chain(devices.iter().copied());
+    for path in writable {
         rustix::mount::mount_bind_recursive(path, path)?;
     }
     let root = Path::new("/");
@@ -153,7 +153,7 @@ pub fn restrict_writes_to(
         libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID,
         0,
     )?;
-    for dir in dirs.iter().map(PathBuf::as_path).chain(mounted) {
+    for dir in dirs.iter().map(PathBuf::as_path).chain(mount_point) {
         set_mount_attributes(dir, 0, libc::MOUNT_ATTR_RDONLY)?;
     }
     for node in devices {

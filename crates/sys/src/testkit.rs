@@ -59,7 +59,7 @@ impl FakeRoot {
     pub fn with(files: &[(&str, &str)]) -> FakeRoot {
         let root = FakeRoot(tempfile::tempdir().expect("a temporary directory"));
         for (rel, text) in files {
-            root.file(rel, text);
+            root.write_file(rel, text);
         }
         root
     }
@@ -73,7 +73,7 @@ impl FakeRoot {
     ///
     /// # Panics
     /// If the file cannot be written.
-    pub fn file(&self, rel: &str, text: &str) {
+    pub fn write_file(&self, rel: &str, text: &str) {
         std::fs::write(self.create_parents(rel), text).expect("a file of the fake root can be written");
     }
 
@@ -81,7 +81,7 @@ impl FakeRoot {
     ///
     /// # Panics
     /// If the directory cannot be created.
-    pub fn dir(&self, rel: &str) {
+    pub fn make_dir(&self, rel: &str) {
         std::fs::create_dir_all(self.path().join(rel)).expect("a directory of the fake root can be made");
     }
 
@@ -89,7 +89,7 @@ impl FakeRoot {
     ///
     /// # Panics
     /// If the link cannot be created.
-    pub fn link(&self, rel: &str, target: impl AsRef<Path>) {
+    pub fn make_link(&self, rel: &str, target: impl AsRef<Path>) {
         std::os::unix::fs::symlink(target, self.create_parents(rel))
             .expect("a link of the fake root can be made");
     }

@@ -79,7 +79,7 @@ pub struct UserDatabase {
 
 /// An entry of the database `passwd`.
 #[derive(Debug, PartialEq, Eq)]
-struct Entry {
+struct PasswdEntry {
     name: String,
     uid: u32,
     gid: u32,
@@ -97,7 +97,7 @@ impl UserDatabase {
     /// # Errors
     /// The name is unknown, or is a number or an alias of a user, or getent fails.
     pub fn user_by_name(&self, name: &str) -> Result<User, UserError> {
-        let entry = self.entry(name, |entry| entry.name == name)?;
+        let entry = self.find_entry(name, |entry| entry.name == name)?;
         let entry = entry.ok_or_else(|| UserError::Unknown(name.into()))?;
         // getent also accepts a user id as a key, and some directory services accept aliases.
         if entry.name != name {
@@ -112,7 +112,7 @@ impl UserDatabase {
     /// # Errors
     /// getent fails.
     pub fn user_by_ids(&self, uid: u32, gid: u32) -> Result<User, UserError> {
-        match self.entry_of(uid)? {
+        match self.find_entry_by_uid(uid)? {
             Some(entry) => self.with_groups(entry, gid),
             None => Ok(User { name: uid.to_string(), uid, gid, groups: vec![gid], home: None }),
         }
@@ -123,7 +123,7 @@ impl UserDatabase {
     /// # Errors
     /// getent fails.
     pub fn name_of(&self, uid: u32) -> Result<Option<String>, UserError> {
-        Ok(self.entry_of(uid)?.map(|entry| entry.name))
+        Ok(self.find_entry_by_uid(uid)?.map(|entry| entry.name))
     }
 
     /// The user who started fsarena; with sudo, the user who called sudo.
@@ -133,7 +133,7 @@ impl UserDatabase {
     pub fn invoking_user(&self) -> Result<User, UserError> {
         if geteuid().is_root() {
             let [uid, gid] = ["SUDO_UID", "SUDO_GID"].map(std::env::var_os);
-            match caller_of_sudo(uid.as_deref(), gid.as_deref())? {
+            match parse_sudo_caller(uid.as_deref(), gid.as_deref())? {
                 Some((uid, gid)) if uid != 0 => return self.user_by_ids(uid, gid),
                 _ => return Ok(User::of_process()),
             }
@@ -143,30 +143,34 @@ impl UserDatabase {
     }
 
     /// The entry of a user id; None if no database has one.
-    fn entry_of(&self, uid: u32) -> Result<Option<Entry>, UserError> {
-        let entry = self.entry(&uid.to_string(), |entry| entry.uid == uid)?;
+    fn find_entry_by_uid(&self, uid: u32) -> Result<Option<PasswdEntry>, UserError> {
+        let entry = self.find_entry(&uid.to_string(), |entry| entry.uid == uid)?;
         // getent looks for a login name first, and a login name can consist of digits.
         Ok(entry.filter(|entry| entry.uid == uid))
     }
 
     /// The entry that getent prints for a key. Without getent, the first entry of /etc/passwd for which `fits` returns true.
-    fn entry(&self, key: &str, fits: impl Fn(&Entry) -> bool) -> Result<Option<Entry>, UserError> {
+    fn find_entry(
+        &self,
+        key: &str,
+        fits: impl Fn(&PasswdEntry) -> bool,
+    ) -> Result<Option<PasswdEntry>, UserError> {
         let Some(getent) = &self.getent else {
-            let text = self.file("passwd")?;
-            return Ok(text.lines().filter_map(Entry::parse).find(fits));
+            let text = self.read_etc_file("passwd")?;
+            return Ok(text.lines().filter_map(PasswdEntry::parse).find(fits));
         };
         let text = getent.query("passwd", key)?.unwrap_or_default();
         let Some(line) = text.lines().find(|line| !line.is_empty()) else { return Ok(None) };
         let malformed =
             || UserError::Malformed(format!("getent passwd {key} printed {line:?}, which is not a user"));
-        Entry::parse(line).map(Some).ok_or_else(malformed)
+        PasswdEntry::parse(line).map(Some).ok_or_else(malformed)
     }
 
     /// Adds the supplementary groups to an entry; `gid` becomes the main group.
-    fn with_groups(&self, entry: Entry, gid: u32) -> Result<User, UserError> {
-        let Entry { name, uid, home, .. } = entry;
+    fn with_groups(&self, entry: PasswdEntry, gid: u32) -> Result<User, UserError> {
+        let PasswdEntry { name, uid, home, .. } = entry;
         let mut groups = vec![gid];
-        let further = match &self.getent {
+        let supplementary = match &self.getent {
             Some(getent) => {
                 let text = getent.query("initgroups", &name)?.unwrap_or_default();
                 parse_initgroups(&name, &text).ok_or_else(|| {
@@ -175,9 +179,9 @@ impl UserDatabase {
                     ))
                 })?
             }
-            None => groups_of_member(&self.file("group")?, &name),
+            None => groups_of_member(&self.read_etc_file("group")?, &name),
         };
-        for group in further {
+        for group in supplementary {
             if !groups.contains(&group) {
                 groups.push(group);
             }
@@ -186,7 +190,7 @@ impl UserDatabase {
     }
 
     /// The text of a file in /etc; empty if the file is missing.
-    fn file(&self, name: &str) -> Result<String, UserError> {
+    fn read_etc_file(&self, name: &str) -> Result<String, UserError> {
         let path = self.etc.join(name);
         match std::fs::read(&path) {
             Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
@@ -196,16 +200,16 @@ impl UserDatabase {
     }
 }
 
-impl Entry {
+impl PasswdEntry {
     /// Parses `name:password:uid:gid:comment:home:shell`.
-    fn parse(line: &str) -> Option<Entry> {
+    fn parse(line: &str) -> Option<PasswdEntry> {
         let fields: Vec<&str> = line.split(':').collect();
         let [name, _, uid, gid, _, home, ..] = fields[..] else { return None };
         let home = Some(PathBuf::from(home)).filter(|home| home.is_absolute());
         if name.is_empty() {
             return None;
         }
-        Some(Entry { name: name.into(), uid: parse_id(uid)?, gid: parse_id(gid)?, home })
+        Some(PasswdEntry { name: name.into(), uid: parse_id(uid)?, gid: parse_id(gid)?, home })
     }
 }
 
@@ -238,7 +242,7 @@ fn groups_of_member(text: &str, name: &str) -> Vec<u32> {
 }
 
 /// The user and group ids in SUDO_UID and SUDO_GID; None if neither is set.
-fn caller_of_sudo(uid: Option<&OsStr>, gid: Option<&OsStr>) -> Result<Option<(u32, u32)>, UserError> {
+fn parse_sudo_caller(uid: Option<&OsStr>, gid: Option<&OsStr>) -> Result<Option<(u32, u32)>, UserError> {
     let id = |name: &str, value: Option<&OsStr>| match value {
         None => Err(UserError::Sudo(format!("{name} is missing, and the other variable of sudo is set"))),
         Some(value) => value
@@ -271,8 +275,8 @@ impl User {
 
     /// Whether this process already runs as this user, in the same groups. Callers then change nothing, because a user
     /// namespace or a container may forbid even a change to the same ids.
-    pub fn is_this_process(&self) -> bool {
-        let own = User::of_process();
+    pub fn runs_this_process(&self) -> bool {
+        let process_user = User::of_process();
         let real = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
         let sorted = |groups: &[u32]| {
             let mut groups = groups.to_vec();
@@ -280,8 +284,8 @@ impl User {
             groups
         };
         (self.uid, self.gid) == real
-            && (self.uid, self.gid) == (own.uid, own.gid)
-            && sorted(&self.groups) == sorted(&own.groups)
+            && (self.uid, self.gid) == (process_user.uid, process_user.gid)
+            && sorted(&self.groups) == sorted(&process_user.groups)
     }
 
     /// Makes this user the owner of a file.
@@ -317,12 +321,12 @@ impl User {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::getent::tests::script;
+    use crate::getent::tests::write_script;
     use std::os::unix::fs::{MetadataExt, symlink};
     use std::time::Duration;
 
     /// A script that stands in for getent and prints users of directory services.
-    const DIRECTORY: &str = r#"
+    const DIRECTORY_SERVICE_SCRIPT: &str = r#"
 case "$1 $2" in
 'passwd alice'|'passwd 1000'|'passwd ALICE') echo 'alice:x:1000:100:Alice:/home/alice:/bin/sh';;
 'passwd CORP\jo do'|'passwd 1881600001') echo 'CORP\jo do:*:1881600001:1881600513::/home/CORP/jo:';;
@@ -336,8 +340,8 @@ case "$1 $2" in
 *) exit 2;;
 esac"#;
 
-    fn directory(dir: &Path) -> UserDatabase {
-        let getent = Getent::stand_in(&script(dir, DIRECTORY), Duration::from_secs(60));
+    fn directory_service(dir: &Path) -> UserDatabase {
+        let getent = Getent::stand_in(&write_script(dir, DIRECTORY_SERVICE_SCRIPT), Duration::from_secs(60));
         UserDatabase { getent: Some(getent), etc: dir.into() }
     }
 
@@ -346,7 +350,7 @@ esac"#;
         let dir = tempfile::tempdir().unwrap();
         // With getent installed fsarena does not read /etc/passwd.
         std::fs::write(dir.path().join("passwd"), "bob:x:1:1::/:\n").unwrap();
-        let users = directory(dir.path());
+        let users = directory_service(dir.path());
         let alice = users.user_by_name("alice").unwrap();
         let expected = User {
             name: "alice".into(),
@@ -368,7 +372,7 @@ esac"#;
     #[test]
     fn a_user_id_or_an_alias_is_not_accepted_as_a_login_name() {
         let dir = tempfile::tempdir().unwrap();
-        let users = directory(dir.path());
+        let users = directory_service(dir.path());
         for given in ["1000", "ALICE"] {
             let error = users.user_by_name(given).unwrap_err();
             let expected = UserError::NotTheName { given: given.into(), name: "alice".into(), uid: 1000 };
@@ -382,7 +386,7 @@ esac"#;
     #[test]
     fn an_id_without_an_entry_is_a_user_and_a_failing_getent_is_not_an_unknown_user() {
         let dir = tempfile::tempdir().unwrap();
-        let users = directory(dir.path());
+        let users = directory_service(dir.path());
         let user = users.user_by_ids(54321, 7).unwrap();
         assert_eq!((&user.name[..], user.uid, user.gid, &user.groups[..]), ("54321", 54321, 7, &[7][..]));
         for (name, code) in
@@ -410,8 +414,9 @@ esac"#;
 
     #[test]
     fn invalid_sudo_variables_are_refused() {
-        let caller =
-            |uid: Option<&str>, gid: Option<&str>| caller_of_sudo(uid.map(OsStr::new), gid.map(OsStr::new));
+        let caller = |uid: Option<&str>, gid: Option<&str>| {
+            parse_sudo_caller(uid.map(OsStr::new), gid.map(OsStr::new))
+        };
         assert_eq!(caller(None, None), Ok(None));
         assert_eq!(caller(Some("1000"), Some("100")), Ok(Some((1000, 100))));
         for (uid, gid) in [

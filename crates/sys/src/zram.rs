@@ -1,7 +1,7 @@
 //! Zram devices: block devices in compressed memory, which fsarena makes with `hot_add` and removes with `hot_remove`.
 
-use crate::attribute::{disk_of, may_be_of_disk};
-use crate::undo::{Journal, Undo, UndoGuard};
+use crate::attribute::{diskseq_of, may_belong_to_disk};
+use crate::undo::{Journal, UndoGuard, UndoStep};
 use crate::{Error, kernel::SysRoot, none_if_missing, wait::retry};
 use std::{io, path::Path, path::PathBuf};
 
@@ -12,7 +12,7 @@ const REMOVE_ATTEMPTS: u32 = 100;
 
 /// A zram device that fsarena made. Dropping this value removes the device.
 #[derive(Debug)]
-pub struct Zram {
+pub struct ZramDevice {
     path: PathBuf,
     size_bytes: u64,
     guard: UndoGuard,
@@ -27,22 +27,22 @@ pub fn is_supported(kernel: &SysRoot) -> bool {
 ///
 /// # Errors
 /// The kernel cannot make one.
-pub fn make(journal: &Journal, size_bytes: u64) -> Result<Zram, Error> {
+pub fn make(journal: &Journal, size_bytes: u64) -> Result<ZramDevice, Error> {
     let kernel = SysRoot::host();
     // The number is unknown until the device exists. If fsarena dies before it writes the size, the device holds no data.
     let add = kernel.path(CONTROL).join("hot_add");
     let make = || std::fs::read_to_string(&add).map_err(Error::io("making a zram device by", &add));
     let (mut guard, text) =
-        journal.note_and_do(Undo::RemoveZram { number: None, size_bytes, disk: None }, make)?;
-    let number = text.trim().parse().map_err(|_| Error::Unreadable { path: add, why: text.clone() })?;
-    let size = attribute(&kernel, number, "disksize");
-    let disk = disk_of(&size);
-    guard.update(Undo::RemoveZram { number: Some(number), size_bytes, disk })?;
+        journal.note_and_do(UndoStep::RemoveZram { number: None, size_bytes, diskseq: None }, make)?;
+    let number = text.trim().parse().map_err(|_| Error::BadFormat { path: add, why: text.clone() })?;
+    let size = attribute_path(&kernel, number, "disksize");
+    let diskseq = diskseq_of(&size);
+    guard.update(UndoStep::RemoveZram { number: Some(number), size_bytes, diskseq })?;
     std::fs::write(&size, size_bytes.to_string()).map_err(Error::io("writing", size))?;
-    Ok(Zram { path: format!("/dev/zram{number}").into(), size_bytes, guard })
+    Ok(ZramDevice { path: format!("/dev/zram{number}").into(), size_bytes, guard })
 }
 
-impl Zram {
+impl ZramDevice {
     /// The device node.
     pub fn path(&self) -> &Path {
         &self.path
@@ -63,7 +63,7 @@ impl Zram {
 }
 
 /// The path of an attribute of a zram device in sysfs.
-fn attribute(kernel: &SysRoot, number: u32, name: &str) -> PathBuf {
+fn attribute_path(kernel: &SysRoot, number: u32, name: &str) -> PathBuf {
     kernel.path(&format!("sys/block/zram{number}/{name}"))
 }
 
@@ -75,14 +75,14 @@ pub(crate) fn exists(
     kernel: &SysRoot,
     number: u32,
     size_bytes: u64,
-    disk: Option<u64>,
+    diskseq: Option<u64>,
 ) -> Result<bool, Error> {
     // If the list of devices is unreadable, no device counts as gone.
-    kernel.list("sys/block")?;
-    let size = attribute(kernel, number, "disksize");
-    let text = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::hidden(&size))?;
+    kernel.list_required("sys/block")?;
+    let size = attribute_path(kernel, number, "disksize");
+    let text = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::kernel_unreadable(&size))?;
     let is_of_size = text.is_some_and(|text| text.trim().parse() == Ok(size_bytes));
-    Ok(is_of_size && may_be_of_disk(&size, disk))
+    Ok(is_of_size && may_belong_to_disk(&size, diskseq))
 }
 
 /// Removes a device that fsarena made; succeeds if it is gone.
@@ -90,16 +90,16 @@ pub(crate) fn remove(
     kernel: &SysRoot,
     number: Option<u32>,
     size_bytes: u64,
-    disk: Option<u64>,
+    diskseq: Option<u64>,
 ) -> Result<(), Error> {
     let Some(number) = number else { return Ok(()) };
     // If the list of devices is unreadable, no device counts as gone.
-    kernel.list("sys/block")?;
-    let size = attribute(kernel, number, "disksize");
+    kernel.list_required("sys/block")?;
+    let size = attribute_path(kernel, number, "disksize");
     let device = PathBuf::from(format!("/dev/zram{number}"));
-    let read = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
-    let Some(text) = read else { return Ok(()) };
-    if !may_be_of_disk(&size, disk) {
+    let size_text = none_if_missing(std::fs::read_to_string(&size)).map_err(Error::io("reading", &size))?;
+    let Some(text) = size_text else { return Ok(()) };
+    if !may_belong_to_disk(&size, diskseq) {
         // The device was removed meanwhile, and another run has made one with the same number.
         return Ok(());
     }
@@ -109,8 +109,8 @@ pub(crate) fn remove(
     }
     kernel.check_unmounted(&device)?;
     let control = kernel.path(CONTROL).join("hot_remove");
-    let busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
-    let removed = retry(REMOVE_ATTEMPTS, busy, || std::fs::write(&control, number.to_string()));
+    let is_busy = |error: &io::Error| error.kind() == io::ErrorKind::ResourceBusy;
+    let removed = retry(REMOVE_ATTEMPTS, is_busy, || std::fs::write(&control, number.to_string()));
     removed.map_err(Error::io("removing by", control))
 }
 
@@ -125,7 +125,7 @@ mod tests {
             ("sys/block/zram3/disksize", "4096\n"),
             ("sys/block/zram3/diskseq", "12\n"),
         ]);
-        dir.dir(CONTROL);
+        dir.make_dir(CONTROL);
         let kernel = SysRoot::at(dir.path());
         assert!(matches!(remove(&kernel, Some(3), 8192, None), Err(Error::NotOurs { .. })));
         remove(&kernel, None, 8192, None).unwrap();

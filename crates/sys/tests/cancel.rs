@@ -15,16 +15,16 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
         run_until_interrupted();
     }
     for (signal, number) in [(Signal::INT, 2), (Signal::TERM, 15), (Signal::HUP, 1)] {
-        let mark = format!("cancel-test-{}-{number}", std::process::id());
+        let journal = format!("cancel-test-{}-{number}", std::process::id());
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "a_signal_ends_the_command_but_not_the_clean_up"])
             .env(CHILD, "1")
-            .env(process::MARK, &mark)
+            .env(process::JOURNAL_VARIABLE, &journal)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
         // The child itself, and the sleep that it runs.
-        while process::marked(&SysRoot::host(), &mark).unwrap().len() < 2 {
+        while process::processes_of_journal(&SysRoot::host(), &journal).unwrap().len() < 2 {
             assert!(child.try_wait().unwrap().is_none(), "the child failed");
             std::thread::yield_now();
         }
@@ -32,7 +32,7 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
         assert_eq!(child.wait().unwrap().signal(), Some(number));
         // A killed process takes a moment to disappear; the sleep itself would take far longer.
         let deadline = Instant::now() + Duration::from_secs(20);
-        while !process::marked(&SysRoot::host(), &mark).unwrap().is_empty() {
+        while !process::processes_of_journal(&SysRoot::host(), &journal).unwrap().is_empty() {
             assert!(Instant::now() < deadline, "the command outlived the signal");
             std::thread::yield_now();
         }
@@ -41,7 +41,7 @@ fn a_signal_ends_the_command_but_not_the_clean_up() {
 
 /// Runs in the child process: ends by the signal if its assertions hold, and panics otherwise.
 fn run_until_interrupted() -> ! {
-    cancel::install().unwrap();
+    cancel::install_handlers().unwrap();
     let _deferred_signals = cancel::defer_signals();
     assert_eq!(cancel::requested(), None);
     let stopped = Argv::new("sh").args(["-c", "sleep 60; true"]).run();

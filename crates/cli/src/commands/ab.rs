@@ -3,7 +3,7 @@
 pub mod max_slowdown;
 
 use crate::commands::run;
-use crate::commands::run::variants::{Levels, NAME, ab_plan, parse_variant};
+use crate::commands::run::variants::{Levels, NAME_KEY, ab_plan, parse_variant};
 use crate::failure::{Failure, Outcome, usage};
 use fsarena_core::{factor, matrix};
 use fsarena_run::baseline::Baseline;
@@ -50,8 +50,8 @@ pub struct Args {
     run: run::Args,
 }
 
-/// The flags of `run` that name levels of variants. Both sides have those that neither names itself.
-pub const OF_SIDES: [&str; 7] = ["variant", "fs", "options", "mkfs", "mount", "factor", "kernel"];
+/// The flags of `run` that name levels of variants. Both variants have those that neither names itself.
+pub const VARIANT_FLAGS: [&str; 7] = ["variant", "fs", "options", "mkfs", "mount", "factor", "kernel"];
 
 /// Hides the flags of `run` that this command refuses from its help.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
@@ -63,37 +63,38 @@ fn hide_refused(arg: clap::Arg) -> clap::Arg {
 /// Runs both variants, round by round.
 pub fn run(args: Args) -> Outcome {
     let Args { a, b, baseline, max_slowdown, mut run } = args;
-    run.saves_last = true;
-    run.given.refuse(&OF_SIDES[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
+    run.saves_last_variant = true;
+    run.given.refuse(&VARIANT_FLAGS[..1], "there are two variants here: --a VARIANT --b VARIANT")?;
     run.given.refuse(&["vary"], "there are two variants here; compare more by fsarena run --vary")?;
     if run.resume.is_some() {
-        return usage("a run of two sides is resumed as any other: fsarena run --resume RUN");
+        return usage("--resume: resume a run of `fsarena ab` like any other: fsarena run --resume RUN");
     }
     if run.after.is_some() {
-        return usage("two sides are one run, without stages");
+        return usage("--after: a run of `fsarena ab` has no stages");
     }
-    let runs = &run.runs.runs;
+    let runs = &run.runs.dir;
     let baseline = baseline.map(|name| Baseline::open(runs, &name)).transpose()?;
     let a = match &baseline {
         Some(baseline) => baseline_levels(baseline, runs)?,
         None => run::absolute_levels(a.unwrap_or_default())?,
     };
     run.refuse_ignored(a.contains_key(factor::DIR))?;
-    let sides = [a, run::absolute_levels(b)?];
+    let variants = [a, run::absolute_levels(b)?];
     run::run_plan(run, |run| {
-        let main = run.metric.first().map(String::as_str);
-        let mut over = run.overrides()?;
+        let main_metric = run.metric.first().map(String::as_str);
+        let mut overrides = run.overrides()?;
         let written = match &baseline {
-            Some(baseline) => baseline.written()?,
+            Some(baseline) => baseline.written_plan()?,
             None => run::read_plan(run)?,
         };
         if baseline.is_some() && run.on.is_empty() && run.erase.is_none() {
-            over.backing = None; // that of the baseline
+            overrides.backing = None; // that of the baseline
         }
-        let mut plan = ab_plan(&sides, written, over, |plan| gate_claims(&max_slowdown, main, plan))?;
+        let mut plan =
+            ab_plan(&variants, written, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;
         if let Some(baseline) = &baseline {
             let a = matrix::expand(&plan).swap_remove(0);
-            plan.baseline = Some(baseline.recalled(&plan, &a)?);
+            plan.baseline = Some(baseline.recall(&plan, &a)?);
         }
         Ok(plan)
     })
@@ -103,7 +104,7 @@ pub fn run(args: Args) -> Outcome {
 fn baseline_levels(baseline: &Baseline, runs: &Path) -> Result<Levels, Failure> {
     let mut levels = baseline.levels(runs)?;
     if !levels.contains_key(factor::DIR) {
-        levels.insert(NAME.into(), format!("{}@{}", baseline.variant.name, baseline.name));
+        levels.insert(NAME_KEY.into(), format!("{}@{}", baseline.variant.name, baseline.name));
     }
     Ok(levels)
 }

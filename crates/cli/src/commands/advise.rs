@@ -6,9 +6,9 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::{commands::handle_signals, commands::report, output};
 use fsarena_core::plan::{Backing, Plan, Stage};
 use fsarena_core::{cell::Variant, exit::ExitCode, matrix, number::plural};
-use fsarena_fs::advice::{command_line, option_variants, rank};
+use fsarena_fs::advice::{command_line, option_variants, short_budget_rank};
 use fsarena_report::{Decision, report::ReportOptions};
-use fsarena_run::{Keep, Request, registry};
+use fsarena_run::{Destination, RunRequest, registry};
 use fsarena_store::RunDir;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -34,47 +34,48 @@ pub struct Args {
 }
 
 /// The default time for both stages.
-const BUDGET: Duration = Duration::from_secs(15 * 60);
+const DEFAULT_BUDGET: Duration = Duration::from_secs(15 * 60);
 
 /// The flags of `run` that this command sets itself.
-pub const REFUSED: &str = "variant options mkfs mount factor vary kernel resume after stage shard rounds find claim max_rounds warmup format save_baseline exit_style";
+pub const REFUSED_FLAGS: &str = "variant options mkfs mount factor vary kernel resume after stage shard rounds find claim max_rounds warmup format save_baseline exit_style";
 
 /// Hides the flags that this command refuses from its help.
 fn hide_refused(arg: clap::Arg) -> clap::Arg {
-    let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);
+    let refused = REFUSED_FLAGS.split(' ').any(|id| arg.get_id() == id);
     if refused { arg.hide(true) } else { arg }
 }
 
 /// Runs both stages and prints the advice.
 pub fn run(args: Args) -> Outcome {
     let Args { allow_unsafe, run: mut args } = args;
-    let refused: Vec<&str> = REFUSED.split(' ').collect();
+    let refused: Vec<&str> = REFUSED_FLAGS.split(' ').collect();
     args.given.refuse(&refused, "advise determines this itself; to choose it, use fsarena run")?;
     args.find = Some("best".into());
     args.refuse_ignored(false)?;
     handle_signals()?;
     args.check_outputs()?;
-    let plan = plan(&args)?;
+    let plan = resolve_plan(&args)?;
     if args.dry_run {
-        let (code, _) = execute_plan(&args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
+        let (code, _) =
+            execute_plan(&args, RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone())))?;
         return Ok(code);
     }
-    let budget = args.budget.unwrap_or(BUDGET);
+    let budget = args.budget.unwrap_or(DEFAULT_BUDGET);
     let begun = Instant::now();
     let Some(first) = compare_filesystems(&args, plan.clone(), budget)? else { return Ok(ExitCode::Done) };
-    let left = budget.saturating_sub(begun.elapsed());
-    let (variants, unsafe_ones) = option_variants(&first.survivors, allow_unsafe)?;
-    if !unsafe_ones.is_empty() {
-        args.print_message(&format!("not tried without --allow-unsafe: {}", unsafe_ones.join(", ")));
+    let time_left = budget.saturating_sub(begun.elapsed());
+    let (variants, unsafe_options) = option_variants(&first.survivors, allow_unsafe)?;
+    if !unsafe_options.is_empty() {
+        args.print_message(&format!("not tried without --allow-unsafe: {}", unsafe_options.join(", ")));
     }
     let mut last_run = first.run;
     if variants.len() > 1 {
-        args.print_message(&describe_stage(STAGES[1], &variants, left));
-        let second = run_stage(&args, stage_plan(&plan, STAGES[1], variants, left, first.earlier))?;
+        args.print_message(&describe_stage(STAGES[1], &variants, time_left));
+        let second = run_stage(&args, stage_plan(&plan, STAGES[1], variants, time_left, first.earlier))?;
         last_run = second.or(last_run);
     }
     let Some(run) = last_run else { return Ok(ExitCode::Done) };
-    output::text(advice(&run, &args)?)
+    output::print_text(advice_text(&run, &args)?)
 }
 
 /// The message before a stage: `stage filesystems, 1m 30s: … ext4, xfs, btrfs`.
@@ -88,18 +89,18 @@ fn describe_stage(stage: &str, variants: &[Variant], budget: Duration) -> String
 }
 
 /// Resolves the plan of the arguments, without its claims and with a budget.
-fn plan(args: &run::Args) -> Result<Plan, Failure> {
+fn resolve_plan(args: &run::Args) -> Result<Plan, Failure> {
     let mut written = run::read_plan(args)?;
     if !written.file.stages.is_empty() {
-        let takes = "advise takes a command, a workload or a plan without stages";
-        return usage(format!("{} has stages; {takes}", written.origin));
+        let accepted = "advise takes a command, a workload or a plan without stages";
+        return usage(format!("{} has stages; {accepted}", written.origin));
     }
     // The claims of the plan are about its own variants, and must not end the search for the best.
     written.file.claims.clear();
     let mut overrides = args.overrides()?;
-    overrides.budget_s = Some(args.budget.unwrap_or(BUDGET).as_secs_f64());
+    overrides.budget_s = Some(args.budget.unwrap_or(DEFAULT_BUDGET).as_secs_f64());
     let mut plan = registry::resolve(&written, &overrides)?;
-    plan.stop.default_budget = args.budget.is_none();
+    plan.stop.has_default_budget = args.budget.is_none();
     if plan.device.backing == Backing::Dir {
         return usage("advise makes filesystems, so a directory as it is cannot be advised on");
     }
@@ -163,7 +164,7 @@ fn compare_filesystems(
         let message = "this machine can make no filesystem to advise on";
         return Err(Failure::new(ExitCode::Missing, message));
     }
-    all.sort_by_key(rank);
+    all.sort_by_key(short_budget_rank);
     if all.len() == 1 {
         return Ok(Some(FirstStage { survivors: all, run: None, earlier: EarlierStages::default() }));
     }
@@ -186,14 +187,14 @@ fn compare_filesystems(
 
 /// Runs one stage. None if a signal ended it, or nothing was measured.
 fn run_stage(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
-    let (_, run) = execute_plan(args, Request::new(plan, Keep::New(args.runs.runs.clone())))?;
+    let (_, run) = execute_plan(args, RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone())))?;
     Ok(run.filter(|_| fsarena_sys::cancel::requested().is_none()))
 }
 
 /// The text of the advice: the command that makes the chosen filesystem, the choices that are about as good, and faster ones
 /// that give up safety.
-fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
-    let options = ReportOptions { current: args.view.current.clone(), ..ReportOptions::default() };
+fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
+    let options = ReportOptions { current: args.report.current.clone(), ..ReportOptions::default() };
     let report = report::analyse_run(fsarena_store::read(run)?, options)?;
     let variant = |at: usize| &report.record.variants[at];
     let mut text = String::from("\nAdvice\n\n");
@@ -207,9 +208,12 @@ fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
         let _ = writeln!(text, "  {}\n", command_line(variant(*choice))?);
     }
     let _ = writeln!(text, "{}", decision.headline());
-    if let Some(passed) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
-        let _ =
-            writeln!(text, "fsarena tried the filesystems that left run {passed} only with default options.");
+    if let Some(first_run) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0]))
+    {
+        let _ = writeln!(
+            text,
+            "fsarena tried the filesystems that run {first_run} eliminated with default options only."
+        );
     }
     if !not_compared.is_empty() {
         let _ = writeln!(
@@ -228,10 +232,13 @@ fn advice(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     for other in others {
         let _ = writeln!(text, "  {}", command_line(variant(other))?);
     }
-    for (other, words) in decision.cheaper_variants() {
+    for (other, guarantees) in decision.cheaper_variants() {
         let line = command_line(variant(other))?;
-        let _ =
-            writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", words.join("; "));
+        let _ = writeln!(
+            text,
+            "\nAhead by the estimate, but gives up safety ({}):\n  {line}",
+            guarantees.join("; ")
+        );
     }
     Ok(text)
 }

@@ -4,7 +4,7 @@
 pub mod rerun;
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{Runs, metric, size};
+use crate::flags::{RunsDir, parse_metric, parse_size};
 use crate::terminal::progress::Progress;
 use crate::{commands::handle_signals, flags::ExplicitFlags, output};
 use fsarena_core::matrix::plan_of_cells;
@@ -12,9 +12,9 @@ use fsarena_core::{record::RunRecord, study};
 use fsarena_report::published;
 use fsarena_report::scaling::{curves, file, growth};
 use fsarena_report::{findings, matrix};
-use fsarena_run::{Keep, Request, execute, work};
-use fsarena_stats::matrix::analyse;
+use fsarena_run::{Destination, RunRequest, execute, work};
 use fsarena_stats::matrix::cells::Matrix;
+use fsarena_stats::matrix::find_anomalies;
 use fsarena_stats::matrix::finding::{cells_to_rerun, confirm};
 use fsarena_stats::scaling::Series;
 use fsarena_store::RunDir;
@@ -23,7 +23,7 @@ use rerun::TracedTask;
 use std::{io::Write, path::Path};
 
 /// The flags that run cells again, or read a run that has done so.
-const AGAIN: [&str; 4] = ["confirm", "fresh", "explain", "profile"];
+const RERUN_FLAGS: [&str; 4] = ["confirm", "fresh", "explain", "profile"];
 
 /// The seed of bootstrap intervals for a file, which unlike a run has no seed. It is fixed, so that the same file gives the
 /// same intervals.
@@ -53,10 +53,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["scaling", "confirm", "explain", "profile"])]
     over: Option<String>,
     /// Metric of the curves [default: throughput, or iops without it; over a grid the main metric of the run]
-    #[arg(long, value_name = "METRIC", value_parser = metric)]
+    #[arg(long, value_name = "METRIC", value_parser = parse_metric)]
     metric: Option<String>,
     /// Maximum throughput of the device, such as 650MB/s [default: of the study, or of the bare device in the run]
-    #[arg(long, value_name = "BYTES/s", value_parser = ceiling)]
+    #[arg(long, value_name = "BYTES/s", value_parser = parse_ceiling)]
     ceiling: Option<f64>,
     /// Also print the figures
     #[arg(long)]
@@ -89,7 +89,7 @@ pub struct Args {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 impl Args {
@@ -108,34 +108,34 @@ pub fn run(args: Args) -> Outcome {
     if args.what.ends_with(".csv") || Path::new(&args.what).is_file() || input::is_stream(&args.what) {
         return analyse_file(&args);
     }
-    let record = fsarena_store::read(&RunDir::find(&args.runs.runs, &args.what)?)?;
+    let record = fsarena_store::read(&RunDir::find(&args.runs.dir, &args.what)?)?;
     let runs_again = args.explain.is_some() || args.profile.is_some() || args.confirm;
-    let grid = growth::grid_of(&record).filter(|_| !runs_again && !args.scaling);
+    let grid = growth::grid_setting(&record).filter(|_| !runs_again && !args.scaling);
     if let Some(setting) = args.over.as_deref().or(grid) {
         args.refuse(&["ceiling", "fresh"], "is analysed as curves")?;
-        let metric = args.metric.clone().unwrap_or_else(|| work::main_of_run(&record));
-        let curves = growth::of_run(&record, setting, &metric)?;
-        if let Some(words) = curves.left_out().filter(|_| !args.quiet) {
-            let _ = writeln!(std::io::stderr(), "{words}");
+        let metric = args.metric.clone().unwrap_or_else(|| work::main_metric_of_run(&record));
+        let curves = growth::growth_of_run(&record, setting, &metric)?;
+        if let Some(note) = curves.left_out_sentence().filter(|_| !args.quiet) {
+            let _ = writeln!(std::io::stderr(), "{note}");
         }
-        return output::page(&curves.page(&format!("run {}", record.id), args.tables), &args.format);
+        return output::print_page(&curves.page(&format!("run {}", record.id), args.tables), &args.format);
     }
     if args.scaling || (curves::varies_clients(&record) && !runs_again) {
         args.refuse(&["ceiling", "fresh", "profile"], "is analysed as curves")?;
-        let run = curves::of_run(&record, args.metric.as_deref())?;
-        if let Some(words) = run.left_out().filter(|_| !args.quiet) {
-            let _ = writeln!(std::io::stderr(), "{words}");
+        let curves = curves::client_curves_of_run(&record, args.metric.as_deref())?;
+        if let Some(note) = curves.left_out_sentence().filter(|_| !args.quiet) {
+            let _ = writeln!(std::io::stderr(), "{note}");
         }
-        let series = run.curves.into_iter().map(|curve| curve.series).collect();
+        let series = curves.curves.into_iter().map(|curve| curve.series).collect();
         return print_scaling(&args, &format!("run {}", record.id), series, record.plan.seed);
     }
     args.refuse(&["metric"], "is a matrix of operations per second; for its curves add --scaling")?;
-    let runs = &args.runs.runs;
+    let runs = &args.runs.dir;
     if let Some(task) = &args.profile {
         handle_signals()?;
         let mut progress = Progress::new(args.quiet);
         let page = rerun::profile_variants(runs, &args.what, &record, task, &mut progress)?;
-        return output::page(&page, &args.format);
+        return output::print_page(&page, &args.format);
     }
     if let Some(task) = &args.explain {
         handle_signals()?;
@@ -144,7 +144,7 @@ pub fn run(args: Args) -> Outcome {
             task => TracedTask::find(&record, task, args.variant.as_deref())?,
         };
         let profile = traced.trace_locks(&record.plan, runs, &mut Progress::new(args.quiet))?;
-        return output::page(&rerun::locks_page(&record, &traced, &profile), &args.format);
+        return output::print_page(&rerun::locks_page(&record, &traced, &profile), &args.format);
     }
     analyse_matrix(&args, &record)
 }
@@ -152,10 +152,10 @@ pub fn run(args: Args) -> Outcome {
 /// Analyses a CSV file or standard input as curves.
 fn analyse_file(args: &Args) -> Outcome {
     args.refuse(&["metric", "ceiling"], "is a file of curves")?;
-    args.refuse(&AGAIN, "is a file, and nothing of it can be run again")?;
+    args.refuse(&RERUN_FLAGS, "is a file, and nothing of it can be run again")?;
     let origin = if args.what == "-" { "standard input" } else { &args.what };
     let bytes = input::read_once(&args.what, file::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
-    let curves = file::read(origin, &bytes)?;
+    let curves = file::read_curves(origin, &bytes)?;
     if let Some(list) = curves.left_out.filter(|_| !args.quiet) {
         let _ = writeln!(std::io::stderr(), "Left out: {list}.");
     }
@@ -165,9 +165,9 @@ fn analyse_file(args: &Args) -> Outcome {
 /// Prints the findings of the matrix of a run. With `--confirm`, first repeats the cells that decide about the findings in a
 /// new run; with `--fresh`, reads such a run.
 fn analyse_matrix(args: &Args, record: &RunRecord) -> Outcome {
-    let runs = &args.runs.runs;
+    let runs = &args.runs.dir;
     let matrix = matrix::matrix_of_run(record)?;
-    let mut analysis = analyse(&matrix, args.ceiling);
+    let mut analysis = find_anomalies(&matrix, args.ceiling);
     let mut source = format!("run {}", record.id);
     let fresh_run = match &args.fresh {
         Some(run) => Some(RunDir::find(runs, run)?),
@@ -176,7 +176,7 @@ fn analyse_matrix(args: &Args, record: &RunRecord) -> Outcome {
             let cells = cells_to_rerun(&analysis.findings, &matrix);
             let plan = plan_of_cells(&record.plan, &cells, args.rounds);
             let mut progress = Progress::new(args.quiet);
-            execute(Request::new(plan, Keep::New(runs.clone())), &mut [&mut progress])?.run
+            execute(RunRequest::new(plan, Destination::NewRun(runs.clone())), &mut [&mut progress])?.run
         }
         None => None,
     };
@@ -185,51 +185,51 @@ fn analyse_matrix(args: &Args, record: &RunRecord) -> Outcome {
         confirm(&mut analysis.findings, &matrix, &matrix::matrix_of_run(&fresh)?);
         source.push_str(&format!(", and its worst cells again in run {}", fresh.id));
     }
-    output::page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
+    output::print_page(&findings::page(&source, &matrix, &analysis, args.tables), &args.format)
 }
 
 /// Analyses a published set of figures: recomputes derived figures, else fits curves, else finds anomalies of a matrix.
 fn analyse_published(args: &Args, name: &str) -> Outcome {
     args.refuse(
-        &AGAIN,
+        &RERUN_FLAGS,
         "was measured on a machine of long ago, so no cell of it can be run again here; run the study first (`fsarena \
          list studies`), and analyse that run",
     )?;
     let set = published::find_published(name)?;
-    if let Some(curves) = growth::of_published(&set, args.metric.as_deref())? {
-        return output::page(&curves.page(&args.what, args.tables), &args.format);
+    if let Some(curves) = growth::growth_of_published(&set, args.metric.as_deref())? {
+        return output::print_page(&curves.page(&args.what, args.tables), &args.format);
     }
     args.refuse(&["metric"], "has one metric")?;
     if !set.derived.is_empty() {
-        return output::page(&published::consistency_page(&set), &args.format);
+        return output::print_page(&published::consistency_page(&set), &args.format);
     }
-    if let Some(curves) = curves::of_published(&set)? {
+    if let Some(curves) = curves::client_curves_of_published(&set)? {
         return print_scaling(args, &args.what, curves, FILE_SEED);
     }
-    let stated = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
+    let stated_ceiling = study::find(&set.study).and_then(|study| study.device_bytes_per_s);
     let matrix = Matrix::new(&matrix::published_rows(&set)?)?;
-    let analysis = analyse(&matrix, args.ceiling.or(stated));
-    output::page(&findings::page(&args.what, &matrix, &analysis, args.tables), &args.format)
+    let analysis = find_anomalies(&matrix, args.ceiling.or(stated_ceiling));
+    output::print_page(&findings::page(&args.what, &matrix, &analysis, args.tables), &args.format)
 }
 
 /// Fits each curve and prints the result. `source` names the data; `seed` is that of the bootstrap intervals.
 fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
     let all: Vec<_> =
-        curves.into_iter().map(|series| fsarena_stats::scaling::analyse(series, seed)).collect();
-    let page = fsarena_report::scaling::page(source, &all, args.tables);
-    output::page(&page, &args.format)
+        curves.into_iter().map(|series| fsarena_stats::scaling::analyse_scaling(series, seed)).collect();
+    let page = fsarena_report::scaling::scaling_page(source, &all, args.tables);
+    output::print_page(&page, &args.format)
 }
 
 /// The worst cell of the largest finding; with `--variant`, of the largest finding of that variant.
 fn worst_cell(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
     let matrix = matrix::matrix_of_run(record)?;
-    let analysis = analyse(&matrix, args.ceiling);
+    let analysis = find_anomalies(&matrix, args.ceiling);
     let of_variant =
         |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
     let Some(finding) = analysis.findings.iter().find(|finding| of_variant(finding.variant)) else {
         return usage("found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'");
     };
-    let at = finding.first().worst().at;
+    let at = finding.main_part().worst_flag().at;
     let task = matrix::matrix_task_id(
         &matrix.modes[at.mode].name,
         matrix.sizes[at.size],
@@ -239,8 +239,8 @@ fn worst_cell(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
 }
 
 /// Parses a throughput in bytes per second: `650MB/s`.
-fn ceiling(text: &str) -> Result<f64, String> {
-    let bytes = size(text.strip_suffix("/s").unwrap_or(text));
+fn parse_ceiling(text: &str) -> Result<f64, String> {
+    let bytes = parse_size(text.strip_suffix("/s").unwrap_or(text));
     bytes.map(|bytes| bytes as f64).map_err(|_| "write it like 650MB/s or 3.2GB/s".into())
 }
 
@@ -251,11 +251,11 @@ mod tests {
     #[test]
     fn a_ceiling_is_in_bytes_per_second() {
         assert_eq!(
-            ["650MB/s", "650MB", "1GiB/s"].map(|text| ceiling(text).unwrap()),
+            ["650MB/s", "650MB", "1GiB/s"].map(|text| parse_ceiling(text).unwrap()),
             [650e6, 650e6, 1073741824.0]
         );
         for wrong in ["", "0", "fast", "-1MB/s"] {
-            assert!(ceiling(wrong).is_err(), "{wrong}");
+            assert!(parse_ceiling(wrong).is_err(), "{wrong}");
         }
     }
 }

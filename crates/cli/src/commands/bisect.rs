@@ -3,7 +3,7 @@
 use crate::commands::ab::max_slowdown::{MaxSlowdown, gate_claims, parse_max_slowdown};
 use crate::commands::analyse::rerun;
 use crate::commands::handle_signals;
-use crate::commands::list::{known_kernels, newest_of_series};
+use crate::commands::list::{newest_of_series, suite_kernels};
 use crate::commands::run::variants::{Levels, plan_of_variants};
 use crate::commands::run::{self, FactorLevels, parse_factor};
 use crate::failure::{Failure, Outcome, usage};
@@ -13,14 +13,14 @@ use crate::terminal::progress::Progress;
 use fsarena_core::bisect::{Bisection, Ending, FORMAT, History};
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::exit::ExitCode;
-use fsarena_core::plan::{Backing, Emulator, MOST_ROUNDS, Plan};
+use fsarena_core::plan::{Backing, Emulator, OPEN_ENDED_ROUNDS, Plan};
 use fsarena_core::{factor, record::RunRecord};
-use fsarena_guest::debian::{flavour_of, in_order, is_version};
-use fsarena_guest::kernel::{DEBIAN, Places};
+use fsarena_guest::debian::{flavour_of, matches_version, sort_releases};
+use fsarena_guest::kernel::{DEBIAN, KernelDirs};
 use fsarena_report::bisect as report;
 use fsarena_report::functions::counted_instructions;
 use fsarena_report::page::{FORMATS, Page};
-use fsarena_run::bisect::{BisectDisplay, Bisector, FILE, LEVEL, TREE};
+use fsarena_run::bisect::{BisectDisplay, Bisector, FILE_PLACEHOLDER, LEVEL_PLACEHOLDER, TREE_PLACEHOLDER};
 use fsarena_run::{Consumer, work};
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;
@@ -75,7 +75,7 @@ pub struct Args {
 }
 
 /// The flags of `run` that this command sets itself, or that make no sense for it.
-pub const REFUSED: &str = "vary after stage shard rounds find within by save_baseline exit_style export weight current full dry_run";
+pub const REFUSED_FLAGS: &str = "vary after stage shard rounds find within by save_baseline exit_style export weight current full dry_run";
 
 /// Hides the flags that this command refuses from its help, and describes the claim of a bisection.
 fn adapt_help(arg: clap::Arg) -> clap::Arg {
@@ -85,25 +85,25 @@ fn adapt_help(arg: clap::Arg) -> clap::Arg {
             "Claim that GOOD meets and BAD does not, with `candidate` and `baseline`: {example}"
         ));
     }
-    let refused = REFUSED.split(' ').any(|id| arg.get_id() == id);
+    let refused = REFUSED_FLAGS.split(' ').any(|id| arg.get_id() == id);
     if refused { arg.hide(true) } else { arg }
 }
 
 /// Begins or continues a bisection, and prints what it found.
 pub fn run(args: Args) -> Outcome {
-    let refused: Vec<&str> = REFUSED.split(' ').collect();
+    let refused: Vec<&str> = REFUSED_FLAGS.split(' ').collect();
     args.run.given.refuse(&refused, "bisect determines this itself, or does not need it")?;
     let format = args.run.format.id;
     if !FORMATS.contains(&format) {
         return usage(format!("--format {format}: bisect has {}", FORMATS.join(", ")));
     }
     handle_signals()?;
-    let (runs, quiet) = (args.run.runs.runs.clone(), args.run.quiet);
+    let (runs, quiet) = (args.run.runs.dir.clone(), args.run.quiet);
     let mut bisector = match &args.run.resume {
         Some(id) => resume(&args, id)?,
         None => begin(args)?,
     };
-    let mut display = Display { quiet, progress: Progress::new(quiet) };
+    let mut display = BisectProgress { quiet, progress: Progress::new(quiet) };
     let is_new = bisector.state.ending.is_none();
     if is_new {
         let (id, dir) = (&bisector.state.id, bisector.dir().display());
@@ -117,7 +117,9 @@ pub fn run(args: Args) -> Outcome {
         return Ok(ExitCode::Inconclusive);
     }
     // The answer does not depend on the functions, whose guests can fail like any others.
-    let functions = match is_new.then(|| functions(&bisector.state, &runs, &mut display.progress)).transpose()
+    let functions = match is_new
+        .then(|| functions_that_grew(&bisector.state, &runs, &mut display.progress))
+        .transpose()
     {
         Ok(functions) => functions.flatten(),
         Err(failure) if cancel::requested().is_some() => return Err(failure),
@@ -127,21 +129,21 @@ pub fn run(args: Args) -> Outcome {
         }
     };
     drop(display);
-    let page = report::page(&bisector.state, &commands(&bisector.state, &runs), functions);
-    output::page(&page, format)?;
+    let page = report::page(&bisector.state, &repeat_commands(&bisector.state, &runs), functions);
+    output::print_page(&page, format)?;
     Ok(report::exit_code(&bisector.state))
 }
 
 /// Opens a bisection to continue it.
 fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
-    let own =
+    let has_own_settings =
         args.good.is_some() || args.repo.is_some() || args.levels.is_some() || args.max_slowdown.is_some();
-    if own {
+    if has_own_settings {
         return usage(
             "--resume: the bisection keeps its candidates, its claim and its work; leave out the rest",
         );
     }
-    Ok(Bisector::open(&args.run.runs.runs, id)?)
+    Ok(Bisector::open(&args.run.runs.dir, id)?)
 }
 
 /// Begins a bisection of these arguments.
@@ -156,12 +158,12 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
     let history = match (repo, levels) {
         (Some(repo), _) => {
             if run.variant.is_empty() {
-                template.insert(factor::KERNEL.into(), TREE.into());
+                template.insert(factor::KERNEL.into(), TREE_PLACEHOLDER.into());
             }
             let repo = run::absolute_text(&repo)?;
             History::Git {
                 repo,
-                build: build.iter().map(|text| split(text)).collect::<Result<_, _>>()?,
+                build: build.iter().map(|text| split_command(text)).collect::<Result<_, _>>()?,
                 first_parent,
                 paths: path,
             }
@@ -173,12 +175,12 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
             };
             (good, bad) = (absolute(&good)?, absolute(&bad)?);
             let levels = levels.iter().map(|level| absolute(level)).collect::<Result<_, Failure>>()?;
-            template.insert(id, LEVEL.into());
+            template.insert(id, LEVEL_PLACEHOLDER.into());
             History::List(levels)
         }
         (None, None) => {
             let levels = debian_kernels(&mut good, &mut bad)?;
-            template.insert(factor::KERNEL.into(), LEVEL.into());
+            template.insert(factor::KERNEL.into(), LEVEL_PLACEHOLDER.into());
             History::List(levels)
         }
     };
@@ -186,43 +188,46 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
         return usage("--variant: bisect makes filesystems, so `dir` is not possible");
     }
     let claim = std::mem::take(&mut run.claim);
-    let plan = plan(&mut run, &template)?;
+    let plan = comparison_plan(&mut run, &template)?;
     let claim = claim_of(claim, max_slowdown, run.metric.first().map(String::as_str), &plan)?;
     // Levels that are common to all candidates come from flags and from the plan.
     template = plan.variants[0].levels.clone().into_iter().chain(template).collect();
-    template.remove(run::variants::NAME);
+    template.remove(run::variants::NAME_KEY);
     let counts = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-    let text = toml::to_string(&plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
+    let plan_toml =
+        toml::to_string(&plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let state = Bisection {
         format: FORMAT,
         id: String::new(),
         command: std::env::args().skip(1).collect(),
         history,
         template,
-        plan: text,
+        plan: plan_toml,
         claim,
         user: run.user.clone(),
-        counts,
-        max_rounds: run.max_rounds.unwrap_or(MOST_ROUNDS) as usize,
+        figures_are_counts: counts,
+        max_rounds: run.max_rounds.unwrap_or(OPEN_ENDED_ROUNDS) as usize,
         budget_s: run.budget.map(|budget| budget.as_secs_f64()),
         elapsed_s: 0.0,
         good,
         bad,
-        candidates: 0,
+        candidate_count: 0,
         tried: BTreeMap::new(),
         comparisons: vec![],
         ending: None,
     };
-    let runs = absolute(&run.runs.runs)?;
-    if let Some(earlier) = Bisector::take_up(&state, run.seed.is_none(), &runs)? {
+    let runs = absolute(&run.runs.dir)?;
+    if let Some(earlier) = Bisector::resume_inconclusive(&state, run.seed.is_none(), &runs)? {
         return Ok(earlier);
     }
     Ok(Bisector::begin(state, &runs)?)
 }
 
 /// The plan of a comparison. Its variants are equal: they have those levels of the template that all candidates share.
-fn plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
-    let is_common = |level: &String| ![LEVEL, TREE, FILE].iter().any(|hole| level.contains(hole));
+fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
+    let is_common = |level: &String| {
+        ![LEVEL_PLACEHOLDER, TREE_PLACEHOLDER, FILE_PLACEHOLDER].iter().any(|hole| level.contains(hole))
+    };
     let common: Levels = template.clone().into_iter().filter(|(_, level)| is_common(level)).collect();
     run.refuse_ignored(false)?;
     let written = run::read_plan(run)?;
@@ -232,16 +237,16 @@ fn plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
             written.origin
         ));
     }
-    let mut over = run.overrides()?;
+    let mut overrides = run.overrides()?;
     let mut common = run::absolute_levels(common)?;
-    for (id, levels) in std::mem::take(&mut over.factors) {
+    for (id, levels) in std::mem::take(&mut overrides.factors) {
         match &levels[..] {
             [level] if !template.contains_key(&id) => drop(common.insert(id, level.clone())),
             [_] => return usage(format!("--{id}: --variant has its own {id}; leave out one of them")),
             _ => return usage(format!("--{id}: all candidates have the same {id}, so name one level")),
         }
     }
-    let plan = plan_of_variants(&[common.clone(), common], written, over)?;
+    let plan = plan_of_variants(&[common.clone(), common], written, overrides)?;
     match plan.device.backing {
         Backing::Guest(_) => Ok(plan),
         _ if template.contains_key(factor::KERNEL) => {
@@ -256,19 +261,19 @@ fn plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failure> {
 fn claim_of(
     claims: Vec<String>,
     max_slowdown: Option<MaxSlowdown>,
-    main: Option<&str>,
+    main_metric: Option<&str>,
     plan: &Plan,
 ) -> Result<Claim, Failure> {
     let parse =
         |text: &str| text.parse::<Claim>().map_err(|error| Failure::new(ExitCode::Usage, error.to_string()));
     if let Some(limit) = max_slowdown {
-        return parse(&gate_claims(&[limit], main, plan)?.concat());
+        return parse(&gate_claims(&[limit], main_metric, plan)?.concat());
     }
     match &claims[..] {
         [] => {
             let percent = (plan.stop.margin() * 1e8).round() / 1e6;
-            let subject = Quantity::of_all(main.unwrap_or(work::main_metric(plan)));
-            Ok(Claim::same(subject, "candidate", "baseline", Some(percent)))
+            let subject = Quantity::of_all(main_metric.unwrap_or(work::main_metric(plan)));
+            Ok(Claim::equality(subject, "candidate", "baseline", Some(percent)))
         }
         [text] => parse(text),
         _ => usage("--claim: a bisection follows one claim"),
@@ -276,15 +281,15 @@ fn claim_of(
 }
 
 /// Splits a command into words as a shell does, without any other meaning of a shell.
-fn split(text: &str) -> Result<Vec<String>, Failure> {
+fn split_command(text: &str) -> Result<Vec<String>, Failure> {
     match shlex::split(text) {
         Some(words) if !words.is_empty() => Ok(words),
         _ => usage(format!("--build '{text}': not a command; check its quotation marks")),
     }
 }
 
-/// The kernels of Debian from GOOD to BAD, which become their exact releases: those at hand, and the newest of each series in
-/// Debian's suites, of the flavour of GOOD.
+/// Replaces GOOD and BAD by the exact releases of these kernels, and returns the kernels of Debian from GOOD to BAD, of
+/// the flavour of GOOD: those at hand, and the newest of each series in Debian's suites.
 fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Failure> {
     let prefix = format!("{DEBIAN}:");
     let versions = [&*good, &*bad].map(|end| end.strip_prefix(&prefix).map(String::from));
@@ -294,12 +299,12 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
              Debian, such as debian:6.1 debian:7.3",
         );
     };
-    let places = Places::usual(None);
-    let (here, known) = (places.releases(), known_kernels(&places)?);
+    let places = KernelDirs::of_this_machine(None);
+    let (at_hand, known) = (places.releases(), suite_kernels(&places)?);
     let known: Vec<&str> = known.iter().map(|kernel| kernel.release.as_str()).collect();
-    let all = in_order(here.iter().cloned().chain(known.iter().map(|release| release.to_string())));
+    let all = sort_releases(at_hand.iter().cloned().chain(known.iter().map(|release| release.to_string())));
     let newest = |version: &str| {
-        let found = all.iter().rposition(|release| is_version(release, version));
+        let found = all.iter().rposition(|release| matches_version(release, version));
         found.ok_or_else(|| {
             let message = format!("{DEBIAN}:{version}: no such kernel; list them: fsarena list kernels");
             Failure::new(ExitCode::Usage, message)
@@ -310,7 +315,7 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
     let flavour = flavour_of(&all[from]);
     let offered = if flavour.is_some() { known } else { newest_of_series(&known) };
     let is_candidate = |at: usize, release: &String| {
-        let is_at_hand = here.contains(release) || offered.contains(&release.as_str());
+        let is_at_hand = at_hand.contains(release) || offered.contains(&release.as_str());
         at == from || at == to || at > from && at < to && is_at_hand && flavour_of(release) == flavour
     };
     let candidates = all.iter().enumerate().filter(|(at, release)| is_candidate(*at, release));
@@ -320,25 +325,27 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
 }
 
 /// The commands that repeat what a bisection found.
-fn commands(state: &Bisection, runs: &Path) -> Vec<String> {
-    let quoted = |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
+fn repeat_commands(state: &Bisection, runs: &Path) -> Vec<String> {
+    let join_quoted =
+        |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
     let mut commands = vec![];
     if let Some(Ending::Found { parent, child, .. }) = &state.ending {
         if let History::Git { repo, .. } = &state.history {
-            commands.push(quoted(&["git", "-C", repo, "show", child]));
+            commands.push(join_quoted(&["git", "-C", repo, "show", child]));
         }
         if let Some(run) = last_run(state, parent, child) {
             let plan = runs.join(run).join("plan.toml").display().to_string();
-            if state.counts {
-                let profile = quoted(&["fsarena", "analyse", run, "--profile"]);
+            if state.figures_are_counts {
+                let profile = join_quoted(&["fsarena", "analyse", run, "--profile"]);
                 commands.push(format!("{profile}  # the functions again"));
             }
-            commands.push(format!("{}  # the last comparison again", quoted(&["fsarena", "run", &plan])));
+            commands
+                .push(format!("{}  # the last comparison again", join_quoted(&["fsarena", "run", &plan])));
         }
     }
     let words: Vec<&str> =
         std::iter::once("fsarena").chain(state.command.iter().map(String::as_str)).collect();
-    commands.push(format!("{}  # the whole bisection again", quoted(&words)));
+    commands.push(format!("{}  # the whole bisection again", join_quoted(&words)));
     commands
 }
 
@@ -350,9 +357,15 @@ fn last_run<'a>(state: &'a Bisection, parent: &str, child: &str) -> Option<&'a S
 
 /// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
 /// most; None if nothing was found or nothing counted.
-fn functions(state: &Bisection, runs: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
+fn functions_that_grew(
+    state: &Bisection,
+    runs: &Path,
+    progress: &mut Progress,
+) -> Result<Option<Page>, Failure> {
     let Some(Ending::Found { parent, child, .. }) = &state.ending else { return Ok(None) };
-    let Some(run) = last_run(state, parent, child).filter(|_| state.counts) else { return Ok(None) };
+    let Some(run) = last_run(state, parent, child).filter(|_| state.figures_are_counts) else {
+        return Ok(None);
+    };
     let record = fsarena_store::read(&RunDir::find(runs, run)?)?;
     let task = task_that_grew(&record);
     Ok(Some(rerun::profile_variants(runs, run, &record, &task, progress)?))
@@ -360,31 +373,31 @@ fn functions(state: &Bisection, runs: &Path, progress: &mut Progress) -> Result<
 
 /// The task whose median count differs most between the two variants of a run; empty if none has counts.
 fn task_that_grew(record: &RunRecord) -> String {
-    let mut most = (0.0, String::new());
+    let mut largest = (0.0, String::new());
     for info in &record.tasks {
         let Ok((task, counted)) = counted_instructions(record, &info.id.to_string()) else { continue };
         let medians: Vec<f64> = counted.values().filter_map(|values| median(values)).collect();
         if let [first, second] = medians[..]
-            && (first - second).abs() > most.0
+            && (first - second).abs() > largest.0
         {
-            most = ((first - second).abs(), task.to_string());
+            largest = ((first - second).abs(), task.to_string());
         }
     }
-    most.1
+    largest.1
 }
 
 /// Shows a bisection and its runs on standard error.
-struct Display {
+struct BisectProgress {
     quiet: bool,
     progress: Progress,
 }
 
-impl BisectDisplay for Display {
+impl BisectDisplay for BisectProgress {
     fn show(&mut self, line: &str) {
         self.progress.show_message(line);
     }
 
-    fn of_run(&mut self) -> Box<dyn Consumer> {
+    fn run_display(&mut self) -> Box<dyn Consumer> {
         Box::new(Progress::new(self.quiet))
     }
 }
@@ -395,7 +408,10 @@ mod tests {
 
     #[test]
     fn a_build_command_is_split_without_a_shell() {
-        assert_eq!(split("make -j8 CFLAGS='-O2 -g' $x;").unwrap(), ["make", "-j8", "CFLAGS=-O2 -g", "$x;"]);
-        assert!(split("make 'x").is_err() && split("").is_err());
+        assert_eq!(
+            split_command("make -j8 CFLAGS='-O2 -g' $x;").unwrap(),
+            ["make", "-j8", "CFLAGS=-O2 -g", "$x;"]
+        );
+        assert!(split_command("make 'x").is_err() && split_command("").is_err());
     }
 }

@@ -2,11 +2,11 @@
 
 use crate::commands::report;
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{ListFormat, Runs, absolute};
+use crate::flags::{ListFormat, RunsDir, absolute};
 use crate::{commands::handle_signals, output};
 use bytesize::ByteSize;
 use fsarena_core::number::plural;
-use fsarena_report::bundle::{MANIFEST, Manifest, README, directory, readme};
+use fsarena_report::bundle::{MANIFEST_FILE, Manifest, README_FILE, readme, run_directory};
 use fsarena_report::report::{Report, ReportOptions};
 use fsarena_run::{ScratchDir, program_build, work};
 use fsarena_store::{RunDir, archive, bundle};
@@ -33,18 +33,18 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 /// The longest id of a run in a bundle, in characters: ids of fsarena have up to 61.
-const LONGEST_ID: usize = 80;
+const MAX_ID_CHARS: usize = 80;
 
 /// Packs the runs.
 pub fn run(args: Args) -> Outcome {
     handle_signals()?;
-    let to = absolute(&args.output)?;
-    let Some(parent) = to.parent().filter(|_| !to.is_dir()) else {
-        return usage(format!("{} is a directory; name the file: -o FILE.tar.zst", to.display()));
+    let target = absolute(&args.output)?;
+    let Some(parent) = target.parent().filter(|_| !target.is_dir()) else {
+        return usage(format!("{} is a directory; name the file: -o FILE.tar.zst", target.display()));
     };
     if !parent.is_dir() {
         return Err(Failure::file(parent)(Error::from(ErrorKind::NotFound)));
@@ -52,23 +52,24 @@ pub fn run(args: Args) -> Outcome {
     let scratch = ScratchDir::make(parent, ".fsarena-bundle")?;
     let reports = pack_runs(&args, scratch.dir())?;
     let manifest = Manifest::new(&reports, env!("CARGO_PKG_VERSION"), &program_build()?);
-    let text = serde_json::to_string_pretty(&manifest).map_err(output::serialization_failure)? + "\n";
-    write(&scratch.dir().join(MANIFEST), text.as_bytes())?;
-    write(&scratch.dir().join(README), &readme(&manifest, &reports)?)?;
+    let manifest_json =
+        serde_json::to_string_pretty(&manifest).map_err(output::serialization_failure)? + "\n";
+    write_file(&scratch.dir().join(MANIFEST_FILE), manifest_json.as_bytes())?;
+    write_file(&scratch.dir().join(README_FILE), &readme(&manifest, &reports)?)?;
     bundle::write_checksums(scratch.dir())?;
     let files = archive::files_below(scratch.dir())?.len();
     // GNU tar warns of files from 1970, so the time is that of the data.
     let started = manifest.runs.iter().filter_map(|run| run.started.parse::<Timestamp>().ok()).max();
     let mtime = started.map_or(0, |time| time.as_second().max(0) as u64);
-    archive::write(scratch.dir(), &format!("bundle-{}", manifest.runs[0].id), mtime, &to)?;
-    let size = to.metadata().map_err(Failure::file(&to))?.len();
-    scratch.clear()?;
+    archive::write(scratch.dir(), &format!("bundle-{}", manifest.runs[0].id), mtime, &target)?;
+    let size = target.metadata().map_err(Failure::file(&target))?.len();
+    scratch.remove()?;
     let ids: Vec<&str> = manifest.runs.iter().map(|run| run.id.as_str()).collect();
     match args.format {
-        ListFormat::Json => output::json(
-            &json!({ "file": to.display().to_string(), "bytes": size, "files": files, "runs": ids }),
+        ListFormat::Json => output::print_json(
+            &json!({ "file": target.display().to_string(), "bytes": size, "files": files, "runs": ids }),
         ),
-        ListFormat::Term => output::text(format!(
+        ListFormat::Term => output::print_text(format!(
             "{}: {}, {}, {}. Check it: fsarena verify {}\n",
             args.output.display(),
             plural(ids.len(), "run"),
@@ -84,38 +85,38 @@ fn pack_runs(args: &Args, below: &Path) -> Result<Vec<Report>, Failure> {
     let mut reports: Vec<Report> = vec![];
     for name in &args.packed {
         cancel::check()?;
-        let found = RunDir::find(&args.runs.runs, name)?;
+        let found = RunDir::find(&args.runs.dir, name)?;
         let id = bundle::stored_id(&found)?;
         check_id(&id, name)?;
         if reports.iter().any(|report| report.record.id == id) {
             return usage(format!("{name}: the run {id} is named twice"));
         }
-        let run = bundle::copy_run(&found, &below.join(directory(&id)))?;
-        let report = analyse(&run)?;
-        report::write_kept(&report, run.path())?;
+        let run = bundle::copy_run(&found, &below.join(run_directory(&id)))?;
+        let report = analyse_by_plan(&run)?;
+        report::write_run_dir_reports(&report, run.path())?;
         reports.push(report);
     }
     Ok(reports)
 }
 
 /// Analyses a run of a bundle by its own plan, and uses nothing of this machine, so that everyone gets the same report.
-pub fn analyse(run: &RunDir) -> Result<Report, Failure> {
+pub fn analyse_by_plan(run: &RunDir) -> Result<Report, Failure> {
     let record = fsarena_store::read(run)?;
     let options = ReportOptions { metrics: work::default_metrics(&record), ..ReportOptions::default() };
     let mut report = fsarena_report::report::analyse_run(record, options)?;
-    report.commands = report::commands(run)?;
+    report.commands = report::read_commands(run)?;
     Ok(report)
 }
 
 /// Refuses an id that is no file name: the database may come from elsewhere.
 fn check_id(id: &str, name: &str) -> Result<(), Failure> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if !id.is_empty() && id.len() <= LONGEST_ID && id.chars().all(fits) && !id.starts_with('.') {
+    if !id.is_empty() && id.len() <= MAX_ID_CHARS && id.chars().all(fits) && !id.starts_with('.') {
         return Ok(());
     }
     usage(format!("{name}: its id {id:?} is not an id of fsarena"))
 }
 
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(Failure::file(path))
 }

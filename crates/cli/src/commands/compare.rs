@@ -1,7 +1,7 @@
 //! `fsarena compare`: compares runs with each other or with published figures, or files of samples of any tool.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{Runs, parse_percent};
+use crate::flags::{RunsDir, parse_percent};
 use crate::{flags::ExplicitFlags, output};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{
@@ -30,11 +30,11 @@ pub struct Args {
     given: ExplicitFlags,
     /// Run (id, beginning of the id, directory, `latest`), `published:NAME`, or file of samples
     #[arg(value_name = "A")]
-    run: String,
+    first: String,
     /// Run, `published:NAME` (list them: `fsarena list studies`), or file of samples; not needed if A is
     /// `published:wilton`, whose samples are compared with each other
     #[arg(value_name = "B")]
-    with: Option<String>,
+    second: Option<String>,
     /// More runs
     #[arg(value_name = "C")]
     more: Vec<String>,
@@ -45,17 +45,17 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     margin: Option<f64>,
     /// Format of the files, if fsarena does not recognize it
-    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser())]
     from: Option<String>,
     /// Format on standard output; html is one page with a chart
     #[arg(long, default_value = "term", value_parser = FORMATS)]
     format: String,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 /// The formats of files that `--from` accepts.
-fn formats() -> clap::builder::PossibleValuesParser {
+fn format_parser() -> clap::builder::PossibleValuesParser {
     let value =
         |importer: &&import::Importer| clap::builder::PossibleValue::new(importer.id).help(importer.help);
     import::IMPORTERS.iter().map(value).collect::<Vec<_>>().into()
@@ -63,54 +63,55 @@ fn formats() -> clap::builder::PossibleValuesParser {
 
 /// Compares and prints the result.
 pub fn run(args: Args) -> Outcome {
-    let files = is_file(&args.run) || args.with.as_deref().is_some_and(is_file);
-    if !files && let Some(flag) = args.given.first_of(&["margin", "from"]) {
-        return usage(format!("{flag} applies to files of samples only; {} is not a file", args.run));
+    let has_file = is_file(&args.first) || args.second.as_deref().is_some_and(is_file);
+    if !has_file && let Some(flag) = args.given.first_of(&["margin", "from"]) {
+        return usage(format!("{flag} applies to files of samples only; {} is not a file", args.first));
     }
-    if args.metric.is_some() && args.with.is_none() {
+    if args.metric.is_some() && args.second.is_none() {
         return usage(format!(
             "--metric needs two things to compare; name a second run, set or file after {}",
-            args.run
+            args.first
         ));
     }
-    output::page(&compare(&args)?.page(), &args.format)
+    output::print_page(&compare(&args)?.page(), &args.format)
 }
 
 /// Compares what the arguments name: files, runs or published figures.
 fn compare(args: &Args) -> Result<ComparisonReport, Failure> {
     let metric = args.metric.as_deref().unwrap_or("elapsed");
-    let set = |name: &str| name.strip_prefix("published:").map(published::find_published).transpose();
+    let published_set =
+        |name: &str| name.strip_prefix("published:").map(published::find_published).transpose();
     let read = |name: &String| {
         // The id of a run has no extension, so a name with one is a missing file.
         let path = Path::new(name);
         if path.extension().is_some() {
             path.metadata().map_err(Failure::file(path))?;
         }
-        Ok(fsarena_store::read(&RunDir::find(&args.runs.runs, name)?)?)
+        Ok(fsarena_store::read(&RunDir::find(&args.runs.dir, name)?)?)
     };
-    let first = &args.run;
-    let Some(with) = &args.with else {
-        return match set(first)? {
+    let first = &args.first;
+    let Some(second) = &args.second else {
+        return match published_set(first)? {
             // Published samples are compared with each other.
             Some(set) => Ok(compare_published_samples(&set)?),
             None => usage(format!("compare needs a second run, `published:NAME` or file after {first}")),
         };
     };
     if args.more.is_empty() {
-        match (is_file(first), is_file(with)) {
-            (true, true) => return compare_files(args, with),
-            (true, false) => return refuse_file_and_run(first, with),
-            (false, true) => return refuse_file_and_run(with, first),
+        match (is_file(first), is_file(second)) {
+            (true, true) => return compare_files(args, second),
+            (true, false) => return refuse_file_and_run(first, second),
+            (false, true) => return refuse_file_and_run(second, first),
             (false, false) => {}
         }
-        match (set(first)?, set(with)?) {
+        match (published_set(first)?, published_set(second)?) {
             (Some(a), Some(b)) => return Ok(compare_sets(&a, &b, metric)?),
-            (Some(_), None) => return usage(format!("name the run first: fsarena compare {with} {first}")),
+            (Some(_), None) => return usage(format!("name the run first: fsarena compare {second} {first}")),
             (None, Some(set)) => return Ok(compare_published(&read(first)?, &set, metric)?),
             (None, None) => {}
         }
     }
-    let names = [first, with].into_iter().chain(&args.more);
+    let names = [first, second].into_iter().chain(&args.more);
     Ok(compare_all(&names.map(read).collect::<Result<Vec<RunRecord>, Failure>>()?, metric)?)
 }
 
@@ -119,17 +120,17 @@ fn is_file(name: &str) -> bool {
     input::is_stream(name) || Path::new(name).metadata().is_ok_and(|found| !found.is_dir())
 }
 
-/// Compares the file of the first argument with the file `with`.
-fn compare_files(args: &Args, with: &str) -> Result<ComparisonReport, Failure> {
+/// Compares the file of the first argument with the file `second`.
+fn compare_files(args: &Args, second: &str) -> Result<ComparisonReport, Failure> {
     let read = |name: &str| -> Result<Samples, Failure> {
         let origin = if name == "-" { "standard input" } else { name };
         let bytes = input::read_once(name, import::MAX_BYTES).map_err(Failure::file(Path::new(origin)))?;
         Ok(import::parse(origin, &bytes, args.from.as_deref())?)
     };
-    if args.run == with && input::is_stream(with) {
-        return usage(format!("cannot compare {with} with itself: it can be read only once"));
+    if args.first == second && input::is_stream(second) {
+        return usage(format!("cannot compare {second} with itself: it can be read only once"));
     }
-    let (a, b) = (read(&args.run)?, read(with)?);
+    let (a, b) = (read(&args.first)?, read(second)?);
     Ok(compare_samples(&a, &b, args.metric.as_deref(), args.margin.unwrap_or(0.01))?)
 }
 

@@ -1,7 +1,7 @@
 //! `fsarena completions` and `fsarena man`: print completion scripts and write manual pages, from the definitions of the
 //! arguments.
 
-use crate::failure::{Failure, Outcome, printing};
+use crate::failure::{Failure, Outcome, printing_failure};
 use crate::{complete, output};
 use clap::{Command, ValueEnum};
 use clap_complete::env::{EnvCompleter, Fish, Zsh};
@@ -43,7 +43,9 @@ enum Shell {
 pub fn run(args: Args, cli: Command) -> Outcome {
     let mut script = Vec::new();
     let register = |shell: &dyn EnvCompleter, script: &mut Vec<u8>| {
-        shell.write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script).map_err(printing)
+        shell
+            .write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script)
+            .map_err(printing_failure)
     };
     match args.shell {
         Shell::Bash => script.extend(include_bytes!("../complete/fsarena.bash")),
@@ -53,9 +55,9 @@ pub fn run(args: Args, cli: Command) -> Outcome {
             script.extend(b"[[ $funcstack[1] == _fsarena ]] && _clap_dynamic_completer_fsarena || true\n");
         }
         Shell::Fish => register(&Fish, &mut script)?,
-        Shell::Nushell => generate(Nushell, &mut complete::fixed(cli), "fsarena", &mut script),
+        Shell::Nushell => generate(Nushell, &mut complete::add_fixed_values(cli), "fsarena", &mut script),
     }
-    output::text(script)
+    output::print_text(script)
 }
 
 /// Write the manual pages of all commands into a directory
@@ -67,7 +69,7 @@ pub struct ManArgs {
 }
 
 /// Writes `fsarena.1`, `fsarena-run.1` and so on.
-pub fn man(args: ManArgs, cli: Command) -> Outcome {
+pub fn write_man_pages(args: ManArgs, cli: Command) -> Outcome {
     let mut command = cli.disable_help_subcommand(true);
     command.build();
     write_pages(&command, &args.dir).map_err(Failure::file(&args.dir))?;

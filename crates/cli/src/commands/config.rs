@@ -4,7 +4,7 @@ use crate::output;
 use crate::{failure::Outcome, flags::ListFormat};
 use clap::{Arg, Command};
 use fsarena_core::row::Row;
-use fsarena_run::config::{Config, KEYS, flag};
+use fsarena_run::config::{Config, KEYS, flag_name};
 use serde::Serialize;
 
 /// Print the settings in effect, and where each comes from
@@ -35,24 +35,24 @@ pub fn run(args: Args, cli: &Command) -> Outcome {
     let file = config.path.as_ref().map_or("none: HOME is not set".into(), |path| path.display().to_string());
     let exists = if config.exists { "exists" } else { "does not exist" };
     let mut rows = vec![SettingRow { setting: "config file", value: file, from: exists.into() }];
-    rows.extend(KEYS.map(|(key, commands)| row(cli, &config, key, commands)));
+    rows.extend(KEYS.map(|(key, commands)| setting_row(cli, &config, key, commands)));
     for (setting, name, dir) in [
         ("state directory", "FSARENA_STATE_DIR", fsarena_sys::undo::state_dir()),
         ("cache directory", "FSARENA_CACHE_DIR", fsarena_guest::cache::dir()),
     ] {
-        let from = if variable(name).is_some() { name } else { "default" };
+        let from = if environment_value(name).is_some() { name } else { "default" };
         rows.push(SettingRow { setting, value: dir.display().to_string(), from: from.into() });
     }
-    output::rows(&rows, args.format)
+    output::print_rows(&rows, args.format)
 }
 
 /// The row of a key: its value in the environment, else in the config file, else the default of its flag. `commands` are
 /// those that have the flag.
-fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> SettingRow {
+fn setting_row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> SettingRow {
     let commands =
         cli.get_subcommands().filter(|command| commands == ["*"] || commands.contains(&command.get_name()));
     let mut args = cli.get_arguments().chain(commands.flat_map(|command| command.get_arguments()));
-    let arg = args.find(|arg| arg.get_long() == Some(flag(key)));
+    let arg = args.find(|arg| arg.get_long() == Some(flag_name(key)));
     let mut variables = vec![];
     if key == "color" {
         variables.extend(output::COLOR_VARIABLES.map(String::from));
@@ -60,7 +60,7 @@ fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> 
         variables.push(name.to_string_lossy().into_owned());
     }
     for name in variables {
-        if let Some(value) = variable(&name) {
+        if let Some(value) = environment_value(&name) {
             return SettingRow { setting: key, value, from: name };
         }
     }
@@ -74,7 +74,7 @@ fn row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> 
 }
 
 /// The value of an environment variable; None if it is unset or empty.
-fn variable(name: &str) -> Option<String> {
+fn environment_value(name: &str) -> Option<String> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| value.to_string_lossy().into_owned())
 }
 
@@ -84,13 +84,14 @@ mod tests {
     use crate::args::Cli;
     use clap::CommandFactory;
 
-    fn of(text: &str) -> Config {
+    fn parse_config(text: &str) -> Config {
         Config::parse("config.toml", text).unwrap()
     }
 
     /// The values of these flags for a command line and the text of a config file.
     fn values(file: &str, line: &str, flags: &[&str]) -> Vec<Option<String>> {
-        let matches = of(file).defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
+        let matches =
+            parse_config(file).set_defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
         let (_, run) = matches.subcommand().unwrap();
         let text = |mut raw: clap::parser::RawValues| raw.next().unwrap().to_string_lossy().into_owned();
         flags.iter().map(|flag| run.get_raw(flag).map(text)).collect()
@@ -104,7 +105,7 @@ mod tests {
                 command
                     .get_arguments()
                     .chain(cli.get_arguments())
-                    .any(|arg| arg.get_long() == Some(flag(key)))
+                    .any(|arg| arg.get_long() == Some(flag_name(key)))
             };
             match commands {
                 ["*"] => assert!(cli.get_subcommands().any(has), "{key}"),
@@ -134,7 +135,7 @@ mod tests {
 
     #[test]
     fn errors_in_the_file_have_their_line_and_column() {
-        for (text, says) in [
+        for (text, expected) in [
             ("\nrusn = 'x'", "config.toml, line 2, column 1: Unknown key `rusn`. Did you mean `runs`?"),
             ("[run]\nrouds = 3", "line 2, column 1: Unknown key `run.rouds`. Did you mean `run.rounds`?"),
             ("[run]\nerase = '/dev/sda'", "Unknown key `run.erase`."),
@@ -146,8 +147,8 @@ mod tests {
         ] {
             let checked =
                 Config::parse("config.toml", text).and_then(|config| config.checked(&Cli::command()));
-            let said = checked.unwrap_err().to_string();
-            assert!(said.contains(says), "{text}: {said}");
+            let message = checked.unwrap_err().to_string();
+            assert!(message.contains(expected), "{text}: {message}");
         }
     }
 }

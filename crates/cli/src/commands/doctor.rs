@@ -4,12 +4,12 @@ mod finding;
 mod guests;
 mod install;
 
-use crate::flags::{ListFormat, Runs};
+use crate::flags::{ListFormat, RunsDir};
 use crate::{failure::Outcome, output};
 use bytesize::ByteSize;
-use finding::{Finding, ids, installed, limited, missing, ok};
+use finding::{Finding, join_ids, limited, missing, ok, split_by_presence};
 use fsarena_core::{app, exit::ExitCode, setting::Settings};
-use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_fs::available::{Availability, install_command, survey};
 use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_run::layers;
 use fsarena_sys::permitted::{self, Obstacle};
@@ -39,7 +39,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 /// Checks, or with `--install` installs what is missing.
@@ -52,55 +52,55 @@ pub fn run(args: Args) -> Outcome {
         install(&missing_packages(&kernel)?, &mut |line| drop(writeln!(std::io::stderr(), "{line}")))?;
         return Ok(ExitCode::Done);
     }
-    output::rows(&findings(&kernel, &args.runs.runs), args.format)
+    output::print_rows(&check_all(&kernel, &args.runs.dir), args.format)
 }
 
 /// The results of all checks, in the order in which a run needs them. `runs_dir` is the directory for images. Checks of rights
 /// try the operation itself, because root in a container often may not mount.
-fn findings(kernel: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
+fn check_all(kernel: &SysRoot, runs_dir: &Path) -> Vec<Finding> {
     let (survey, survey_error) = match survey(kernel) {
         Ok(survey) => (survey, None),
         Err(error) => (vec![], Some(error)),
     };
     let mounting = permitted::check_mount(kernel);
     let mut findings = vec![
-        kernel_files(kernel),
-        user(&mounting),
-        loop_devices(kernel),
-        mkfs_confinement(),
-        workload_confinement(),
+        check_kernel_files(kernel),
+        check_user(&mounting),
+        check_loop_devices(kernel),
+        check_mkfs_confinement(),
+        check_workload_confinement(),
     ];
     match survey_error {
         Some(error) => findings.push(missing("filesystems", error.to_string(), "")),
-        None => findings.extend(filesystems(&survey, mounting.is_ok())),
+        None => findings.extend(check_filesystems(&survey, mounting.is_ok())),
     }
-    findings.extend(guests::all(&survey));
+    findings.extend(guests::check_guests(&survey));
     findings.extend([
-        commands(),
-        load_tools(),
-        layers(kernel),
-        stacks(),
-        services(),
-        applications(),
-        room(runs_dir),
-        open_files(),
-        memory(kernel),
+        check_workload_programs(),
+        check_load_tools(),
+        check_layers(kernel),
+        check_stacks(),
+        check_services(),
+        check_applications(),
+        check_room(runs_dir),
+        check_open_files(),
+        check_memory(kernel),
     ]);
-    findings.push(cpu_accounting(kernel));
-    let psi = "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure";
-    let io = "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification";
-    findings.push(readable(kernel, "stall information (PSI)", "proc/pressure/io", psi));
-    findings.push(readable(kernel, "I/O of a process", "proc/self/io", io));
-    findings.extend([governor(kernel), leftovers()]);
+    findings.push(check_cpu_accounting(kernel));
+    let psi_fix = "boot with psi=1 (CONFIG_PSI); without it the idle wait cannot see I/O pressure";
+    let io_fix = "CONFIG_TASK_IO_ACCOUNTING; without it fsarena cannot measure write amplification";
+    findings.push(check_readable(kernel, "stall information (PSI)", "proc/pressure/io", psi_fix));
+    findings.push(check_readable(kernel, "I/O of a process", "proc/self/io", io_fix));
+    findings.extend([check_governor(kernel), check_leftovers()]);
     findings
 }
 
 /// Checks `/proc` and `/sys`, without which fsarena cannot run anything.
-fn kernel_files(kernel: &SysRoot) -> Finding {
+fn check_kernel_files(kernel: &SysRoot) -> Finding {
     let what = "files of the kernel";
     match kernel.check_proc().and_then(|()| kernel.check_sys()) {
         Ok(()) => ok(what, "/proc, /sys"),
-        Err(Error::Hidden { path, source, fix }) => {
+        Err(Error::KernelUnreadable { path, source, fix }) => {
             missing(what, format!("{}: {source}", path.display()), fix)
         }
         Err(error) => missing(what, error.to_string(), ""),
@@ -108,9 +108,9 @@ fn kernel_files(kernel: &SysRoot) -> Finding {
 }
 
 /// Checks the limit of open files of a process.
-fn open_files() -> Finding {
+fn check_open_files() -> Finding {
     let what = "open files";
-    match (limits::check_open_files(), limits::open_files()) {
+    match (limits::check_open_files(), limits::max_open_files()) {
         (Err(error), _) => missing(what, error.to_string(), ""),
         (Ok(()), Some(most)) => ok(what, format!("{most} in one process")),
         (Ok(()), None) => ok(what, "no limit"),
@@ -133,7 +133,7 @@ fn is_root() -> bool {
 
 /// Checks what this user can run: filesystems in this kernel, guests, or only directories. `mounting` is whether this
 /// process may mount.
-fn user(mounting: &Result<(), Obstacle>) -> Finding {
+fn check_user(mounting: &Result<(), Obstacle>) -> Finding {
     let who = if is_root() { "root" } else { "not root" };
     let Err(obstacle) = mounting else {
         return ok("user", format!("{who}: filesystems can be made and mounted"));
@@ -158,15 +158,16 @@ fn user(mounting: &Result<(), Obstacle>) -> Finding {
 
 /// The packages with the missing mkfs programs of filesystems that the kernel mounts.
 fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
-    let unmade = found.iter().filter(|have| have.kernel && !have.can_make() && have.def.pool.is_none());
-    let mut packages: Vec<&str> = unmade.flat_map(|have| have.def.packages).copied().collect();
+    let without_mkfs =
+        found.iter().filter(|have| have.is_mountable && !have.can_make() && have.def.pool.is_none());
+    let mut packages: Vec<&str> = without_mkfs.flat_map(|have| have.def.packages).copied().collect();
     packages.sort_unstable();
     packages.dedup();
     packages
 }
 
 /// Checks loop devices by attaching one for a moment.
-fn loop_devices(kernel: &SysRoot) -> Finding {
+fn check_loop_devices(kernel: &SysRoot) -> Finding {
     let what = "loop devices";
     match permitted::check_loop_device(kernel) {
         Ok(()) => ok(what, "one was attached and detached"),
@@ -176,9 +177,9 @@ fn loop_devices(kernel: &SysRoot) -> Finding {
 }
 
 /// Checks whether the kernel can restrict mkfs to write to its target only.
-fn mkfs_confinement() -> Finding {
+fn check_mkfs_confinement() -> Finding {
     let what = "confinement of mkfs";
-    if argv::can_confine() {
+    if argv::has_landlock() {
         return ok(what, "Landlock: mkfs can write to its target only");
     }
     let found = "no Landlock: only the checks of its arguments keep mkfs to its target";
@@ -186,13 +187,13 @@ fn mkfs_confinement() -> Finding {
 }
 
 /// Checks which user workloads run as, and how the kernel keeps them from writing elsewhere.
-fn workload_confinement() -> Finding {
+fn check_workload_confinement() -> Finding {
     let what = "confinement of workloads";
     let user = match UserDatabase::host().invoking_user() {
         Ok(user) => user.name,
         Err(error) => return missing(what, "the user of workloads is unknown", error.to_string()),
     };
-    match (is_root(), rights::can_confine()) {
+    match (is_root(), rights::can_restrict_writes()) {
         (true, true) => {
             let found = "all but their directories mounted read-only, capabilities dropped";
             ok(what, format!("user {user}, {found}"))
@@ -207,14 +208,14 @@ fn workload_confinement() -> Finding {
 
 /// Checks which filesystems this machine can make and mount, which lack mkfs, and which the kernel lacks. `can_mount` is
 /// whether this process may mount.
-fn filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
+fn check_filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
     // Pools are made in guests only.
     let found: Vec<&Availability> = found.iter().filter(|have| have.def.pool.is_none()).collect();
     let (mountable, unsupported): (Vec<&Availability>, Vec<_>) =
-        found.into_iter().partition(|have| have.kernel);
+        found.into_iter().partition(|have| have.is_mountable);
     let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) =
         mountable.into_iter().partition(|have| have.can_make());
-    let usable = ids(usable);
+    let usable = join_ids(usable);
     let mut findings = vec![if usable.is_empty() {
         missing("filesystems", "none can be made and mounted", "see the next lines")
     } else if can_mount {
@@ -224,18 +225,18 @@ fn filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
         limited("filesystems", usable, fix)
     }];
     if !without_mkfs.is_empty() {
-        let fix = to_install(without_mkfs.iter().map(|have| have.def));
-        findings.push(missing("mkfs programs", format!("none for {}", ids(without_mkfs)), fix));
+        let fix = install_command(without_mkfs.iter().map(|have| have.def));
+        findings.push(missing("mkfs programs", format!("none for {}", join_ids(without_mkfs)), fix));
     }
     if !unsupported.is_empty() {
         let fix = "guests have some of them: see the next lines";
-        findings.push(limited("not in this kernel", ids(unsupported), fix));
+        findings.push(limited("not in this kernel", join_ids(unsupported), fix));
     }
     findings
 }
 
 /// Checks the programs of every workload with its default settings, except those that other checks cover.
-fn commands() -> Finding {
+fn check_workload_programs() -> Finding {
     let has_own_check = |program: &str| {
         LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program))
     };
@@ -244,7 +245,7 @@ fn commands() -> Finding {
         workload.programs(&Job { settings, scale: Default::default(), seed: 0 })
     });
     let needed = programs.filter(|program| !has_own_check(program));
-    let (_, absent) = installed(needed.chain(["mount", "umount", "losetup", "wipefs"]));
+    let (_, absent) = split_by_presence(needed.chain(["mount", "umount", "losetup", "wipefs"]));
     if absent.is_empty() {
         return ok("commands", "all that the workloads run are here");
     }
@@ -267,7 +268,7 @@ fn missing_service_packages() -> Vec<&'static str> {
 }
 
 /// Checks the services that workloads start.
-fn services() -> Finding {
+fn check_services() -> Finding {
     let packages = missing_service_packages().join(" ");
     let all = SERVICES.map(|(programs, _)| programs[0]).join(" ");
     if packages.is_empty() {
@@ -279,22 +280,22 @@ fn services() -> Finding {
 
 /// The packages of the applications that are not installed. Each package has the name of its program.
 fn missing_app_packages() -> Vec<String> {
-    let programs = app::programs();
-    installed(programs.iter().map(String::as_str)).1.into_iter().map(String::from).collect()
+    let programs = app::programs_of_apps();
+    split_by_presence(programs.iter().map(String::as_str)).1.into_iter().map(String::from).collect()
 }
 
 /// Checks the programs of the application plans.
-fn applications() -> Finding {
-    let missing = missing_app_packages().join(" ");
-    if missing.is_empty() {
+fn check_applications() -> Finding {
+    let packages = missing_app_packages().join(" ");
+    if packages.is_empty() {
         return ok("applications", app::APPS.iter().map(|app| app.name).collect::<Vec<_>>().join(" "));
     }
-    limited("applications", format!("no {missing}"), format!("apt-get install {missing}"))
+    limited("applications", format!("no {packages}"), format!("apt-get install {packages}"))
 }
 
 /// Checks the other load engines.
-fn load_tools() -> Finding {
-    let (here, absent) = installed(LOAD_TOOLS);
+fn check_load_tools() -> Finding {
+    let (here, absent) = split_by_presence(LOAD_TOOLS);
     let found = if here.is_empty() { "only the native engine".into() } else { here.join(" ") };
     if absent.is_empty() {
         return ok("other load engines", found);
@@ -304,10 +305,10 @@ fn load_tools() -> Finding {
 }
 
 /// The layers over a filesystem: the kernel's, and those that a program serves.
-fn layers(kernel: &SysRoot) -> Finding {
+fn check_layers(kernel: &SysRoot) -> Finding {
     let what = "layers over a filesystem";
-    let types = kernel.filesystems().unwrap_or_default();
-    let (here, absent): (Vec<_>, Vec<_>) = layers::ids().partition(|level| {
+    let types = kernel.mountable_filesystems().unwrap_or_default();
+    let (here, absent): (Vec<_>, Vec<_>) = layers::layer_ids().partition(|level| {
         layers::module(level).is_some_and(|module| types.contains(module))
             && layers::check_programs(level).is_ok()
     });
@@ -323,16 +324,16 @@ fn layers(kernel: &SysRoot) -> Finding {
 }
 
 /// The devices that can be stacked below a filesystem.
-fn stacks() -> Finding {
+fn check_stacks() -> Finding {
     let ids = || links::LINKS.iter().map(|link| link.id);
     let usable: Vec<&str> = ids().filter(|id| links::check_programs(id).is_ok()).collect();
     let lacking = ids().filter_map(|id| Some(format!("stack={id}: {}", links::check_programs(id).err()?)));
     let mut fixes: Vec<String> = lacking.collect();
-    let place = if device_mapper::is_supported() { "" } else { ", in guests" };
-    if !place.is_empty() {
+    let place_note = if device_mapper::is_supported() { "" } else { ", in guests" };
+    if !place_note.is_empty() {
         fixes.push("this kernel has no device mapper, or this process may not use it: --on qemu".into());
     }
-    let found = if usable.is_empty() { "none".into() } else { usable.join(" ") + place };
+    let found = if usable.is_empty() { "none".into() } else { usable.join(" ") + place_note };
     if fixes.is_empty() {
         ok("stacked devices", found)
     } else {
@@ -341,7 +342,7 @@ fn stacks() -> Finding {
 }
 
 /// Checks the free space for images in the nearest existing directory of `runs_dir`; less than 4 GiB is limited.
-fn room(runs_dir: &Path) -> Finding {
+fn check_room(runs_dir: &Path) -> Finding {
     let what = "room for images";
     let dir = runs_dir.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("."));
     match dirs::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
@@ -353,13 +354,13 @@ fn room(runs_dir: &Path) -> Finding {
     }
 }
 
-fn memory(kernel: &SysRoot) -> Finding {
+fn check_memory(kernel: &SysRoot) -> Finding {
     let free = host::available_memory(kernel).map(ByteSize);
     ok("memory", free.map_or("the kernel does not say".into(), |free| format!("{free} available")))
 }
 
 /// Checks whether the kernel accounts CPU time exactly.
-fn cpu_accounting(kernel: &SysRoot) -> Finding {
+fn check_cpu_accounting(kernel: &SysRoot) -> Finding {
     let what = "CPU of the whole machine";
     // The probe prefers its sources in this order.
     let sources = ["proc/schedstat", "sys/fs/cgroup/cpuacct/cpuacct.usage"];
@@ -371,7 +372,7 @@ fn cpu_accounting(kernel: &SysRoot) -> Finding {
 }
 
 /// Checks whether a file of the kernel can be read; `fix` describes how to enable it.
-fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Finding {
+fn check_readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Finding {
     match kernel.read(path) {
         Ok(_) => ok(what, format!("/{path}")),
         Err(error) => limited(what, format!("/{path}: {error}"), fix),
@@ -379,7 +380,7 @@ fn readable(kernel: &SysRoot, what: &'static str, path: &str, fix: &str) -> Find
 }
 
 /// Checks that the frequency governors of all CPUs keep the highest frequency.
-fn governor(kernel: &SysRoot) -> Finding {
+fn check_governor(kernel: &SysRoot) -> Finding {
     let what = "CPU frequency";
     match host::governors(kernel) {
         None => ok(what, "no governor is offered (a virtual machine, often)"),
@@ -389,7 +390,7 @@ fn governor(kernel: &SysRoot) -> Finding {
 }
 
 /// Checks for undo journals that killed runs left.
-fn leftovers() -> Finding {
+fn check_leftovers() -> Finding {
     let what = "left by killed runs";
     let state = undo::state_dir();
     let journals = match fsarena_sys::none_if_missing(std::fs::read_dir(state.join("undo"))) {

@@ -3,12 +3,14 @@
 mod fail_on_change;
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{Runs, metric, time};
+use crate::flags::{RunsDir, parse_metric, parse_time};
 use crate::output;
-use fail_on_change::Confirm;
+use fail_on_change::ChangeConfirmer;
 use fsarena_core::{exit::ExitCode, names::unknown, safe};
-use fsarena_report::history::{HistoryQuery, MAX_RUNS, found_changes, history, point, reference};
-use fsarena_run::confirmation::SUFFIX;
+use fsarena_report::history::{
+    HistoryQuery, MAX_RUNS, choose_reference, find_changes_of_history, history_page, history_point,
+};
+use fsarena_run::confirmation::PLAN_SUFFIX;
 use fsarena_store::RunDir;
 use std::{fmt::Display, time::Duration};
 
@@ -29,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "VARIANT")]
     variant: Option<String>,
     /// Metric to follow
-    #[arg(long, value_name = "METRIC", default_value = "elapsed", value_parser = metric)]
+    #[arg(long, value_name = "METRIC", default_value = "elapsed", value_parser = parse_metric)]
     metric: String,
     /// Variant to compare with, or `none` to follow plain values [default: the most frequent other variant]
     #[arg(long, value_name = "VARIANT")]
@@ -38,7 +40,7 @@ pub struct Args {
     #[arg(long)]
     fail_on_change: bool,
     /// Time for the fresh rounds of a change [default: that of the newest run, or 10m]
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "fail_on_change")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "fail_on_change")]
     budget: Option<Duration>,
     /// Print no progress
     #[arg(long, short, requires = "fail_on_change")]
@@ -47,17 +49,18 @@ pub struct Args {
     #[arg(long, default_value = "term", value_parser = fsarena_report::page::FORMATS)]
     format: String,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 /// Reads the runs of the study and prints the history of the metric.
 pub fn run(args: Args) -> Outcome {
     let (damaged, mut listed): (Vec<_>, Vec<_>) =
-        fsarena_store::list(&args.runs.runs)?.into_iter().partition(|run| run.damaged);
+        fsarena_store::list_runs(&args.runs.dir)?.into_iter().partition(|run| run.is_damaged);
     // A run that cannot be read may be of this study, so the user must know that it is missing.
     damaged.iter().for_each(|run| print_left_out(&run.id, &run.status.why));
-    let study =
-        args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| is_followed(study)));
+    let study = args
+        .study
+        .or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| can_be_followed(study)));
     let Some(study) = study else { return no_runs(&args.runs) };
     check_name("study", &study, listed.iter().map(|run| run.study.as_str()))?;
     listed.retain(|run| run.study == study);
@@ -71,29 +74,29 @@ pub fn run(args: Args) -> Outcome {
     }
     let variant = args.variant.or_else(|| listed.first()?.variants.first().cloned());
     let Some(variant) = variant else { return no_runs(&args.runs) };
-    let default = || reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
-    let reference = args.reference.or_else(default).filter(|name| name != "none");
+    let default_reference = || choose_reference(&variant, listed.iter().map(|run| run.variants.as_slice()));
+    let reference = args.reference.or_else(default_reference).filter(|name| name != "none");
     let query = HistoryQuery { study, metric: args.metric, variant, reference };
     let mut points = vec![];
     for run in &listed {
         match RunDir::open(&run.path).and_then(|run| fsarena_store::read(&run)) {
-            Ok(record) => points.extend(point(&record, &query)?),
+            Ok(record) => points.extend(history_point(&record, &query)?),
             Err(error) => print_left_out(&run.id, &error),
         }
     }
-    let mut page = history(&query, points.clone());
+    let mut page = history_page(&query, points.clone());
     let mut exit = ExitCode::Done;
     if args.fail_on_change {
-        let confirm = Confirm { runs: &args.runs.runs, budget: args.budget, quiet: args.quiet };
-        exit = confirm.alarm(&found_changes(points), &query, &mut page)?;
+        let confirmer = ChangeConfirmer { runs: &args.runs.dir, budget: args.budget, quiet: args.quiet };
+        exit = confirmer.alarm(&find_changes_of_history(points), &query, &mut page)?;
     }
-    output::page(&page, &args.format)?;
+    output::print_page(&page, &args.format)?;
     Ok(exit)
 }
 
-/// Whether a history is made of a study if the user names none: it is neither unknown nor the confirmation of a change.
-fn is_followed(study: &str) -> bool {
-    !study.is_empty() && !study.ends_with(SUFFIX)
+/// Whether this study can be the default of a history: it is known, and is not the confirmation of a change.
+fn can_be_followed(study: &str) -> bool {
+    !study.is_empty() && !study.ends_with(PLAN_SUFFIX)
 }
 
 /// Checks that a name is one of the available names of a `what`, such as a variant.
@@ -118,6 +121,6 @@ fn print_left_out(id: &str, why: &impl Display) {
 }
 
 /// The failure that the directory has no run of a study.
-fn no_runs<T>(runs: &Runs) -> Result<T, Failure> {
-    usage(format!("{} has no run of a study. To make one: fsarena run STUDY", runs.runs.display()))
+fn no_runs<T>(runs: &RunsDir) -> Result<T, Failure> {
+    usage(format!("{} has no run of a study. To make one: fsarena run STUDY", runs.dir.display()))
 }

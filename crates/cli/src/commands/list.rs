@@ -2,17 +2,17 @@
 
 use crate::failure::{Failure, Outcome};
 use crate::flags::ExplicitFlags;
-use crate::flags::{ListFormat, Runs};
+use crate::flags::{ListFormat, RunsDir};
 use crate::output;
 use clap::ValueEnum;
 use fsarena_core::app::{APPS, App};
 use fsarena_core::sample::{Direction, Fold, ReadingDef, Unit};
 use fsarena_core::study::{STUDIES, Study};
 use fsarena_core::{metric::METRICS, plan::file::PlanFile, row::Row, setting::Value};
-use fsarena_fs::available::{Availability, survey, to_install};
+use fsarena_fs::available::{Availability, install_command, survey};
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_guest::debian::{self, DebianKernel};
-use fsarena_guest::kernel::{DEBIAN, Places};
+use fsarena_guest::kernel::{DEBIAN, KernelDirs};
 use fsarena_load::workloads::WORKLOADS;
 use fsarena_report::exporters;
 use fsarena_run::baseline::{self, Baseline};
@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "term")]
     format: ListFormat,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -65,22 +65,22 @@ enum What {
 /// Prints the rows of what the user chose.
 pub fn run(args: Args) -> Outcome {
     match args.what {
-        What::Studies => output::rows(&studies()?, args.format),
-        What::Apps => output::rows(&apps()?, args.format),
-        What::Filesystems => output::rows(&filesystems()?, args.format),
-        What::Workloads => output::rows(&workloads(), args.format),
-        What::Metrics => output::rows(&metrics(), args.format),
-        What::Factors => output::rows(&axes::factors(), args.format),
-        What::Kernels => output::rows(&kernels()?, args.format),
-        What::Exporters => output::rows(&exporters::rows(), args.format),
+        What::Studies => output::print_rows(&studies()?, args.format),
+        What::Apps => output::print_rows(&apps()?, args.format),
+        What::Filesystems => output::print_rows(&filesystems()?, args.format),
+        What::Workloads => output::print_rows(&workloads(), args.format),
+        What::Metrics => output::print_rows(&metrics(), args.format),
+        What::Factors => output::print_rows(&axes::factors(), args.format),
+        What::Kernels => output::print_rows(&kernels()?, args.format),
+        What::Exporters => output::print_rows(&exporters::exporter_rows(), args.format),
         What::Runs => {
-            let root = &args.runs.runs;
+            let root = &args.runs.dir;
             if args.given.first_of(&["runs"]).is_some() {
                 root.metadata().map_err(Failure::file(root))?;
             }
-            output::rows(&runs(root)?, args.format)
+            output::print_rows(&runs(root)?, args.format)
         }
-        What::Baselines => output::rows(&baselines(&args.runs.runs)?, args.format),
+        What::Baselines => output::print_rows(&baselines(&args.runs.dir)?, args.format),
     }
 }
 
@@ -104,7 +104,7 @@ impl Row for BaselineRow {
 /// A damaged file.
 pub fn baselines(root: &Path) -> Result<Vec<BaselineRow>, Failure> {
     let row = |name: &String| {
-        let Baseline { name, variant, kernel_release: kernel, measured, run, .. } =
+        let Baseline { name, variant, kernel_release: kernel, measured_at: measured, run, .. } =
             Baseline::open(root, name)?;
         Ok(BaselineRow { baseline: name, variant: variant.name, kernel, measured, run })
     };
@@ -133,7 +133,7 @@ pub fn studies() -> Result<Vec<StudyRow>, Failure> {
         let published = study.published()?;
         Ok(StudyRow {
             study: study.name,
-            question: study.written()?.file.question,
+            question: study.parse_plan()?.file.question,
             published: published.iter().map(|set| format!("published:{}", set.name())).collect(),
             source: study.source,
         })
@@ -159,7 +159,7 @@ impl Row for AppRow {
 /// A fault in a plan that ships with fsarena.
 pub fn apps() -> Result<Vec<AppRow>, Failure> {
     let row = |app: &App| {
-        let plan = PlanFile::parse(app.name, app.plan.as_bytes())?.file;
+        let plan = PlanFile::parse(app.name, app.plan_toml.as_bytes())?.file;
         Ok(AppRow { app: app.name, title: plan.title, question: plan.question })
     };
     APPS.iter().map(row).collect()
@@ -194,7 +194,7 @@ struct OptionSetRow {
 
 impl OptionSetRow {
     /// Its options in a line: `mkfs -O ^has_journal, mount -o nobarrier`; empty for a set without options.
-    fn gives(&self) -> String {
+    fn describe_options(&self) -> String {
         let mut parts = vec![];
         if !self.mkfs.is_empty() {
             parts.push(format!("mkfs {}", self.mkfs.join(" ")));
@@ -214,9 +214,9 @@ impl OptionSetRow {
 impl Row for OptionSetRow {
     const COLUMNS: &'static [&'static str] = &["id: OPTION SET", "gives", "help: MEANING"];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         match field {
-            "gives" => Some(self.gives()),
+            "gives" => Some(self.describe_options()),
             "help" if self.changes.is_empty() => Some(self.help.into()),
             "help" => Some(format!("{}; today {}", self.help, self.changes)),
             _ => None,
@@ -227,7 +227,7 @@ impl Row for OptionSetRow {
 impl Row for FilesystemRow {
     const COLUMNS: &'static [&'static str] = &["filesystem", "kernel", "mkfs", "option_sets", "title"];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "mkfs" => match &self.mkfs {
                 None => Some(self.install.clone()),
@@ -241,7 +241,7 @@ impl Row for FilesystemRow {
     }
 }
 
-/// The text in place of a mkfs for a filesystem that has none.
+/// The text that the list shows instead of a mkfs, for a filesystem that needs none.
 const NO_MKFS: &str = "not needed";
 
 /// Returns the filesystems.
@@ -252,10 +252,10 @@ pub fn filesystems() -> Result<Vec<FilesystemRow>, Failure> {
     let row = |found: Availability| FilesystemRow {
         filesystem: found.def.id,
         title: found.def.title,
-        kernel: found.kernel,
+        kernel: found.is_mountable,
         mkfs: found.mkfs.map(|path| path.display().to_string()),
         packages: found.def.packages.to_vec(),
-        install: if found.def.mkfs.is_empty() { NO_MKFS.into() } else { to_install([found.def]) },
+        install: if found.def.mkfs.is_empty() { NO_MKFS.into() } else { install_command([found.def]) },
         option_sets: found
             .def
             .options
@@ -284,7 +284,7 @@ pub fn filesystem(name: &str) -> Result<Option<FilesystemRow>, Failure> {
 
 impl FilesystemRow {
     /// The lines above its option sets: its name, its mkfs and support by this kernel, and how to compare its option sets.
-    pub fn head(&self) -> String {
+    pub fn introduction(&self) -> String {
         let mkfs = format!("mkfs: {}", self.mkfs.as_ref().unwrap_or(&self.install));
         let kernel = if self.kernel { "this kernel mounts it" } else { "this kernel cannot mount it" };
         let name = self.filesystem;
@@ -315,7 +315,7 @@ impl Row for SettingRow {
     const COLUMNS: &'static [&'static str] = &["workload", "setting", "accepts", "default", "help"];
 
     /// Shortens a long list to its ends: `1,2,…,21`.
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         let values: Vec<&str> = self.default.split(',').collect();
         match values.as_slice() {
             [first, second, .., last] if field == "default" && self.default.len() > 24 => {
@@ -364,7 +364,7 @@ pub struct MetricRow {
 impl Row for MetricRow {
     const COLUMNS: &'static [&'static str] = &["metric", "kind", "unit", "better", "over_tasks", "help"];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "unit" => Some(self.unit.suffix().into()),
             "better" if self.better == Direction::Neutral => Some("-".into()),
@@ -403,7 +403,7 @@ pub struct KernelRow {
 impl Row for KernelRow {
     const COLUMNS: &'static [&'static str] = &["kernel", "release", "suite", "here", "compiled"];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         (field == "compiled").then(|| self.compiled.join(" "))
     }
 }
@@ -414,22 +414,22 @@ impl Row for KernelRow {
 /// # Errors
 /// apt's lists are damaged.
 pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
-    let places = Places::usual(None);
-    let known = known_kernels(&places)?;
+    let places = KernelDirs::of_this_machine(None);
+    let in_suites = suite_kernels(&places)?;
     let here = places.releases();
     let compiled: Vec<(&'static str, Vec<String>)> = FILESYSTEMS
         .iter()
-        .filter(|def| def.source.is_some())
-        .map(|def| (def.id, places.releases_with(|modules| guests::in_modules(modules, def))))
+        .filter(|def| def.module_source.is_some())
+        .map(|def| (def.id, places.releases_with(|modules| guests::modules_support(modules, def))))
         .collect();
-    let in_suites: Vec<&str> = known.iter().map(|kernel| kernel.release.as_str()).collect();
-    let newest = newest_of_series(&in_suites).into_iter().map(String::from);
-    let releases = debian::in_order(here.iter().cloned().chain(newest));
+    let suite_releases: Vec<&str> = in_suites.iter().map(|kernel| kernel.release.as_str()).collect();
+    let newest = newest_of_series(&suite_releases).into_iter().map(String::from);
+    let releases = debian::sort_releases(here.iter().cloned().chain(newest));
     let mut rows = vec![];
     for release in releases {
-        let package = known.iter().find(|kernel| kernel.release == release);
+        let package = in_suites.iter().find(|kernel| kernel.release == release);
         rows.push(KernelRow {
-            kernel: format!("{DEBIAN}:{}", shortest_version(&release, &here, &in_suites)),
+            kernel: format!("{DEBIAN}:{}", shortest_version(&release, &here, &suite_releases)),
             suite: package.map(|kernel| kernel.package.suite.clone()).unwrap_or_default(),
             here: match (here.contains(&release), places.is_installed(&release)) {
                 (_, true) => "installed",
@@ -448,7 +448,7 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
 }
 
 /// The kernels of Debian's suites, the oldest first; none on a machine without apt.
-pub fn known_kernels(places: &Places) -> Result<Vec<DebianKernel>, Failure> {
+pub fn suite_kernels(places: &KernelDirs) -> Result<Vec<DebianKernel>, Failure> {
     if let Err(error) = places.suites.refresh(&mut |_| {}) {
         eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
     }
@@ -491,7 +491,7 @@ impl Row for RunRow {
     const COLUMNS: &'static [&'static str] = &["run", "study", "started", "status", "variants"];
 
     /// Formats the start to the second: `2026-11-21 20:15:04Z`.
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         let seconds = self.started.split('.').next().filter(|_| field == "started")?;
         Some(seconds.replace('T', " ") + "Z")
     }
@@ -509,7 +509,7 @@ pub fn runs(root: &Path) -> Result<Vec<RunRow>, Failure> {
         status: run.status.why,
         variants: run.variants,
     };
-    Ok(fsarena_store::list(root)?.into_iter().map(row).collect())
+    Ok(fsarena_store::list_runs(root)?.into_iter().map(row).collect())
 }
 
 #[cfg(test)]

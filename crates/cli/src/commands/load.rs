@@ -10,10 +10,10 @@ pub use flags::Args;
 
 use crate::terminal::screen;
 use crate::{commands::handle_signals, failure::Outcome, output};
-use files::Place;
+use files::LoadDir;
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{self as engine, Interval};
-use fsarena_report::number::three;
+use fsarena_report::number::three_digits;
 use fsarena_sys::{cancel, kernel::SysRoot};
 use indicatif::{ProgressBar, ProgressStyle};
 use page::{data_page, metadata_page};
@@ -27,16 +27,16 @@ pub fn run(args: Args) -> Outcome {
     }
     let job = job::job_of(&args)?;
     job.check()?;
-    let place = Place::open(&args, &job)?;
-    let line = ProgressLine::new(args.quiet || args.fio.hides_progress());
-    let files = line.during("making the files", || place.files(&args, &job))?;
-    let work = || engine::run(&job, &files, &mut |interval| line.show(None, interval));
-    let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), place.dir(), work);
-    line.clear();
+    let load_dir = LoadDir::open(&args, &job)?;
+    let progress = ProgressLine::new(args.quiet || args.fio.hides_progress());
+    let files = progress.during("making the files", || load_dir.make_files(&args, &job))?;
+    let work = || engine::run(&job, &files, &mut |interval| progress.show(None, interval));
+    let (outcome, readings, notes) = fsarena_probe::measure_around(&SysRoot::host(), load_dir.dir(), work);
+    progress.clear();
     let name = args.fio.load_name();
-    let page = data_page(name, &job, &files, &outcome?, (&readings, &notes), interrupted());
-    place.leave()?;
-    output::page(&page, args.fio.output_format.unwrap_or(&args.format))
+    let page = data_page(name, &job, &files, &outcome?, (&readings, &notes), is_interrupted());
+    load_dir.remove()?;
+    output::print_page(&page, args.fio.output_format.unwrap_or(&args.format))
 }
 
 /// Runs the phases of metadata operations in a new directory, and prints the result of each.
@@ -51,23 +51,23 @@ fn run_metadata(args: &Args) -> Outcome {
         ..meta::MetaJob::default()
     };
     job.check()?;
-    let place = Place::below(&args.dir)?;
-    let line = ProgressLine::new(args.quiet || args.fio.hides_progress());
-    let show = &mut |operation, interval: &Interval| line.show(Some(operation), interval);
-    let outcomes = meta::run(&job, place.dir(), show);
-    line.clear();
-    let page = metadata_page(&job, place.dir(), &outcomes?, interrupted());
-    place.leave()?;
-    output::page(&page, args.fio.output_format.unwrap_or(&args.format))
+    let load_dir = LoadDir::below(&args.dir)?;
+    let progress = ProgressLine::new(args.quiet || args.fio.hides_progress());
+    let show = &mut |operation, interval: &Interval| progress.show(Some(operation), interval);
+    let outcomes = meta::run(&job, load_dir.dir(), show);
+    progress.clear();
+    let page = metadata_page(&job, load_dir.dir(), &outcomes?, is_interrupted());
+    load_dir.remove()?;
+    output::print_page(&page, args.fio.output_format.unwrap_or(&args.format))
 }
 
 /// Whether a signal has ended the load early.
-fn interrupted() -> bool {
+fn is_interrupted() -> bool {
     cancel::requested().is_some()
 }
 
 /// The seconds over which the progress line averages.
-const WINDOW_S: f64 = 1.0;
+const AVERAGED_S: f64 = 1.0;
 
 /// The line of a load in progress, on a terminal.
 struct ProgressLine {
@@ -92,24 +92,24 @@ impl ProgressLine {
     fn during<T>(&self, what: &'static str, work: impl FnOnce() -> T) -> T {
         self.bar.set_message(what);
         self.bar.enable_steady_tick(Duration::from_millis(200));
-        let done = work();
+        let result = work();
         self.bar.disable_steady_tick();
         self.bar.reset_elapsed();
-        done
+        result
     }
 
     /// Adds an interval and shows the figures of the last second. The figures start anew with each phase of a metadata load.
     fn show(&self, phase: Option<Operation>, interval: &Interval) {
-        let (shown, recent) = &mut *self.recent.borrow_mut();
-        if *shown != phase {
-            *shown = phase;
+        let (shown_phase, recent) = &mut *self.recent.borrow_mut();
+        if *shown_phase != phase {
+            *shown_phase = phase;
             recent.clear();
         }
         recent.push_back(interval.clone());
-        while recent.iter().map(|one| one.length_s).sum::<f64>() > WINDOW_S + 1e-6 && recent.len() > 1 {
+        while recent.iter().map(|one| one.length_s).sum::<f64>() > AVERAGED_S + 1e-6 && recent.len() > 1 {
             recent.pop_front();
         }
-        self.bar.set_message(figures(recent.make_contiguous()));
+        self.bar.set_message(describe_rates(recent.make_contiguous()));
         self.bar.tick();
     }
 
@@ -120,7 +120,7 @@ impl ProgressLine {
 }
 
 /// The rates and the latency of these intervals in a line.
-fn figures(recent: &[Interval]) -> String {
+fn describe_rates(recent: &[Interval]) -> String {
     let seconds: f64 = recent.iter().map(|one| one.length_s).sum();
     let rate = |amount: u64| if seconds > 0.0 { amount as f64 / seconds } else { 0.0 };
     // The 99th percentile of all intervals together is not above the highest of the intervals.
@@ -128,8 +128,8 @@ fn figures(recent: &[Interval]) -> String {
     format!(
         "{:.0} IOPS, {} MB/s, p99 ≤ {} µs",
         rate(recent.iter().map(|one| one.operations).sum()),
-        three(rate(recent.iter().map(|one| one.bytes).sum()) / 1e6),
-        three(p99 as f64 / 1e3),
+        three_digits(rate(recent.iter().map(|one| one.bytes).sum()) / 1e6),
+        three_digits(p99 as f64 / 1e3),
     )
 }
 
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn the_line_averages_over_all_recent_intervals() {
         // 3000 operations in 0.2 s: 15,000 a second, 61.44 MB/s.
-        let text = figures(&[interval(1000, 80_000), interval(2000, 125_000)]);
+        let text = describe_rates(&[interval(1000, 80_000), interval(2000, 125_000)]);
         assert_eq!(text, "15000 IOPS, 61.4 MB/s, p99 ≤ 125 µs");
-        assert_eq!(figures(&[]), "0 IOPS, 0 MB/s, p99 ≤ 0 µs");
+        assert_eq!(describe_rates(&[]), "0 IOPS, 0 MB/s, p99 ≤ 0 µs");
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::commands::report::{self, Export, parse_export};
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{Runs, View, metric};
+use crate::flags::{ReportFlags, RunsDir, parse_metric};
 use crate::output;
 use fsarena_core::exit::ExitCode;
 use fsarena_report::exporters;
@@ -19,38 +19,38 @@ pub struct Args {
     #[arg(value_name = "RUN", required = true)]
     shards: Vec<String>,
     /// Metrics to report; the first is the primary one [default: those of the workloads, see `fsarena list workloads`]
-    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = parse_metric)]
     metric: Vec<String>,
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
     export: Vec<Export>,
     #[command(flatten)]
-    view: View,
+    report: ReportFlags,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 /// Merges the shards, and reports the run if no round is missing. The number of rounds is fixed, so the samples are judged
 /// only once, at the end.
 pub fn run(args: Args) -> Outcome {
-    let root = &args.runs.runs;
+    let root = &args.runs.dir;
     let mut parts = vec![];
     for name in &args.shards {
-        parts.extend(shards(root, name)?);
+        parts.extend(find_shards(root, name)?);
     }
     let merged = fsarena_store::merge(root, &parts)?;
     let line = format!("{}: {}, {} cells added\n", merged.run.path().display(), merged.why, merged.added);
-    output::text(line)?;
+    output::print_text(line)?;
     if !merged.complete {
         return Ok(ExitCode::Done);
     }
     let record = fsarena_store::read(&merged.run)?;
-    let report = report::for_terminal(record, args.metric, vec![], args.view)?;
-    report::answer(report, &args.export, exporters::find(exporters::DEFAULT)?, &merged.run)
+    let report = report::analyse_for_terminal(record, args.metric, vec![], args.report)?;
+    report::print_answer(report, &args.export, exporters::find(exporters::DEFAULT_FORMAT)?, &merged.run)
 }
 
 /// The run of this name, or the shards in this directory.
-fn shards(root: &Path, name: &str) -> Result<Vec<RunDir>, Failure> {
+fn find_shards(root: &Path, name: &str) -> Result<Vec<RunDir>, Failure> {
     let dir = Path::new(name);
     if !dir.is_dir() || RunDir::open(dir).is_ok() {
         return Ok(vec![RunDir::find(root, name)?]);

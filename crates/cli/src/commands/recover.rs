@@ -21,8 +21,8 @@ pub struct Args {
 pub fn run(args: Args) -> Outcome {
     let state = undo::state_dir();
     let mut show = |line: &str| drop(writeln!(std::io::stderr(), "{line}"));
-    let recovered = undo::recover_host(&SysRoot::host(), &state, args.host.as_deref(), &mut show)?;
-    let undo::Recovered { undone, failed, still_running: running, of_other_hosts } = recovered;
+    let recovered = undo::recover_with_gone_host(&SysRoot::host(), &state, args.host.as_deref(), &mut show)?;
+    let undo::RecoveryCounts { undone, failed, still_running: running, of_other_hosts } = recovered;
     let _ = writeln!(std::io::stdout(), "{undone} undone, {failed} failed, {running} still running");
     if failed > 0 {
         return Err(Failure::new(

@@ -1,7 +1,7 @@
 //! `fsarena report`: reports a stored run in any format, without running anything.
 
-use crate::failure::{Failure, Outcome, printing};
-use crate::flags::{Runs, View, metric};
+use crate::failure::{Failure, Outcome, printing_failure};
+use crate::flags::{ReportFlags, RunsDir, parse_metric};
 use crate::{commands::selftest, output};
 use fsarena_core::{claim::Claim, record::RunRecord};
 use fsarena_report::report::{Report, ReportOptions};
@@ -18,90 +18,97 @@ pub struct Args {
     #[arg(default_value = "latest")]
     run: String,
     /// Format on standard output (list them: `fsarena list exporters`)
-    #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT, value_parser = exporters::find)]
+    #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT_FORMAT, value_parser = exporters::find)]
     format: &'static Exporter,
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export)]
     export: Vec<Export>,
     /// Metrics to report; the first is the primary one [default: those of the workloads, see `fsarena list workloads`]
-    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric)]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = parse_metric)]
     metric: Vec<String>,
     /// Claim to judge, such as `untar.elapsed: xfs < ext4 by 5%`; repeatable
     #[arg(long, value_name = "CLAIM")]
     claim: Vec<Claim>,
     #[command(flatten)]
-    view: View,
+    report: ReportFlags,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 /// Prints the report and writes the exports.
 pub fn run(args: Args) -> Outcome {
-    let run = RunDir::find(&args.runs.runs, &args.run)?;
-    let mut report = for_terminal(fsarena_store::read(&run)?, args.metric, args.claim, args.view)?;
+    let run = RunDir::find(&args.runs.dir, &args.run)?;
+    let mut report = analyse_for_terminal(fsarena_store::read(&run)?, args.metric, args.claim, args.report)?;
     let mut formats = args.export.iter().map(|(exporter, _)| *exporter).chain([args.format]);
     if formats.any(|exporter| exporter.shows_commands) {
-        report.commands = commands(&run)?;
+        report.commands = read_commands(&run)?;
     }
     for (exporter, path) in &args.export {
         write_report(&report, exporter, path)?;
     }
     // The printed report links to the charts that this command has just written, if any.
-    report.charts = args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_link)(path));
+    report.charts_folder =
+        args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_folder_link)(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
     args.format.export(&report, &mut out)?;
-    out.flush().map_err(printing)?;
+    out.flush().map_err(printing_failure)?;
     note_omissions(args.format, &report);
     Ok(report.exit_code())
 }
 
 /// Reads the commands of a run, up to the limit of a page.
-pub fn commands(run: &RunDir) -> Result<Commands, Failure> {
+pub fn read_commands(run: &RunDir) -> Result<Commands, Failure> {
     let mut commands = Commands::default();
-    fsarena_store::commands(run, &mut |line| commands.push(line))?;
+    fsarena_store::for_each_command(run, &mut |line| commands.push(line))?;
     Ok(commands)
 }
 
 /// Reports a run at its end: writes the reports in its directory and the exports, and prints the answer in a format to standard
 /// output. Returns the exit code of its claims.
-pub fn answer(mut report: Report, exports: &[Export], format: &'static Exporter, run: &RunDir) -> Outcome {
-    report.commands = commands(run)?;
-    let main = write_kept(&report, run.path())?;
-    let kept = exporters::EXPORTERS.iter().filter(|exporter| (exporter.kept_as)(&report).is_some());
-    kept.for_each(|exporter| note_omissions(exporter, &report));
+pub fn print_answer(
+    mut report: Report,
+    exports: &[Export],
+    format: &'static Exporter,
+    run: &RunDir,
+) -> Outcome {
+    report.commands = read_commands(run)?;
+    let main_report = write_run_dir_reports(&report, run.path())?;
+    let stored_formats =
+        exporters::EXPORTERS.iter().filter(|exporter| (exporter.file_in_run_dir)(&report).is_some());
+    stored_formats.for_each(|exporter| note_omissions(exporter, &report));
     for (exporter, path) in exports {
         write_report(&report, exporter, path)?;
     }
     let mut answer = Vec::new();
     format.export(&report, &mut answer)?;
-    if let Some(path) = main.filter(|_| format.id == exporters::DEFAULT) {
-        writeln!(answer, "\nReport: {}", path.display()).map_err(printing)?;
+    if let Some(path) = main_report.filter(|_| format.id == exporters::DEFAULT_FORMAT) {
+        writeln!(answer, "\nReport: {}", path.display()).map_err(printing_failure)?;
     }
-    output::text(answer)?;
+    output::print_text(answer)?;
     Ok(report.exit_code())
 }
 
 /// Writes the reports that the directory of every run has into a directory. Returns the path of the main one.
-pub fn write_kept(report: &Report, dir: &Path) -> Result<Option<PathBuf>, Failure> {
-    let mut main = None;
+pub fn write_run_dir_reports(report: &Report, dir: &Path) -> Result<Option<PathBuf>, Failure> {
+    let mut main_report = None;
     for exporter in exporters::EXPORTERS {
-        if let Some(name) = (exporter.kept_as)(report) {
+        if let Some(name) = (exporter.file_in_run_dir)(report) {
             let path = dir.join(name);
             exporter.write(report, &path)?;
-            main.get_or_insert(path);
+            main_report.get_or_insert(path);
         }
     }
-    Ok(main)
+    Ok(main_report)
 }
 
 /// Analyses a run with the options of the user, for standard output.
-pub fn for_terminal(
+pub fn analyse_for_terminal(
     record: RunRecord,
     metrics: Vec<String>,
     claims: Vec<Claim>,
-    view: View,
+    flags: ReportFlags,
 ) -> Result<Report, Failure> {
-    let View { margin, weight: weights, current, full } = view;
+    let ReportFlags { margin, weight: weights, current, full } = flags;
     let mut report = analyse_run(record, ReportOptions { metrics, weights, margin, current, claims })?;
     report.screen = output::screen();
     report.full = full;
@@ -115,7 +122,7 @@ pub fn analyse_run(record: RunRecord, mut options: ReportOptions) -> Result<Repo
     }
     let resolution = selftest::stored_resolution(&record);
     let mut report = fsarena_report::report::analyse_run(record, options)?;
-    report.resolution = resolution;
+    report.resolution_sentence = resolution;
     Ok(report)
 }
 
@@ -131,9 +138,9 @@ fn write_report(report: &Report, exporter: &Exporter, path: &Path) -> Result<(),
 
 /// Prints to standard error what a format leaves out of a report.
 fn note_omissions(exporter: &Exporter, report: &Report) {
-    if let Some(lacks) = (exporter.lacks)(report) {
+    if let Some(omissions) = (exporter.describe_omissions)(report) {
         // A closed standard error is not a failure.
-        let _ = writeln!(std::io::stderr(), "note: {}: {lacks}", exporter.id);
+        let _ = writeln!(std::io::stderr(), "note: {}: {omissions}", exporter.id);
     }
 }
 

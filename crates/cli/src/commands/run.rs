@@ -10,7 +10,7 @@ pub mod variants;
 
 pub use command_flags::environment_variable;
 pub use flags::{Args, FactorLevels, parse_factor};
-pub use overrides::{absolute_levels, absolute_text, kernel_level};
+pub use overrides::{absolute_kernel_level, absolute_levels, absolute_text};
 use variants::plan_of_variants;
 
 use crate::commands::{handle_signals, run_unstored};
@@ -21,14 +21,14 @@ pub use execute_plan::execute_plan;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::file::{self, PlanFile};
 use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Plan, StopPlan, Written};
+use fsarena_core::plan::{ParsedPlan, Plan, StopPlan};
 use fsarena_core::{app, exit::ExitCode, factor, names::unknown, scale::Scale, study};
 use fsarena_core::{cell::Variant, matrix, number::plural};
 use fsarena_fs::filesystems;
 use fsarena_load::workloads;
 use fsarena_run::stages::{self, NextStage, Stages};
 use fsarena_run::stopping::{format_duration, round_up_duration, rounds_for_an_answer};
-use fsarena_run::{Consumer, Keep, Request, claim_forecast::round_seconds, registry};
+use fsarena_run::{Consumer, Destination, RunRequest, claim_forecast::round_seconds, registry};
 use fsarena_store::RunDir;
 use fsarena_sys::{cancel, input, program};
 use std::{io::ErrorKind, path::Path};
@@ -57,34 +57,34 @@ pub fn run(args: Args) -> Outcome {
         return run_stages(&args, &written);
     }
     args.given.refuse(&["after", "stage"], &format!("{} has no stages", written.origin))?;
-    run_one(&args, &written)
+    run_single_plan(&args, &written)
 }
 
 /// Runs a plan without stages.
-fn run_one(args: &Args, written: &Written) -> Outcome {
+fn run_single_plan(args: &Args, written: &ParsedPlan) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
     let overrides = args.overrides_of(written)?;
     let mut plan = resolve(args, written, overrides.clone())?;
     let mut remarks = vec![];
     if args.chooses_scale()
-        && let Some(scale) = smaller(plan.scale)
+        && let Some(scale) = next_smaller_scale(plan.scale)
     {
         args.print_message("measuring one variant once, to choose the scale of the work");
         let smaller = resolve(args, written, Overrides { scale: Some(scale), ..overrides })?;
-        if let Some((scaled, why)) = reduce_scale(&plan, smaller, &args.runs.runs, args.user.as_deref())? {
+        if let Some((scaled, why)) = reduce_scale(&plan, smaller, &args.runs.dir, args.user.as_deref())? {
             args.print_message(&why);
             remarks.push(Note::new(NoteKind::Remark, why));
             plan = scaled;
         }
     }
-    let mut request = Request::new(plan, Keep::New(args.runs.runs.clone()));
+    let mut request = RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone()));
     request.remarks = remarks;
     Ok(execute_plan(args, request)?.0)
 }
 
 /// Resolves the plan of the arguments. With `--variant` these variants replace those of the plan.
-fn resolve(args: &Args, written: &Written, overrides: Overrides) -> Result<Plan, Failure> {
+fn resolve(args: &Args, written: &ParsedPlan, overrides: Overrides) -> Result<Plan, Failure> {
     if args.variant.is_empty() {
         return Ok(registry::resolve(written, &overrides)?);
     }
@@ -110,25 +110,25 @@ fn reduce_scale(
     let Some(budget) = plan.stop.extended_s() else { return Ok(None) };
     let variants = matrix::expand(plan);
     let rounds = rounds_for_an_answer(&variants, plan.error_split());
-    let run_seconds = |cell: f64| cell * variants.len() as f64 * f64::from(rounds);
-    let mut cell = f64::INFINITY;
+    let run_seconds = |cell_seconds: f64| cell_seconds * variants.len() as f64 * f64::from(rounds);
+    let mut cell_seconds = f64::INFINITY;
     for _ in 0..2 {
         match time_one_cell(plan, &variants, dir, user) {
-            Ok(Some(seconds)) => cell = cell.min(seconds),
+            Ok(Some(seconds)) => cell_seconds = cell_seconds.min(seconds),
             Err(error) if cancel::requested().is_some() => return Err(error),
             Ok(None) | Err(_) => return Ok(None),
         }
-        if run_seconds(cell) <= budget {
+        if run_seconds(cell_seconds) <= budget {
             return Ok(None);
         }
     }
     let (large, small) = (plan.scale.name(), smaller.scale.name());
     let why = format!(
-        "At scale {large} one variant takes {cell:.1} s here, so {rounds} rounds of {} take about {}: this run uses scale \
+        "At scale {large} one variant takes {cell_seconds:.1} s here, so {rounds} rounds of {} take about {}: this run uses scale \
          {small}. For the larger work: --scale {large} --budget {}.",
         plural(variants.len(), "variant"),
-        format_duration(run_seconds(cell)),
-        round_up_duration(1.2 * run_seconds(cell))
+        format_duration(run_seconds(cell_seconds)),
+        round_up_duration(1.2 * run_seconds(cell_seconds))
     );
     Ok(Some((Plan { stop: plan.stop.clone(), seed: plan.seed, ..smaller }, why)))
 }
@@ -147,42 +147,42 @@ fn time_one_cell(
     plan.claims.clear();
     plan.variants = vec![first.clone()];
     plan.stop = StopPlan { rounds: 1, ..StopPlan::default() };
-    let mut request = Request::new(plan, Keep::Nothing(dir.into()));
+    let mut request = RunRequest::new(plan, Destination::ConsumersOnly(dir.into()));
     request.user = user.map(String::from);
     let record = run_unstored(request, &mut [])?;
     Ok(Some(round_seconds(&record, &[first.name.clone()].into())))
 }
 
 /// The next smaller scale.
-fn smaller(scale: Scale) -> Option<Scale> {
+fn next_smaller_scale(scale: Scale) -> Option<Scale> {
     Scale::ALL.into_iter().find(|other| *other > scale)
 }
 
 /// Runs the stages of a plan one after another, all or those after a run of one of them.
-fn run_stages(args: &Args, written: &Written) -> Outcome {
-    let runs = &args.runs.runs;
-    let (after, only) = (args.after.as_deref(), args.stage.as_deref());
-    let mut stages = Stages::resolve(written, args.overrides()?, runs, after, only)?;
+fn run_stages(args: &Args, written: &ParsedPlan) -> Outcome {
+    let runs = &args.runs.dir;
+    let (after, only_stage) = (args.after.as_deref(), args.stage.as_deref());
+    let mut stages = Stages::resolve(written, args.overrides()?, runs, after, only_stage)?;
     let mut progress = Progress::new(args.quiet);
-    let mut trying = |done, of| progress.show_trials(done, of);
-    stages.check(args.user.as_deref(), (!args.dry_run).then_some(&mut trying))?;
+    let mut show_trials = |done, total| progress.show_trials(done, total);
+    stages.check(args.user.as_deref(), (!args.dry_run).then_some(&mut show_trials))?;
     drop(progress);
     // The first exit code that is not `Done`.
     let mut exit_code = ExitCode::Done;
     while let Some(next) = stages.begin(args.dry_run)? {
         let plan = match next {
-            NextStage::Plan(plan, found) => {
-                if let Some(found) = found {
-                    args.print_message(&found);
+            NextStage::Plan(plan, message) => {
+                if let Some(message) = message {
+                    args.print_message(&message);
                 }
                 *plan
             }
             NextStage::Later(what) => {
-                output::text(format!("# {what}\n\n"))?;
+                output::print_text(format!("# {what}\n\n"))?;
                 continue;
             }
         };
-        let (code, run) = execute_plan(args, Request::new(plan, Keep::New(runs.clone())))?;
+        let (code, run) = execute_plan(args, RunRequest::new(plan, Destination::NewRun(runs.clone())))?;
         if exit_code == ExitCode::Done {
             exit_code = code;
         }
@@ -190,16 +190,16 @@ fn run_stages(args: &Args, written: &Written) -> Outcome {
         if cancel::requested().is_some() {
             break;
         }
-        stages.ran(&run);
+        stages.record_run(&run);
     }
     Ok(exit_code)
 }
 
-/// Runs the plan that `load` makes from the arguments.
-pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -> Outcome {
+/// Runs the plan that `make_plan` makes from the arguments.
+pub fn run_plan(args: Args, make_plan: impl FnOnce(&Args) -> Result<Plan, Failure>) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
-    let request = Request::new(load(&args)?, Keep::New(args.runs.runs.clone()));
+    let request = RunRequest::new(make_plan(&args)?, Destination::NewRun(args.runs.dir.clone()));
     Ok(execute_plan(&args, request)?.0)
 }
 
@@ -207,8 +207,8 @@ pub fn run_plan(args: Args, load: impl FnOnce(&Args) -> Result<Plan, Failure>) -
 fn resume(args: &Args, name: &str) -> Outcome {
     handle_signals()?;
     args.check_outputs()?;
-    let run = RunDir::find(&args.runs.runs, name)?;
-    let request = Request::resume(run, args.erase_signature.clone(), args.other_signature.clone())?;
+    let run = RunDir::find(&args.runs.dir, name)?;
+    let request = RunRequest::resume(run, args.erase_signature.clone(), args.other_signature.clone())?;
     let (name, has_later_stages) = (request.plan.name.clone(), stages::has_later_stages(&request.plan));
     let (code, run) = execute_plan(args, request)?;
     if has_later_stages && let Some(run) = run {
@@ -222,15 +222,15 @@ fn resume(args: &Args, name: &str) -> Outcome {
 
 /// Reads the plan that the arguments name, without resolving it: of the commands on the command line, of a study or
 /// application, of a fio job file, or of a plan file.
-pub fn read_plan(args: &Args) -> Result<Written, Failure> {
-    if let Some(plan) = args.command.plan(&args.given)? {
+pub fn read_plan(args: &Args) -> Result<ParsedPlan, Failure> {
+    if let Some(plan) = args.command.plan_text(&args.given)? {
         return Ok(PlanFile::parse("the command line", plan.as_bytes())?);
     }
     let name = args.plan.as_deref().unwrap_or(study::DEFAULT);
     let path = Path::new(name);
     let (origin, bytes) = match app::shipped_plan(name) {
         Some((origin, plan)) => (origin, plan.as_bytes().to_vec()),
-        None if job_file::is_job_file(path) => (name.to_string(), job_file::plan_of(path)?.into_bytes()),
+        None if job_file::is_job_file(path) => (name.to_string(), job_file::plan_text(path)?.into_bytes()),
         None => (name.to_string(), read_file(name)?),
     };
     let parsed = PlanFile::parse(&origin, &bytes);
@@ -246,15 +246,15 @@ fn read_file(name: &str) -> Result<Vec<u8>, Failure> {
     input::read(path, file::MAX_BYTES as u64).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             let unknown = unknown("study, application or plan file", name, app::shipped_plan_names());
-            Failure::new(ExitCode::Usage, format!("{unknown}{}", suggest_flag(name)))
+            Failure::new(ExitCode::Usage, format!("{unknown}{}", flag_suggestion(name)))
         }
         _ => Failure::file(path)(error),
     })
 }
 
 /// A hint if the user wrote a workload, filesystems or a program instead of a study; else empty.
-fn suggest_flag(name: &str) -> String {
-    let flag = if workloads::find(name).is_some() {
+fn flag_suggestion(name: &str) -> String {
+    let flag = if workloads::find_workload(name).is_some() {
         "--workload"
     } else if name.split(',').all(|fs| filesystems::find(fs).is_ok()) {
         "--fs"

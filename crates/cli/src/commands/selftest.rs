@@ -14,9 +14,9 @@ use fsarena_core::row::Row;
 use fsarena_stats::simulate::PromiseState;
 use fsarena_stats::simulate::growth::{GrowthCheck, growth_checks};
 use fsarena_stats::simulate::mean_ratio::{MeanCheck, mean_checks};
-use fsarena_stats::simulate::selftest::{Check, RUNS, Report, selftest};
+use fsarena_stats::simulate::selftest::{Check, RUNS, SelftestReport, run_selftest};
 use headline::two_decimals;
-use here::Here;
+use here::HereFlags;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ use serde_json::{Value, json};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of simulated runs for each rule and noise
-    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = simulations, conflicts_with = "here")]
+    #[arg(long, value_name = "N", default_value_t = RUNS, value_parser = parse_simulations, conflicts_with = "here")]
     simulations: usize,
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=100), requires = "exact", conflicts_with = "here")]
     repeats: u32,
     #[command(flatten)]
-    measure: Here,
+    here_flags: HereFlags,
     /// Print no progress
     #[arg(long, short)]
     quiet: bool,
@@ -62,7 +62,7 @@ pub struct Args {
 }
 
 /// Reads the number of simulated runs: enough for a rate, and few enough to end within an hour.
-fn simulations(text: &str) -> Result<usize, String> {
+fn parse_simulations(text: &str) -> Result<usize, String> {
     let known = text.parse().ok().filter(|runs| (100..=1_000_000).contains(runs));
     known.ok_or_else(|| "write a whole number from 100 to 1000000".into())
 }
@@ -70,24 +70,24 @@ fn simulations(text: &str) -> Result<usize, String> {
 /// Simulates or measures, and prints the error rates. The exit code is that of a refuted claim if a rate is above its limit.
 pub fn run(args: Args) -> Outcome {
     if args.here {
-        return here::run(&args.measure, args.seed, args.quiet, args.format);
+        return here::measure_machine(&args.here_flags, args.seed, args.quiet, args.format);
     }
     if args.exact {
-        return here::run_exact(args.seed, args.repeats as usize, args.quiet, args.format);
+        return here::repeat_exact(args.seed, args.repeats as usize, args.quiet, args.format);
     }
-    let report = selftest(args.simulations, args.seed);
+    let report = run_selftest(args.simulations, args.seed);
     let means = mean_checks(args.simulations, args.seed);
     let growth = growth_checks((args.simulations / RUNS_PER_GRID).max(20), args.seed);
     match args.format {
-        ListFormat::Json => output::json(&as_json(&report, &means, &growth))?,
+        ListFormat::Json => output::print_json(&as_json(&report, &means, &growth))?,
         ListFormat::Term => {
             let checks: Vec<CheckRow> =
                 report.checks.iter().chain([&report.negative]).map(CheckRow::from).collect();
-            output::rows(&checks, ListFormat::Term)?;
+            output::print_rows(&checks, ListFormat::Term)?;
             headline::print(&report)?;
-            output::text(format!("\n{}\n\n", describe_report(&report)))?;
-            output::rows(&means.iter().map(MeanRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
-            output::text(format!("\n{MEANS}\n"))?;
+            output::print_text(format!("\n{}\n\n", describe_report(&report)))?;
+            output::print_rows(&means.iter().map(MeanCostRow::from).collect::<Vec<_>>(), ListFormat::Term)?;
+            output::print_text(format!("\n{MEANS_LEGEND}\n"))?;
             growth::print(&growth)?
         }
     };
@@ -126,8 +126,8 @@ impl From<&Check> for CheckRow {
             wrong: check.errors.wrong,
             runs: check.errors.runs,
             rate: check.errors.rate(),
-            lower: check.errors.lower(),
-            upper: check.errors.upper(),
+            lower: check.errors.lower_limit(),
+            upper: check.errors.upper_limit(),
             limit: check.limit(),
             time_share: check.time.map(|(share, _)| share),
             time_limit: check.time.map(|(_, limit)| limit),
@@ -141,7 +141,7 @@ impl Row for CheckRow {
     const COLUMNS: &'static [&'static str] =
         &["rule", "noise", "rate: ERRS", "limits: 95% LIMITS", "limit: PROMISED", "state"];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         let of_time =
             |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
         match field {
@@ -158,14 +158,14 @@ impl Row for CheckRow {
 }
 
 /// The text below the table of mean costs.
-const MEANS: &str = "The share of runs in which the 95% interval of the ratio of mean cost missed it at some look from 20 to 400 \
+const MEANS_LEGEND: &str = "The share of runs in which the 95% interval of the ratio of mean cost missed it at some look from 20 to 400 \
                      rounds, and the share of runs that have an interval at the look with the fewest. No interval can bound \
                      stalls that no round shows: for those the misses are shown, without a promise.";
 
 /// The exit code of all checks. A broken promise counts before one that is inconclusive because of too few runs.
-fn exit_code(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> ExitCode {
-    let of_growth = growth.iter().map(|check| Some(check.state()));
-    let states: Vec<_> = means.iter().map(MeanCheck::state).chain(of_growth).collect();
+fn exit_code(report: &SelftestReport, means: &[MeanCheck], growth: &[GrowthCheck]) -> ExitCode {
+    let growth_states = growth.iter().map(|check| Some(check.state()));
+    let states: Vec<_> = means.iter().map(MeanCheck::state).chain(growth_states).collect();
     let any_is = |state| states.contains(&Some(state));
     let code = report.exit_code();
     if code == ExitCode::Refuted || any_is(PromiseState::Broken) {
@@ -176,7 +176,7 @@ fn exit_code(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Ex
 
 /// How often the interval of the ratio of mean costs missed it under one pair of noises.
 #[derive(Serialize)]
-struct MeanRow {
+struct MeanCostRow {
     noise_of_a: &'static str,
     noise_of_b: &'static str,
     drifts: bool,
@@ -191,25 +191,25 @@ struct MeanRow {
     state: Option<&'static str>,
 }
 
-impl From<&MeanCheck> for MeanRow {
-    fn from(check: &MeanCheck) -> MeanRow {
-        MeanRow {
+impl From<&MeanCheck> for MeanCostRow {
+    fn from(check: &MeanCheck) -> MeanCostRow {
+        MeanCostRow {
             noise_of_a: check.shapes.0.name(),
             noise_of_b: check.shapes.1.name(),
             drifts: check.drifts,
             missed: check.misses.wrong,
             runs: check.misses.runs,
             rate: check.misses.rate(),
-            lower: check.misses.lower(),
-            upper: check.misses.upper(),
-            printed_share: check.printed,
+            lower: check.misses.lower_limit(),
+            upper: check.misses.upper_limit(),
+            printed_share: check.share_with_interval,
             limit: check.limit(),
             state: check.state().map(PromiseState::name),
         }
     }
 }
 
-impl Row for MeanRow {
+impl Row for MeanCostRow {
     const COLUMNS: &'static [&'static str] = &[
         "noise_of_a",
         "noise_of_b",
@@ -221,7 +221,7 @@ impl Row for MeanRow {
         "state",
     ];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "drifts" => Some(if self.drifts { "yes".into() } else { "no".into() }),
             "rate" => Some(two_decimals(self.rate)),
@@ -237,7 +237,7 @@ impl Row for MeanRow {
 }
 
 /// The result of the simulation in two sentences.
-fn describe_report(report: &Report) -> String {
+fn describe_report(report: &SelftestReport) -> String {
     let runs = report.negative.errors.runs;
     let end = match report.exit_code() {
         ExitCode::Done => {
@@ -253,13 +253,13 @@ fn describe_report(report: &Report) -> String {
 }
 
 /// All checks as JSON.
-fn as_json(report: &Report, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
+fn as_json(report: &SelftestReport, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
     json!({
         "checks": report.checks.iter().map(CheckRow::from).collect::<Vec<_>>(),
         "negative": CheckRow::from(&report.negative),
         "wrong_recommendations": headline::wrong_rows(report),
         "recommendations_in_time": headline::answered_rows(report),
-        "mean_costs": means.iter().map(MeanRow::from).collect::<Vec<_>>(),
+        "mean_costs": means.iter().map(MeanCostRow::from).collect::<Vec<_>>(),
         "growth": growth::rows(growth),
         "passed": exit_code(report, means, growth) == ExitCode::Done,
     })

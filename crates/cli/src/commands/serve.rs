@@ -1,7 +1,7 @@
 //! `fsarena serve`: serves a directory of runs as a local web page.
 
-use crate::failure::{Outcome, printing};
-use crate::{commands::report, flags::Runs};
+use crate::failure::{Outcome, printing_failure};
+use crate::{commands::report, flags::RunsDir};
 use fsarena_core::exit::ExitCode;
 use fsarena_report::report::ReportOptions;
 use fsarena_run::work;
@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<String>,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 const EXAMPLES: &str = "\
@@ -49,15 +49,18 @@ pub fn run(args: Args) -> Outcome {
     let report =
         |record| report::analyse_run(record, ReportOptions::default()).map_err(|failure| failure.to_string());
     let server = Server::open(Options {
-        runs: args.dir.unwrap_or(args.runs.runs),
+        folder: args.dir.unwrap_or(args.runs.dir),
         bind: args.bind,
         port: args.port,
         token: args.token.filter(|token| !token.is_empty()),
         hosts,
-        analysis: AnalysisFunctions { report, metric: |plan| work::main_metric(plan).into() },
+        analysis: AnalysisFunctions {
+            analyse_run: report,
+            primary_metric: |plan| work::main_metric(plan).into(),
+        },
     })?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(printing)?;
+    writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(printing_failure)?;
     drop(out);
     server.run()?;
     Ok(ExitCode::Done)

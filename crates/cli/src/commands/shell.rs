@@ -1,15 +1,15 @@
 //! `fsarena shell`: a shell on a fresh filesystem, in a guest.
 
-use super::run::{environment_variable, kernel_level};
+use super::run::{absolute_kernel_level, environment_variable};
 use crate::commands::handle_signals;
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{absolute, byte_size};
+use crate::flags::{absolute, parse_byte_size};
 use bytesize::ByteSize;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
 use fsarena_core::{exit::ExitCode, factor};
-use fsarena_run::{Keep, Request, ShellSession, execute, registry};
+use fsarena_run::{Destination, RunRequest, ShellSession, execute, registry};
 use fsarena_sys::cancel;
 use std::io::Write;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "OPTIONS")]
     mount: Option<String>,
     /// Image size [default: 2GiB]
-    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_byte_size)]
     size: Option<ByteSize>,
     /// Guest kernel: a path, or `debian:6.1`
     #[arg(long, value_name = "KERNEL")]
@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     modules: Option<PathBuf>,
     /// Guest memory [default: 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = byte_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_byte_size)]
     guest_memory: Option<ByteSize>,
     /// File or directory of yours to copy to the source disk; the shell finds it at its own path, and as $FSARENA_INPUT
     #[arg(long, value_name = "PATH")]
@@ -61,19 +61,19 @@ pub struct Args {
 }
 
 /// The size of the image by default.
-const SIZE: ByteSize = ByteSize::gib(2);
+const DEFAULT_IMAGE_SIZE: ByteSize = ByteSize::gib(2);
 
 /// Runs the shell, and ends the process with its exit code.
 pub fn run(args: Args) -> Outcome {
     handle_signals()?;
-    let words = match args.command.is_empty() {
+    let command = match args.command.is_empty() {
         true => vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into())],
         false => args.command.clone(),
     };
-    let written = PlanFile::parse("the command line", args.plan(&words)?.as_bytes())?;
+    let written = PlanFile::parse("the command line", args.plan_text(&command)?.as_bytes())?;
     let plan = registry::resolve(&written, &args.overrides()?)?;
-    let session = ShellSession::new(words);
-    let mut request = Request::new(plan, Keep::Nothing(std::env::temp_dir()));
+    let session = ShellSession::new(command);
+    let mut request = RunRequest::new(plan, Destination::ConsumersOnly(std::env::temp_dir()));
     request.shell = Some(session.clone());
     if session.is_terminal {
         let _ = writeln!(std::io::stderr(), "fsarena: starting a guest with {}", args.fs);
@@ -91,13 +91,13 @@ pub fn run(args: Args) -> Outcome {
 }
 
 impl Args {
-    /// The plan of one cell that runs these words.
-    fn plan(&self, words: &[String]) -> Result<String, Failure> {
+    /// The plan of one cell that runs this command.
+    fn plan_text(&self, command: &[String]) -> Result<String, Failure> {
         let mut workload = Table::from_iter([
             ("use".to_string(), Value::from("command")),
             (
                 "task".into(),
-                vec![Value::Table(Table::from_iter([("run".into(), words.to_vec().into())]))].into(),
+                vec![Value::Table(Table::from_iter([("run".into(), command.to_vec().into())]))].into(),
             ),
         ]);
         if let Some(input) = &self.input {
@@ -119,13 +119,13 @@ impl Args {
         if self.fs.contains(',') {
             return usage("--fs: a shell has one filesystem");
         }
-        let plain = GuestPlan::of(Emulator::Qemu);
+        let default_plan = GuestPlan::of(Emulator::Qemu);
         let guest = GuestPlan {
             modules: self.modules.as_deref().map(absolute).transpose()?,
-            memory: self.guest_memory.unwrap_or(plain.memory),
-            ..plain
+            memory: self.guest_memory.unwrap_or(default_plan.memory),
+            ..default_plan
         };
-        let kernel = self.kernel.as_deref().map(kernel_level).transpose()?;
+        let kernel = self.kernel.as_deref().map(absolute_kernel_level).transpose()?;
         let levels = [
             (factor::FS, Some(self.fs.clone())),
             (factor::OPTIONS, self.options.clone()),
@@ -138,7 +138,7 @@ impl Args {
             rounds: Some(1),
             factors: levels.collect(),
             backing: Some(Backing::Guest(guest)),
-            size: Some(self.size.unwrap_or(SIZE)),
+            size: Some(self.size.unwrap_or(DEFAULT_IMAGE_SIZE)),
             ..Overrides::default()
         })
     }

@@ -1,12 +1,12 @@
 //! `fsarena show`: prints a run, a study, an application, a filesystem, or published figures.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::terminal::rows::table;
-use crate::{commands::list, flags::Runs, output};
+use crate::terminal::rows::layout_table;
+use crate::{commands::list, flags::RunsDir, output};
 use clap::builder::PossibleValuesParser;
 use fsarena_core::names::{nearest, unknown};
-use fsarena_core::{app, exit::ExitCode, published::Published, record::LogLine, study};
-use fsarena_report::{commands::logged, published};
+use fsarena_core::{app, exit::ExitCode, published::PublishedSet, record::CommandLogLine, study};
+use fsarena_report::{commands::format_logged_command, published};
 use fsarena_store::RunDir;
 use serde_json::{Value, json};
 
@@ -21,57 +21,66 @@ pub struct Args {
     /// Run (id, beginning of the id, directory, `latest`), study, application, filesystem, or `published:NAME`
     what: String,
     /// Format on standard output: term or json; for published figures also md; for a run also sql
-    #[arg(long, default_value = "term", value_parser = formats())]
+    #[arg(long, default_value = "term", value_parser = format_parser())]
     format: String,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 /// The statements that add the views to the database of a run.
-const SQL: &str = "sql";
+const SQL_FORMAT: &str = "sql";
 
 /// The formats that `--format` accepts.
-fn formats() -> PossibleValuesParser {
-    PossibleValuesParser::new(fsarena_report::page::FORMATS.into_iter().chain([SQL]))
+fn format_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(fsarena_report::page::FORMATS.into_iter().chain([SQL_FORMAT]))
 }
 
 /// Finds what the argument names and prints it.
 pub fn run(args: Args) -> Outcome {
     if let Some(name) = args.what.strip_prefix("published:") {
-        output::page(&published::published_page(&published::find_published(name)?)?, &args.format)
+        output::print_page(&published::published_page(&published::find_published(name)?)?, &args.format)
     } else if let Some(study) = study::find(&args.what) {
-        let published: Vec<String> = study.published()?.iter().map(Published::name).collect();
-        print(&args.format, "a study", study.plan.into(), || {
-            let (name, source, plan) = (study.name, study.source, plan_table(study.name, study.plan)?);
+        let published: Vec<String> = study.published()?.iter().map(PublishedSet::name).collect();
+        print_text_or_json(&args.format, "a study", study.plan_toml.into(), || {
+            let (name, source, plan) = (study.name, study.source, plan_table(study.name, study.plan_toml)?);
             Ok(json!({ "study": name, "source": source, "published": published, "plan": plan }))
         })
     } else if let Some((name, plan)) = app::shipped_plan(&args.what) {
-        print(&args.format, "an application", plan.into(), || {
+        print_text_or_json(&args.format, "an application", plan.into(), || {
             Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
         })
     } else if let Some(filesystem) = list::filesystem(&args.what)? {
-        let sets = table(filesystem.option_sets(), output::width()).map_err(output::serialization_failure)?;
-        print(&args.format, "a filesystem", format!("{}\n{sets}", filesystem.head()), || {
-            Ok(json!(filesystem))
-        })
+        let sets =
+            layout_table(filesystem.option_sets(), output::width()).map_err(output::serialization_failure)?;
+        print_text_or_json(
+            &args.format,
+            "a filesystem",
+            format!("{}\n{sets}", filesystem.introduction()),
+            || Ok(json!(filesystem)),
+        )
     } else {
         let run =
-            RunDir::find(&args.runs.runs, &args.what).map_err(|error| suggest_study(error, &args.what))?;
-        if args.format == SQL {
-            return output::text(fsarena_store::views_sql(&run.plan()?));
+            RunDir::find(&args.runs.dir, &args.what).map_err(|error| suggest_study(error, &args.what))?;
+        if args.format == SQL_FORMAT {
+            return output::print_text(fsarena_store::views_sql(&run.plan()?));
         }
-        let (plan, commands) = (run.plan()?, commands(&run)?);
-        print(&args.format, "a run", text_of(&run, &commands)?, || {
+        let (plan, commands) = (run.plan()?, read_commands(&run)?);
+        print_text_or_json(&args.format, "a run", run_text(&run, &commands)?, || {
             Ok(json!({ "run": run.id(), "path": run.path(), "plan": plan, "commands": commands }))
         })
     }
 }
 
 /// Prints text or JSON, as `format` requires. `what` names the kind of thing in the error for another format.
-fn print(format: &str, what: &str, text: String, json: impl FnOnce() -> Result<Value, Failure>) -> Outcome {
+fn print_text_or_json(
+    format: &str,
+    what: &str,
+    text: String,
+    json: impl FnOnce() -> Result<Value, Failure>,
+) -> Outcome {
     match format {
-        "term" => output::text(text),
-        "json" => output::json(&json()?),
+        "term" => output::print_text(text),
+        "json" => output::print_json(&json()?),
         other => usage(format!("--format {other}: fsarena shows {what} as term or json")),
     }
 }
@@ -90,17 +99,17 @@ fn plan_table(name: &str, plan: &str) -> Result<toml::Value, Failure> {
 }
 
 /// Reads the commands that a run executed.
-fn commands(run: &RunDir) -> Result<Vec<LogLine>, Failure> {
+fn read_commands(run: &RunDir) -> Result<Vec<CommandLogLine>, Failure> {
     let mut commands = vec![];
-    fsarena_store::commands(run, &mut |line| commands.push(line.clone()))?;
+    fsarena_store::for_each_command(run, &mut |line| commands.push(line.clone()))?;
     Ok(commands)
 }
 
 /// The resolved plan of a run and its commands, as text.
-fn text_of(run: &RunDir, commands: &[LogLine]) -> Result<String, Failure> {
+fn run_text(run: &RunDir, commands: &[CommandLogLine]) -> Result<String, Failure> {
     let file = run.plan_file();
     let plan = std::fs::read_to_string(&file).map_err(Failure::file(&file))?;
-    let lines: Vec<String> = commands.iter().map(|line| logged(&line.command)).collect();
+    let lines: Vec<String> = commands.iter().map(|line| format_logged_command(&line.command)).collect();
     let count = match lines.len() {
         0 => "no commands: the run ended before its first one".into(),
         count => format!("{count} commands"),

@@ -6,10 +6,10 @@ use crate::flags::ListFormat;
 use crate::{commands::handle_signals, output};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::number::plural;
-use fsarena_report::bundle::{BundledRun, FORMAT, MANIFEST, Manifest};
+use fsarena_report::bundle::{BUNDLE_FORMAT, BundledRun, MANIFEST_FILE, Manifest};
 use fsarena_report::recheck::{Difference, differences};
 use fsarena_run::{ScratchDir, program_build};
-use fsarena_store::archive::{self, Limits};
+use fsarena_store::archive::{self, ArchiveLimits};
 use fsarena_store::{RunDir, bundle::check_checksums};
 use fsarena_sys::{cancel, input};
 use serde_json::{Value, json};
@@ -33,11 +33,11 @@ pub struct Args {
 }
 
 /// The largest `report.json` or manifest, in bytes.
-const LARGEST_JSON: u64 = 256 << 20;
+const MAX_JSON_BYTES: u64 = 256 << 20;
 /// The parts of `report.json` without which it would have no figures that could be wrong.
-const ESSENTIAL: [&str; 4] = ["variants", "analyses", "claims", "decision"];
+const ESSENTIAL_KEYS: [&str; 4] = ["variants", "analyses", "claims", "decision"];
 /// The largest number of differences that the terminal shows for a run.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN_DIFFERENCES: usize = 20;
 
 /// Checks the bundle and prints what differs.
 pub fn run(args: Args) -> Outcome {
@@ -45,13 +45,13 @@ pub fn run(args: Args) -> Outcome {
     let scratch = ScratchDir::make(&std::env::temp_dir(), "fsarena-verify")?;
     let into = scratch.dir().join("bundle");
     std::fs::create_dir(&into).map_err(Failure::file(&into))?;
-    let files = archive::extract(&args.bundle, &into, Limits::BUNDLE)?;
+    let files = archive::extract(&args.bundle, &into, ArchiveLimits::BUNDLE)?;
     let bundle = Bundle::open(&args.bundle, &into, &files)?;
     let checked = bundle.check(&scratch.dir().join("again"))?;
-    scratch.clear()?;
+    scratch.remove()?;
     match args.format {
-        ListFormat::Json => output::json(&checked.json(&bundle))?,
-        ListFormat::Term => output::text(checked.text(&bundle))?,
+        ListFormat::Json => output::print_json(&checked.json(&bundle))?,
+        ListFormat::Term => output::print_text(checked.text(&bundle))?,
     };
     Ok(if checked.is_sound() { ExitCode::Done } else { ExitCode::Refuted })
 }
@@ -66,11 +66,11 @@ struct Bundle<'a> {
     files: BTreeSet<&'a str>,
     manifest: Manifest,
     /// Whether this program made the bundle.
-    same_build: bool,
+    is_same_build: bool,
 }
 
-/// What contradicts a bundle.
-struct Checked {
+/// The result of checking a bundle: everything that contradicts it.
+struct BundleCheck {
     /// The files that contradict the checksums, a line each.
     checksums: Vec<String>,
     /// For each run its id, and the differences of its reports.
@@ -92,33 +92,34 @@ impl<'a> Bundle<'a> {
         let files: Option<BTreeSet<&str>> = names.collect();
         let files = files.ok_or_else(|| refuse("it has several directories"))?;
         let dir = into.join(root);
-        let text = input::read(&dir.join(MANIFEST), LARGEST_JSON)
-            .map_err(|_| refuse(&format!("it has no {MANIFEST}")))?;
+        let text = input::read(&dir.join(MANIFEST_FILE), MAX_JSON_BYTES)
+            .map_err(|_| refuse(&format!("it has no {MANIFEST_FILE}")))?;
         let manifest: Value = serde_json::from_slice(&text).map_err(|error| refuse(&error.to_string()))?;
-        if manifest["format"].as_u64().is_some_and(|format| format > u64::from(FORMAT)) {
+        if manifest["format"].as_u64().is_some_and(|format| format > u64::from(BUNDLE_FORMAT)) {
             let what = format!(
-                "{}: made by a newer fsarena (bundle format {}, this one reads {FORMAT}); use that version",
+                "{}: made by a newer fsarena (bundle format {}, this one reads {BUNDLE_FORMAT}); use that version",
                 archive.display(),
                 manifest["format"]
             );
             return Err(Failure::new(ExitCode::Usage, what));
         }
         let manifest: Manifest =
-            serde_json::from_value(manifest).map_err(|error| refuse(&format!("{MANIFEST}: {error}")))?;
+            serde_json::from_value(manifest).map_err(|error| refuse(&format!("{MANIFEST_FILE}: {error}")))?;
         if manifest.runs.is_empty() {
             return Err(refuse("it has no run"));
         }
-        let same_build = manifest.fsarena_build == program_build()?;
-        Ok(Bundle { archive, dir, files, manifest, same_build })
+        let is_same_build = manifest.fsarena_build == program_build()?;
+        Ok(Bundle { archive, dir, files, manifest, is_same_build })
     }
 
-    /// Compares the files with their checksums, and the reports with those that this program makes of the data, below `again`.
-    fn check(&self, again: &Path) -> Result<Checked, Failure> {
+    /// Compares the files with their checksums, and the reports with those that this program makes of the
+    /// data, below `recomputed_dir`.
+    fn check(&self, recomputed_dir: &Path) -> Result<BundleCheck, Failure> {
         let checksums = check_checksums(&self.dir)?;
         let mut runs = vec![];
         for run in &self.manifest.runs {
             cancel::check()?;
-            let differences = match self.check_run(run, &again.join(runs.len().to_string())) {
+            let differences = match self.check_run(run, &recomputed_dir.join(runs.len().to_string())) {
                 // A changed file explains why the run cannot be read.
                 Err(failure) if !checksums.is_empty() => {
                     vec![difference("the run", "can be read", &failure.to_string())]
@@ -132,14 +133,14 @@ impl<'a> Bundle<'a> {
         for name in self.files.iter().filter(|name| name.ends_with("/run.db") && !is_listed(name)) {
             runs.push((
                 name.to_string(),
-                vec![difference("the run", &format!("not in {MANIFEST}"), "present")],
+                vec![difference("the run", &format!("not in {MANIFEST_FILE}"), "present")],
             ));
         }
-        Ok(Checked { checksums, runs })
+        Ok(BundleCheck { checksums, runs })
     }
 
     /// Compares the reports of a run with those of its data.
-    fn check_run(&self, run: &BundledRun, again: &Path) -> Result<Vec<Difference>, Failure> {
+    fn check_run(&self, run: &BundledRun, recomputed_dir: &Path) -> Result<Vec<Difference>, Failure> {
         let file = |name: &str| format!("{}/{name}", run.directory);
         // The manifest comes from elsewhere: only what the archive has may be read.
         for name in ["run.db", "plan.toml", "report.json"] {
@@ -148,22 +149,23 @@ impl<'a> Bundle<'a> {
             }
         }
         let dir = self.dir.join(&run.directory);
-        let report = bundle::analyse(&RunDir::open(&dir)?)?;
+        let report = bundle::analyse_by_plan(&RunDir::open(&dir)?)?;
         let mut found = vec![];
         if report.record.id != run.id {
             found.push(difference("the id of the run", &run.id, &report.record.id));
         }
-        std::fs::create_dir_all(again).map_err(Failure::file(again))?;
-        report::write_kept(&report, again)?;
+        std::fs::create_dir_all(recomputed_dir).map_err(Failure::file(recomputed_dir))?;
+        report::write_run_dir_reports(&report, recomputed_dir)?;
         let (published, computed) =
-            (read_json(&dir.join("report.json"))?, read_json(&again.join("report.json"))?);
-        for key in ESSENTIAL.into_iter().filter(|key| published.get(key).is_none()) {
+            (read_json(&dir.join("report.json"))?, read_json(&recomputed_dir.join("report.json"))?);
+        for key in ESSENTIAL_KEYS.into_iter().filter(|key| published.get(key).is_none()) {
             found.push(difference(key, "missing", "a part of every report"));
         }
-        found.extend(differences(&published, &computed, self.same_build));
-        if self.same_build && found.is_empty() {
-            for name in archive::files_below(again)? {
-                let [published, computed] = [dir.as_path(), again].map(|dir| std::fs::read(dir.join(&name)));
+        found.extend(differences(&published, &computed, self.is_same_build));
+        if self.is_same_build && found.is_empty() {
+            for name in archive::files_below(recomputed_dir)? {
+                let [published, computed] =
+                    [dir.as_path(), recomputed_dir].map(|dir| std::fs::read(dir.join(&name)));
                 if published.ok() != computed.ok() {
                     found.push(difference(&name, "another text", "the text of this program"));
                 }
@@ -178,12 +180,12 @@ fn difference(place: &str, published: &str, computed: &str) -> Difference {
 }
 
 fn read_json(path: &Path) -> Result<Value, Failure> {
-    let text = input::read(path, LARGEST_JSON).map_err(Failure::file(path))?;
+    let text = input::read(path, MAX_JSON_BYTES).map_err(Failure::file(path))?;
     serde_json::from_slice(&text)
         .map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", path.display())))
 }
 
-impl Checked {
+impl BundleCheck {
     fn is_sound(&self) -> bool {
         self.checksums.is_empty() && self.runs.iter().all(|(_, differences)| differences.is_empty())
     }
@@ -197,7 +199,7 @@ impl Checked {
             "files": bundle.files.len(),
             "fsarena": bundle.manifest.fsarena,
             "fsarena_build": bundle.manifest.fsarena_build,
-            "same_build": bundle.same_build,
+            "same_build": bundle.is_same_build,
             "checksum_errors": self.checksums,
             "runs": self.runs.iter().map(run).collect::<Vec<_>>(),
         })
@@ -220,19 +222,22 @@ impl Checked {
         lines.extend(self.checksums.iter().map(|line| format!("- {line}")));
         for (id, differences) in &self.runs {
             if differences.is_empty() {
-                let what = if bundle.same_build { "every report" } else { "every figure of report.json" };
+                let what = if bundle.is_same_build { "every report" } else { "every figure of report.json" };
                 lines.push(format!("{id}: {what} follows from the data"));
                 continue;
             }
             lines.push(format!("{id}: {}", plural(differences.len(), "difference")));
-            for Difference { place, published, computed } in differences.iter().take(MOST_SHOWN) {
+            for Difference { place, published, computed } in differences.iter().take(MAX_SHOWN_DIFFERENCES) {
                 lines.push(format!("- {place}: {published} in the bundle, {computed} from the data"));
             }
-            if differences.len() > MOST_SHOWN {
-                lines.push(format!("- and {} more; all: --format json", differences.len() - MOST_SHOWN));
+            if differences.len() > MAX_SHOWN_DIFFERENCES {
+                lines.push(format!(
+                    "- and {} more; all: --format json",
+                    differences.len() - MAX_SHOWN_DIFFERENCES
+                ));
             }
         }
-        if !bundle.same_build {
+        if !bundle.is_same_build {
             lines.push(format!(
                 "Another build of fsarena made this bundle ({}), so the texts of report.html and report.md were not compared.",
                 manifest.fsarena_build

@@ -1,7 +1,7 @@
 //! `fsarena watch`: measures what a request costs on a machine in production, without generating load.
 
 use crate::failure::{Failure, Outcome, usage};
-use crate::flags::{ListFormat, Runs, absolute, time};
+use crate::flags::{ListFormat, RunsDir, absolute, parse_time};
 use crate::{commands::handle_signals, output};
 use fsarena_core::{exit::ExitCode, metric::reading};
 use fsarena_probe::watch::{CounterSpec, Mark, Recorder, ServiceSpec, Watch, WatchedPlace, Watcher, Window};
@@ -81,10 +81,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Watch")]
     name: Option<String>,
     /// Length of a window
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5m", help_heading = "Watch")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "5m", help_heading = "Watch")]
     window: Duration,
     /// Time between readings of the counter
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1s", help_heading = "Watch")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1s", help_heading = "Watch")]
     every: Duration,
     /// Number of windows [default: until a signal]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Watch")]
@@ -96,7 +96,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "term", help_heading = "Watch")]
     format: ListFormat,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunsDir,
 }
 
 const EXAMPLES: &str = "\
@@ -114,8 +114,8 @@ impl Args {
         if let Some(log) = &self.log {
             fsarena_sys::input::open(log).map_err(Failure::file(log))?;
         }
-        let groups = self.service.iter().filter(|name| name.contains('/')).map(PathBuf::from);
-        for path in [&self.path, &self.device].into_iter().flatten().cloned().chain(groups) {
+        let cgroups = self.service.iter().filter(|name| name.contains('/')).map(PathBuf::from);
+        for path in [&self.path, &self.device].into_iter().flatten().cloned().chain(cgroups) {
             path.metadata().map_err(Failure::file(&path))?;
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
@@ -140,9 +140,10 @@ impl Args {
         let name = self.name.clone().or_else(host).unwrap_or_else(|| "here".into());
         // A watch can be resumed in another directory, so its paths are absolute.
         let [path, device] = [&self.path, &self.device].map(|path| path.as_deref().map(absolute).transpose());
-        let at = WatchedPlace { path: path?, device: device? };
-        let service = self.service.iter().map(|text| ServiceSpec::parse(text)).collect();
-        Ok(Watch { name, counter, at, service, window: self.window, every: self.every }.checked()?)
+        let place = WatchedPlace { path: path?, device: device? };
+        let services = self.service.iter().map(|text| ServiceSpec::parse(text)).collect();
+        Ok(Watch { name, counter, place, services, window_length: self.window, reading_interval: self.every }
+            .checked()?)
     }
 }
 
@@ -152,20 +153,20 @@ pub fn run(args: Args) -> Outcome {
     let kernel = SysRoot::host();
     let host = host::collect(&kernel);
     let mut recorder = match &args.resume {
-        Some(name) => Recorder::open(RunDir::find(&args.runs.runs, name)?, &host)?,
+        Some(name) => Recorder::open(RunDir::find(&args.runs.dir, name)?, &host)?,
         None => {
             let watch = args.watch()?;
             // Start the watcher once before making a run, to report an impossible counter at once.
-            Watcher::begin(&kernel, &watch, 0)?.check()?;
-            Recorder::create(&args.runs.runs, &watch, &host, env!("CARGO_PKG_VERSION"))?
+            Watcher::begin(&kernel, &watch, 0)?.check_counter_name()?;
+            Recorder::create(&args.runs.dir, &watch, &host, env!("CARGO_PKG_VERSION"))?
         }
     };
     // From here on a signal ends the watch only after the open window and the end of the run are stored.
     let _deferred = cancel::defer_signals();
     let mut watcher = Watcher::begin(&kernel, recorder.watch(), recorder.next_window()?)?;
     watcher.notes().iter().try_for_each(|note| recorder.add_note(note))?;
-    print_head(args.format, &recorder, &watcher)?;
-    let take_window = |window: &Window| -> Result<(), Failure> {
+    print_introduction(args.format, &recorder, &watcher)?;
+    let store_and_print = |window: &Window| -> Result<(), Failure> {
         // Store the window before printing it, so that every printed window is stored.
         recorder.record_window(window)?;
         recorder.take_notes().iter().for_each(|note| print_message(&note.text));
@@ -173,34 +174,34 @@ pub fn run(args: Args) -> Outcome {
             ListFormat::Json => window_json(window).to_string(),
             ListFormat::Term => window_line(window),
         };
-        output::text(line + "\n").map(drop)
+        output::print_text(line + "\n").map(drop)
     };
-    watcher.run(args.windows, take_window)?;
+    watcher.run(args.windows, store_and_print)?;
     let (why, complete) = match cancel::requested() {
         Some(_) => ("ended by a signal", false),
         None => ("the windows are done", true),
     };
     recorder.finish(why, complete)?;
-    let id = recorder.run().id();
+    let id = recorder.run_dir().id();
     print_message(&format!("stored as {id}; resume with: fsarena watch --resume {id}"));
     Ok(ExitCode::Done)
 }
 
 /// Prints to standard error what is watched, and to standard output the head of the table.
-fn print_head(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
+fn print_introduction(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
     let watch = recorder.watch();
     let counted =
         watch.counter.as_ref().map_or(", without counting requests".into(), |counter| format!(": {counter}"));
     print_message(&format!(
         "watching {}{counted}; stored in {}",
         watch.name,
-        recorder.run().path().display()
+        recorder.run_dir().path().display()
     ));
     watcher.notes().iter().for_each(|note| print_message(&note.text));
-    watcher.missing().iter().for_each(|text| print_message(text));
+    watcher.absent_sources().iter().for_each(|text| print_message(text));
     match format {
         ListFormat::Json => Ok(ExitCode::Done),
-        ListFormat::Term => output::text(table_head() + "\n"),
+        ListFormat::Term => output::print_text(table_header() + "\n"),
     }
 }
 
@@ -227,9 +228,9 @@ const COLUMNS: [(&str, &str, f64); 10] = [
 const LEGEND: &str = "per cent of one CPU; ~ is sampled at clock ticks, the others are exact if the kernel provides exact accounting";
 
 /// Returns the head of the table of windows.
-fn table_head() -> String {
-    let heads: String = COLUMNS.iter().map(|(head, ..)| format!("{head:>9}")).collect();
-    format!("{:>20}{heads}   ({LEGEND})", "window (UTC)")
+fn table_header() -> String {
+    let titles: String = COLUMNS.iter().map(|(head, ..)| format!("{head:>9}")).collect();
+    format!("{:>20}{titles}   ({LEGEND})", "window (UTC)")
 }
 
 /// Returns a window as a line of the table, followed by a line for each disturbance.

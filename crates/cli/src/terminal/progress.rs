@@ -10,7 +10,7 @@ use crate::terminal::screen;
 use bars::Bars;
 use fsarena_core::event::{CellEvent, Event};
 use fsarena_core::{safe, state::RunState};
-use fsarena_report::live::{Intervals, RunView};
+use fsarena_report::live::{RunView, VariantIntervals};
 use fsarena_run::{Beginning, Consumer, RunError, work};
 use fsarena_store::RunDir;
 use lines::Lines;
@@ -19,10 +19,10 @@ use std::io::Write;
 /// The display of a run in progress.
 pub struct Progress {
     display: Display,
-    intervals: Intervals,
+    intervals: VariantIntervals,
     lines: Lines,
     /// The directory of the run, once it has begun; None before that, and if nothing is stored.
-    pub run: Option<RunDir>,
+    pub run_dir: Option<RunDir>,
 }
 
 enum Display {
@@ -44,7 +44,7 @@ impl Progress {
         } else {
             (Display::Plain, Lines::for_log(lines::PAUSE_S))
         };
-        Progress { display, intervals: Intervals::default(), lines, run: None }
+        Progress { display, intervals: VariantIntervals::default(), lines, run_dir: None }
     }
 
     /// Prints a line that stays on the screen.
@@ -70,16 +70,17 @@ impl Consumer for Progress {
     }
 
     fn begin(&mut self, beginning: &Beginning) {
-        let Beginning { plan, check, run, .. } = beginning;
-        self.run = run.cloned();
-        self.intervals = work::metrics(plan).first().copied().map_or(Intervals::default(), Intervals::new);
+        let Beginning { plan, requirements, run, .. } = beginning;
+        self.run_dir = run.cloned();
+        self.intervals =
+            work::metrics(plan).first().copied().map_or(VariantIntervals::default(), VariantIntervals::new);
         let colon = if plan.question.is_empty() { "" } else { ": " };
         self.print(&format!("{}{colon}{}", plan.title, plan.question));
         let place = run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        self.print(&format!("{place}{}; {}", expected_length(&plan.stop), check.describe(plan)));
+        self.print(&format!("{place}{}; {}", expected_length(&plan.stop), requirements.describe(plan)));
     }
 
-    fn take(&mut self, event: &Event, state: &RunState) -> Result<(), RunError> {
+    fn receive(&mut self, event: &Event, state: &RunState) -> Result<(), RunError> {
         self.intervals.update(event, state);
         // These events change nothing that the display shows.
         use CellEvent::{Command, Profile, Spent};

@@ -7,9 +7,9 @@ use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter, wrap};
 
 /// Spaces between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 /// The least width of the last field, which is prose. With less width the prose is below the other fields.
-const MIN_PROSE: usize = 30;
+const MIN_PROSE_WIDTH: usize = 30;
 /// The indent of prose below the other fields.
 const INDENT: &str = "    ";
 
@@ -18,22 +18,22 @@ const INDENT: &str = "    ";
 ///
 /// # Errors
 /// If a row cannot be serialized.
-pub fn table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<String> {
+pub fn layout_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<String> {
     let columns: Vec<(&str, &str)> =
         R::COLUMNS.iter().map(|column| column.split_once(": ").unwrap_or((column, ""))).collect();
-    let heads = columns.iter().map(|(field, head)| match *head {
+    let header = columns.iter().map(|(field, title)| match *title {
         "" => field.to_uppercase().replace('_', " "),
-        head => head.into(),
+        title => title.into(),
     });
-    let mut lines: Vec<Vec<String>> = vec![heads.collect()];
+    let mut lines: Vec<Vec<String>> = vec![header.collect()];
     for row in rows {
         let fields = serde_json::to_value(row)?;
-        lines.push(columns.iter().map(|(field, _)| cell(row, &fields, field)).collect());
+        lines.push(columns.iter().map(|(field, _)| cell_text(row, &fields, field)).collect());
     }
     let width = width.map_or(usize::MAX, usize::from);
     let widths = column_widths(&lines, width);
-    let prose = widths.last().copied().unwrap_or(0);
-    if prose >= MIN_PROSE.min(longest(&lines, widths.len() - 1, display_width)) {
+    let prose_width = widths.last().copied().unwrap_or(0);
+    if prose_width >= MIN_PROSE_WIDTH.min(longest(&lines, widths.len() - 1, display_width)) {
         return Ok(lines.iter().map(|line| lay_out(line, &widths)).collect());
     }
     // The prose goes below the other fields.
@@ -61,11 +61,11 @@ pub fn table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Result<Strin
 /// copied.
 fn column_widths(lines: &[Vec<String>], width: usize) -> Vec<usize> {
     let count = lines[0].len();
-    let word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
+    let longest_word = |text: &str| text.split(' ').map(display_width).max().unwrap_or(0);
     let natural: Vec<usize> = (0..count).map(|at| longest(lines, at, display_width)).collect();
-    let least: Vec<usize> =
-        (0..count).map(|at| if at == 0 { natural[0] } else { longest(lines, at, word) }).collect();
-    fit_columns(&natural, &least, width.saturating_sub(GAP * (count - 1)))
+    let minimum: Vec<usize> =
+        (0..count).map(|at| if at == 0 { natural[0] } else { longest(lines, at, longest_word) }).collect();
+    fit_columns(&natural, &minimum, width.saturating_sub(COLUMN_GAP * (count - 1)))
 }
 
 /// The largest `length` of the texts in a column.
@@ -83,7 +83,7 @@ fn lay_out(row: &[String], widths: &[usize]) -> String {
         let mut line = String::new();
         for (cell, width) in cells.iter().zip(widths) {
             let text = cell.get(at).map_or("", |text| text.as_ref());
-            let fill = (width + GAP).saturating_sub(display_width(text));
+            let fill = (width + COLUMN_GAP).saturating_sub(display_width(text));
             line.push_str(&format!("{text}{}", " ".repeat(fill)));
         }
         format!("{}\n", line.trim_end())
@@ -92,8 +92,8 @@ fn lay_out(row: &[String], widths: &[usize]) -> String {
 }
 
 /// The text of a field of a row.
-fn cell(row: &impl Row, fields: &Value, field: &str) -> String {
-    row.for_people(field).unwrap_or_else(|| match &fields[field] {
+fn cell_text(row: &impl Row, fields: &Value, field: &str) -> String {
+    row.table_text(field).unwrap_or_else(|| match &fields[field] {
         Value::Null => String::new(),
         Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
         Value::String(text) => text.clone(),
@@ -129,18 +129,18 @@ mod tests {
 
     #[test]
     fn prose_is_below_the_other_fields_if_the_table_is_too_narrow() {
-        let wide = table(&ROWS, None).unwrap();
+        let wide = layout_table(&ROWS, None).unwrap();
         assert!(
             wide.contains("dbench-like  a whole number  one two three four five six seven eight\n"),
             "{wide}"
         );
         assert!(wide.starts_with("NAME         ACCEPTS         HELP\n"), "{wide}");
-        let beside = table(&ROWS, Some(62)).unwrap();
+        let beside = layout_table(&ROWS, Some(62)).unwrap();
         assert!(
             beside.contains("dbench-like  a whole number  one two three four five six seven\n"),
             "{beside}"
         );
-        let below = table(&ROWS, Some(40)).unwrap();
+        let below = layout_table(&ROWS, Some(40)).unwrap();
         let expected =
             "dbench-like  a whole number\n    one two three four five six seven\n    eight\nwal\n    short\n";
         assert!(below.ends_with(expected), "{below}");

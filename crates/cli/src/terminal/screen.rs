@@ -73,46 +73,46 @@ struct Screen {
 #[derive(Debug, Default)]
 struct Frame {
     /// The widths of the lines on the screen.
-    shown: Vec<usize>,
+    shown_widths: Vec<usize>,
     /// The width of the screen when these lines were drawn.
-    drawn_at: usize,
+    drawn_width: usize,
     /// The number of rows at the end, at that width, that indicatif has cleared and will draw again.
-    stale: usize,
+    stale_rows: usize,
     /// The lines to draw next.
     lines: Vec<String>,
     /// Whether the next text only fills the rest of a line with spaces.
-    filling: bool,
+    next_is_fill: bool,
 }
 
 impl Frame {
     /// Adds a line to draw. indicatif writes a line and the spaces that fill it in turn; this ignores the spaces.
     fn write(&mut self, text: &str) {
-        if !self.filling {
+        if !self.next_is_fill {
             self.lines.push(text.trim_end().to_string());
         }
-        self.filling = !self.filling;
+        self.next_is_fill = !self.next_is_fill;
     }
 
     /// Returns the bytes that clear the stale lines and draw the next lines, on a screen of this width.
-    fn draw(&mut self, width: usize) -> String {
+    fn next_draw(&mut self, width: usize) -> String {
         let rows = |line: usize, width: usize| line.div_ceil(width.max(1)).max(1);
-        let (mut stale, mut up) = (self.stale, 0);
-        for line in self.shown.iter().rev() {
-            if stale == 0 {
+        let (mut stale_rows, mut rows_up) = (self.stale_rows, 0);
+        for line in self.shown_widths.iter().rev() {
+            if stale_rows == 0 {
                 break;
             }
-            stale = stale.saturating_sub(rows(*line, self.drawn_at));
-            up += rows(*line, width);
+            stale_rows = stale_rows.saturating_sub(rows(*line, self.drawn_width));
+            rows_up += rows(*line, width);
         }
         let mut bytes = String::new();
-        if up > 0 {
-            let _ = write!(bytes, "\x1b[{up}A\r\x1b[J");
+        if rows_up > 0 {
+            let _ = write!(bytes, "\x1b[{rows_up}A\r\x1b[J");
         }
         for line in &self.lines {
             bytes.extend([line.as_str(), "\r\n"]);
         }
-        let shown = self.lines.drain(..).map(|line| display_width(&line)).collect();
-        *self = Frame { shown, drawn_at: width, ..Frame::default() };
+        let shown_widths = self.lines.drain(..).map(|line| display_width(&line)).collect();
+        *self = Frame { shown_widths, drawn_width: width, ..Frame::default() };
         bytes
     }
 }
@@ -161,12 +161,12 @@ impl TermLike for Screen {
     }
 
     fn clear_line(&self) -> Result<()> {
-        self.frame().stale += 1;
+        self.frame().stale_rows += 1;
         Ok(())
     }
 
     fn flush(&self) -> Result<()> {
-        let bytes = self.frame().draw(usize::from(self.terminal.size().1));
+        let bytes = self.frame().next_draw(usize::from(self.terminal.size().1));
         self.terminal.put(bytes.as_bytes())
     }
 }
@@ -175,42 +175,42 @@ impl TermLike for Screen {
 mod tests {
     use super::*;
 
-    /// One draw as indicatif does it: clears `stale` rows, writes lines and fills each.
-    fn drawn(frame: &mut Frame, stale: usize, lines: &[&str], width: usize) -> String {
-        frame.stale += stale;
+    /// One draw as indicatif does it: clears `stale_rows` rows, writes lines and fills each.
+    fn draw_as_indicatif(frame: &mut Frame, stale_rows: usize, lines: &[&str], width: usize) -> String {
+        frame.stale_rows += stale_rows;
         for line in lines {
             frame.write(line);
             frame.write(&" ".repeat(width.saturating_sub(line.len())));
         }
-        frame.draw(width)
+        frame.next_draw(width)
     }
 
     #[test]
     fn lines_end_after_their_last_word() {
         let mut frame = Frame::default();
-        assert_eq!(drawn(&mut frame, 0, &["a note", "bar   ", ""], 80), "a note\r\nbar\r\n\r\n");
+        assert_eq!(draw_as_indicatif(&mut frame, 0, &["a note", "bar   ", ""], 80), "a note\r\nbar\r\n\r\n");
         // Two bars are drawn again; the note remains.
-        assert_eq!(drawn(&mut frame, 2, &["bar 2", ""], 80), "\x1b[2A\r\x1b[Jbar 2\r\n\r\n");
-        assert_eq!(drawn(&mut frame, 2, &[], 80), "\x1b[2A\r\x1b[J");
+        assert_eq!(draw_as_indicatif(&mut frame, 2, &["bar 2", ""], 80), "\x1b[2A\r\x1b[Jbar 2\r\n\r\n");
+        assert_eq!(draw_as_indicatif(&mut frame, 2, &[], 80), "\x1b[2A\r\x1b[J");
     }
 
     #[test]
     fn on_a_narrower_screen_the_same_lines_take_more_rows() {
         let mut frame = Frame::default();
         let bar = "x".repeat(60);
-        drawn(&mut frame, 0, &["note", &bar, "in all"], 80);
+        draw_as_indicatif(&mut frame, 0, &["note", &bar, "in all"], 80);
         // At 25 columns the bar takes three rows.
-        assert!(drawn(&mut frame, 2, &["y", "in all"], 25).starts_with("\x1b[4A\r\x1b[J"));
+        assert!(draw_as_indicatif(&mut frame, 2, &["y", "in all"], 25).starts_with("\x1b[4A\r\x1b[J"));
         // Wider again: one row each.
-        assert!(drawn(&mut frame, 2, &["y", "in all"], 80).starts_with("\x1b[2A\r\x1b[J"));
+        assert!(draw_as_indicatif(&mut frame, 2, &["y", "in all"], 80).starts_with("\x1b[2A\r\x1b[J"));
     }
 
     #[test]
     fn a_bar_that_took_two_rows_is_cleared_as_one_line() {
         let mut frame = Frame::default();
-        drawn(&mut frame, 0, &["note", &"█".repeat(30)], 20);
-        assert!(drawn(&mut frame, 2, &["z"], 20).starts_with("\x1b[2A"));
-        drawn(&mut frame, 1, &[&"█".repeat(30)], 20);
-        assert!(drawn(&mut frame, 2, &["z"], 40).starts_with("\x1b[1A"));
+        draw_as_indicatif(&mut frame, 0, &["note", &"█".repeat(30)], 20);
+        assert!(draw_as_indicatif(&mut frame, 2, &["z"], 20).starts_with("\x1b[2A"));
+        draw_as_indicatif(&mut frame, 1, &[&"█".repeat(30)], 20);
+        assert!(draw_as_indicatif(&mut frame, 2, &["z"], 40).starts_with("\x1b[1A"));
     }
 }

@@ -129,10 +129,9 @@ fn faults_of_the_sides_are_usage_errors() {
     };
     assert!(said("fs=ext5", &[]).contains("--a, --b: Unknown filesystem `ext5`"));
     assert!(said("fss=ext4", &[]).contains("Unknown factor `fss`"));
-    assert!(said("fs=ext4", &["--fs", "xfs"]).contains("a side has its own fs"));
+    assert!(said("fs=ext4", &["--fs", "xfs"]).contains("--a or --b has its own fs"));
     assert!(
-        said("fs=ext4", &["--mount", "noatime", "--mount", "sync"])
-            .contains("both sides have the same mount")
+        said("fs=ext4", &["--mount", "noatime", "--mount", "sync"]).contains("A and B have the same mount")
     );
     assert!(said("fs=ext4,options=nosuch", &[]).contains("Unknown option set `nosuch`"));
     assert!(said("dir=/tmp", &[]).contains("all variants are directories"));

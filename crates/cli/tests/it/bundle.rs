@@ -1,7 +1,7 @@
 //! Bundles of runs: made, checked by others, and hostile.
 
 use crate::common::{Place, stored};
-use fsarena_store::archive::{self, Limits};
+use fsarena_store::archive::{self, ArchiveLimits};
 use fsarena_store::bundle::write_checksums;
 use serde_json::Value;
 use std::fs;
@@ -20,7 +20,7 @@ fn bundled() -> Place {
 fn extract(place: &Place, archive: &str) -> PathBuf {
     let into = place.dir.join("extracted");
     fs::create_dir(&into).unwrap();
-    archive::extract(&place.dir.join(archive), &into, Limits::BUNDLE).unwrap();
+    archive::extract(&place.dir.join(archive), &into, ArchiveLimits::BUNDLE).unwrap();
     fs::read_dir(into).unwrap().next().unwrap().unwrap().path()
 }
 

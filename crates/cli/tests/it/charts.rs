@@ -47,7 +47,7 @@ fn printed_markdown_refers_to_the_charts_drawn_with_it() {
 #[test]
 fn a_damaged_run_gives_no_page() {
     let place = Place::new();
-    let database = stored::run(&place.dir.join("runs")).database();
+    let database = stored::run(&place.dir.join("runs")).database_file();
     let whole = std::fs::read(&database).unwrap();
     let half = whole[..whole.len() / 2].to_vec();
     let mut spoiled = whole.clone();

@@ -6,7 +6,7 @@
 //! `make guide` runs the commands as they stand and writes what they print into the pages. The test runs them shortened.
 
 use crate::common::{Place, root as as_root, text as utf8};
-use page::{Block, root, split};
+use page::{Block, repository_root, split_page};
 use regex::Regex;
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -76,7 +76,7 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
 /// The pages whose commands run: the README, the tutorial, the cookbook, and what stands beside them.
 fn pages() -> Vec<PathBuf> {
     let guide = ["README.md", "docs/guide/tutorial.md", "docs/guide/faq.md", "docs/guide/troubleshooting.md"];
-    let mut pages: Vec<PathBuf> = guide.iter().map(|page| root().join(page)).collect();
+    let mut pages: Vec<PathBuf> = guide.iter().map(|page| repository_root().join(page)).collect();
     pages.extend(
         page::pages().into_iter().filter(|page| page.parent().unwrap().ends_with("docs/guide/cookbook")),
     );
@@ -96,7 +96,7 @@ fn not_run(command: &str) -> Option<Instead> {
 /// A place with the files that a page shows, in which `fsarena` is the program under test.
 fn place(page: &Path, place: Place) -> Place {
     std::os::unix::fs::symlink(crate::common::program(), place.dir.join("shims/fsarena")).unwrap();
-    for block in split(page).0.iter().filter(|block| !block.file.is_empty()) {
+    for block in split_page(page).0.iter().filter(|block| !block.file.is_empty()) {
         std::fs::write(place.dir.join(&block.file), &block.text).unwrap();
     }
     place
@@ -179,7 +179,7 @@ fn every_command_of_the_guide_runs() {
     let work = || {
         while let Some(page) = { next.lock().unwrap().next() } {
             let place = place(&page, Place::new());
-            let blocks = split(&page).0;
+            let blocks = split_page(&page).0;
             let lines = blocks.iter().filter(|block| block.language == "console").flat_map(commands);
             for line in lines.filter(|line| not_run(line).is_none()) {
                 // Later commands of the page need what this one leaves.
@@ -205,7 +205,7 @@ fn every_command_of_the_guide_runs() {
 #[test]
 fn every_exception_is_one_of_a_command() {
     let lines: Vec<String> =
-        pages().iter().flat_map(|page| split(page).0).flat_map(|block| commands(&block)).collect();
+        pages().iter().flat_map(|page| split_page(page).0).flat_map(|block| commands(&block)).collect();
     for (begins, _, why) in NOT_RUN {
         assert!(!why.is_empty() && lines.iter().any(|line| line.starts_with(begins)), "{begins}");
     }
@@ -227,7 +227,7 @@ fn the_outputs_in_the_guide_are_rewritten() {
 
 /// The page with what its commands print here. An output that was cut, with `…` as its last line, stays as short.
 fn written(page: &Path, place: &Place) -> String {
-    let text = page::text(page);
+    let text = page::read_page(page);
     let (mut lines, mut out, mut inside) = (text.lines().peekable(), String::new(), false);
     while let Some(line) = lines.next() {
         out += &format!("{line}\n");

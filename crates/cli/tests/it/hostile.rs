@@ -255,7 +255,7 @@ fn attempt(
 
 /// Through the guard and mkfs, as a run does.
 fn erase(name: &Path, given_up: Option<&str>, written: &WrittenLog) -> Result<(), String> {
-    let scratch = ScratchDevice::from_erase(&SysRoot::host(), name, given_up, written);
+    let scratch = ScratchDevice::from_user_named(&SysRoot::host(), name, given_up, written);
     let scratch = scratch.map_err(|error| error.to_string())?;
     let ext2 = filesystems::find("ext2").unwrap();
     lifecycle::format(&scratch, ext2, &VariantOptions::default(), &mut |_| {}).unwrap();

@@ -40,7 +40,7 @@ fn peak(pid: u32) -> Option<u64> {
 fn ten_million_rows_are_summed_up() {
     let place = Place::new();
     let run = stored::run(&place.runs());
-    enlarge(&run.database());
+    enlarge(&run.database_file());
     let page = place.dir.join("page.html");
     let mut report = place.fsarena(&["report", "--format", "html"]);
     let out = std::fs::File::create(&page).unwrap();

@@ -54,7 +54,7 @@ fn escaped(place: &Place) -> Vec<i32> {
     let is_it = |pid: &i32| {
         std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|found| found == words.as_bytes())
     };
-    process::all(&SysRoot::host()).unwrap().into_iter().filter(is_it).collect()
+    process::all_pids(&SysRoot::host()).unwrap().into_iter().filter(is_it).collect()
 }
 
 /// Starts a run, waits until a process has escaped, and kills the run and its agents.

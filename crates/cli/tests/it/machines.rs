@@ -243,7 +243,7 @@ fn every_signal_that_ends_a_program_ends_a_run_in_order() {
                 let mut run = Running::start(&place, place.started_by(&starter, &["run", "plan.toml"]));
                 gate.wait(&mut run);
                 let caught = caught(run.child.id());
-                for number in fsarena_sys::cancel::signals() {
+                for number in fsarena_sys::cancel::ending_signals() {
                     assert!(caught >> (number - 1) & 1 == 1, "signal {number} ends it at once");
                 }
                 run.signal(signal);

@@ -60,8 +60,8 @@ fn a_loop_device_whose_image_was_renamed_is_not_called_detached() {
     let renamed = place.dir.join("renamed");
     std::fs::rename(&image, &renamed).unwrap();
     let (_, said) = place.expect(6, &["recover"]);
-    let device = &fsarena_sys::loopdev::attached(&SysRoot::host(), &renamed).unwrap()[0];
-    assert!(said.contains(text(device)) && said.contains("it still carries"), "{said}");
+    let device = &fsarena_sys::loopdev::devices_of_image(&SysRoot::host(), &renamed).unwrap()[0];
+    assert!(said.contains(text(device)) && said.contains("is still attached to it"), "{said}");
     assert!(!said.contains(&format!("done: detach the loop device of {image:?}")), "{said}");
     run("losetup", &["--detach", text(device)]);
     place.expect(0, &["recover"]);
@@ -207,7 +207,7 @@ fn recovering_a_dead_run_leaves_the_living_run_with_its_paths_alone() {
     let (images, mounts) = (place.run_file("images").unwrap(), place.run_file("mnt").unwrap());
     run("umount", &[text(&mounts.join("other"))]);
     for name in ["test.img", "other.img"] {
-        for device in fsarena_sys::loopdev::attached(&SysRoot::host(), &images.join(name)).unwrap() {
+        for device in fsarena_sys::loopdev::devices_of_image(&SysRoot::host(), &images.join(name)).unwrap() {
             run("losetup", &["--detach", text(&device)]);
         }
     }

@@ -17,7 +17,7 @@ fn place(script: &str) -> Place {
 /// Whether this machine can be asked; root may lack the right to make mount namespaces.
 fn confined() -> bool {
     root() && {
-        let able = fsarena_sys::rights::can_confine();
+        let able = fsarena_sys::rights::can_restrict_writes();
         if !able {
             fsarena_sys::testkit::skipped("no mount namespaces");
         }

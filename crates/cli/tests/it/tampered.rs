@@ -67,7 +67,7 @@ fn planned(place: &Place, from: &str, to: &str) -> RunDir {
 /// A stored run with a change in its database.
 fn changed(place: &Place, sql: &str) -> RunDir {
     let run = stored::run(&place.runs());
-    let db = Connection::open(run.database()).unwrap();
+    let db = Connection::open(run.database_file()).unwrap();
     db.execute_batch(&format!("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}"))
         .unwrap();
     run
@@ -117,7 +117,7 @@ fn a_setting_of_a_stored_plan_is_checked_before_the_run_goes_on() {
     let place = Place::new();
     place.expect(0, &["run", "--on", "dir:home", "--rounds", "1", "--", "true"]);
     let run = RunDir::find(&place.runs(), "latest").unwrap();
-    let db = Connection::open(run.database()).unwrap();
+    let db = Connection::open(run.database_file()).unwrap();
     db.execute_batch("UPDATE run SET complete = 0").unwrap();
     drop(db);
     let plan = std::fs::read_to_string(run.plan_file()).unwrap();

@@ -1,7 +1,7 @@
 //! The parser of claims: recursive descent over characters.
 
-use super::statement::{Claim, ClaimError, End, Extreme, Op, Pair, Quantity, Relation, Right};
-use super::statement::{KEYWORDS, in_name, in_value, in_word, reads_as_quantity};
+use super::statement::{BestOrWorst, Claim, ClaimError, Extreme, Op, Pair, Quantity, Relation, RightSide};
+use super::statement::{KEYWORDS, is_name_char, is_value_char, is_word_char, reads_as_quantity};
 use crate::average::Average;
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ use std::str::FromStr;
 /// # Errors
 /// A line is not a claim. Only the first such line is reported.
 pub fn parse_all(text: &str) -> Result<Vec<Claim>, ClaimError> {
-    let blank = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
+    let is_skipped = |line: &str| line.trim_start().is_empty() || line.trim_start().starts_with('#');
     text.lines()
         .enumerate()
-        .filter(|(_, line)| !blank(line))
+        .filter(|(_, line)| !is_skipped(line))
         .map(|(at, line)| line.parse().map_err(|error| ClaimError { line: Some(at + 1), ..error }))
         .collect()
 }
@@ -27,84 +27,86 @@ impl FromStr for Claim {
         let mut cursor = Cursor::new(text);
         cursor.skip_blanks();
         let begin = cursor.at;
-        let subject = cursor.quantity("a quantity such as `untar.elapsed`")?;
+        let subject = cursor.parse_quantity("a quantity such as `untar.elapsed`")?;
         cursor.skip_blanks();
         cursor.require(":", "`:` and a relation")?;
-        let relation = cursor.relation()?;
-        let average = cursor.average().unwrap_or_default();
+        let relation = cursor.parse_relation()?;
+        let average = cursor.parse_average().unwrap_or_default();
         let end = cursor.at;
         cursor.skip_blanks();
         if !matches!(cursor.peek(), None | Some('#')) {
-            return cursor.expected("the end of the claim");
+            return cursor.fail_expected("the end of the claim");
         }
         Ok(Claim { text: text[begin..end].trim_end().to_string(), subject, relation, average })
     }
 }
 
 impl Cursor<'_> {
-    fn relation(&mut self) -> Parsed<Relation> {
-        let ends = [("best", End::Best), ("worst", End::Worst)];
-        let Some((_, end)) = ends.into_iter().find(|(word, _)| self.keyword(word)) else {
-            return self.pair().map(Relation::Pair);
+    fn parse_relation(&mut self) -> Parsed<Relation> {
+        let extremes = [("best", BestOrWorst::Best), ("worst", BestOrWorst::Worst)];
+        let Some((_, end)) = extremes.into_iter().find(|(word, _)| self.take_keyword(word)) else {
+            return self.parse_pair().map(Relation::Pair);
         };
-        if !self.keyword("is") {
-            return self.expected("`is`");
+        if !self.take_keyword("is") {
+            return self.fail_expected("`is`");
         }
-        let negated = self.keyword("not");
-        Ok(Relation::Extreme(Extreme { end, variant: self.variant()?, negated }))
+        let negated = self.take_keyword("not");
+        Ok(Relation::Extreme(Extreme { end, variant: self.parse_variant()?, negated }))
     }
 
-    fn pair(&mut self) -> Parsed<Pair> {
-        let left = self.variant()?;
-        let op = self.op()?;
-        let factor = self.factor()?;
-        let right = self.right()?;
-        let percent = self.percent(op)?;
+    fn parse_pair(&mut self) -> Parsed<Pair> {
+        let left = self.parse_variant()?;
+        let op = self.parse_op()?;
+        let factor = self.parse_factor()?;
+        let right = self.parse_right()?;
+        let percent = self.parse_percent(op)?;
         Ok(Pair { left, op, factor, right, percent })
     }
 
-    fn op(&mut self) -> Parsed<Op> {
+    fn parse_op(&mut self) -> Parsed<Op> {
         self.skip_blanks();
         match Op::ALL.into_iter().find(|(text, _)| self.take(text)) {
             Some((_, op)) => Ok(op),
-            None if self.peek() == Some('=') => self.expected("`==` for equal"),
-            None => self.expected("one of < <= == != >= >"),
+            None if self.peek() == Some('=') => self.fail_expected("`==` for equal"),
+            None => self.fail_expected("one of < <= == != >= >"),
         }
     }
 
     /// Parses `0.97 *`; returns 1 if there is no factor.
-    fn factor(&mut self) -> Parsed<f64> {
+    fn parse_factor(&mut self) -> Parsed<f64> {
         self.skip_blanks();
         let begin = self.at;
-        if let Some(number) = self.digits() {
+        if let Some(number) = self.take_digits() {
             self.skip_blanks();
             if self.take("*") {
-                return self.positive(number, begin);
+                return self.parse_positive(number, begin);
             }
         }
         self.at = begin;
         Ok(1.0)
     }
 
-    fn right(&mut self) -> Parsed<Right> {
+    fn parse_right(&mut self) -> Parsed<RightSide> {
         self.skip_blanks();
         let begin = self.at;
         if self.peek() == Some('"') {
-            return Ok(Right::Variant(self.quoted()?));
+            return Ok(RightSide::Variant(self.parse_quoted()?));
         }
-        let name = self.variant()?;
+        let name = self.parse_variant()?;
         if reads_as_quantity(&name) || self.peek() == Some('[') {
             self.at = begin;
-            return self.quantity("a variant, or a quantity such as `untar.elapsed`").map(Right::Quantity);
+            return self
+                .parse_quantity("a variant, or a quantity such as `untar.elapsed`")
+                .map(RightSide::Quantity);
         }
-        Ok(Right::Variant(name))
+        Ok(RightSide::Variant(name))
     }
 
     /// Parses `by mean` or `by typical`; returns None and stays in place if neither follows.
-    fn average(&mut self) -> Option<Average> {
+    fn parse_average(&mut self) -> Option<Average> {
         let begin = self.at;
-        let named = |cursor: &mut Self| Average::ALL.into_iter().find(|one| cursor.keyword(one.name()));
-        let average = if self.keyword("by") { named(self) } else { None };
+        let named = |cursor: &mut Self| Average::ALL.into_iter().find(|one| cursor.take_keyword(one.name()));
+        let average = if self.take_keyword("by") { named(self) } else { None };
         if average.is_none() {
             self.at = begin;
         }
@@ -112,48 +114,48 @@ impl Cursor<'_> {
     }
 
     /// Parses `by 5%` or `within 0.5%`; returns None if neither follows.
-    fn percent(&mut self, op: Op) -> Parsed<Option<f64>> {
+    fn parse_percent(&mut self, op: Op) -> Parsed<Option<f64>> {
         self.skip_blanks();
         let begin = self.at;
-        if self.average().is_some() {
+        if self.parse_average().is_some() {
             self.at = begin;
             return Ok(None);
         }
-        let (own, other) = if op.tolerates() { ("within", "by") } else { ("by", "within") };
-        if self.keyword(other) {
-            return self.fail_at(begin, format!("`{op}` goes with `{own}`, not with `{other}`"));
+        let (own_word, other_word) = if op.tolerates() { ("within", "by") } else { ("by", "within") };
+        if self.take_keyword(other_word) {
+            return self.fail_at(begin, format!("`{op}` goes with `{own_word}`, not with `{other_word}`"));
         }
-        if !self.keyword(own) {
+        if !self.take_keyword(own_word) {
             return Ok(None);
         }
         self.skip_blanks();
         let begin = self.at;
-        let Some(number) = self.digits() else {
-            return self.expected("a percentage such as `5%`, or `mean`");
+        let Some(number) = self.take_digits() else {
+            return self.fail_expected("a percentage such as `5%`, or `mean`");
         };
         self.require("%", "`%`")?;
-        let number = self.positive(number, begin)?;
+        let number = self.parse_positive(number, begin)?;
         if op == Op::Less && number >= 100.0 {
             return self.fail_at(begin, "nothing can be 100% or more below something else");
         }
         Ok(Some(number))
     }
 
-    fn quantity(&mut self, what: &str) -> Parsed<Quantity> {
+    fn parse_quantity(&mut self, what: &str) -> Parsed<Quantity> {
         let begin = self.at;
-        let name = self.take_while(|c| in_word(c) || c == '.');
+        let name = self.take_while(|c| is_word_char(c) || c == '.');
         if name.is_empty() || name.split('.').any(str::is_empty) {
             self.at = begin;
-            return self.expected(what);
+            return self.fail_expected(what);
         }
         let (task, metric) = match name.rsplit_once('.') {
             Some((task, metric)) => (Some(task.to_string()), metric.to_string()),
             None => (None, name.to_string()),
         };
-        Ok(Quantity { task, metric, params: self.params()? })
+        Ok(Quantity { task, metric, params: self.parse_params()? })
     }
 
-    fn params(&mut self) -> Parsed<BTreeMap<String, String>> {
+    fn parse_params(&mut self) -> Parsed<BTreeMap<String, String>> {
         let mut params = BTreeMap::new();
         if !self.take("[") {
             return Ok(params);
@@ -161,15 +163,15 @@ impl Cursor<'_> {
         self.skip_blanks();
         while !self.take("]") {
             let begin = self.at;
-            let key = self.take_while(in_word);
+            let key = self.take_while(is_word_char);
             if key.is_empty() {
-                return self.expected("a parameter such as `bs=4096`, or `]`");
+                return self.fail_expected("a parameter such as `bs=4096`, or `]`");
             }
             self.require("=", "`=`")?;
             let value = match self.peek() {
-                Some('"') => self.quoted()?,
-                Some(c) if in_value(c) => self.take_while(in_value).to_string(),
-                _ => return self.expected("a value"),
+                Some('"') => self.parse_quoted()?,
+                Some(c) if is_value_char(c) => self.take_while(is_value_char).to_string(),
+                _ => return self.fail_expected("a value"),
             };
             if params.insert(key.to_string(), value).is_some() {
                 return self.fail_at(begin, "this parameter is given twice");
@@ -178,24 +180,24 @@ impl Cursor<'_> {
             if self.take(",") {
                 self.skip_blanks();
             } else if self.peek() != Some(']') {
-                return self.expected("`,` or `]`");
+                return self.fail_expected("`,` or `]`");
             }
         }
         Ok(params)
     }
 
-    fn variant(&mut self) -> Parsed<String> {
+    fn parse_variant(&mut self) -> Parsed<String> {
         self.skip_blanks();
         if self.peek() == Some('"') {
-            return self.quoted();
+            return self.parse_quoted();
         }
         let begin = self.at;
         // `==` ends a name, a single `=` is part of it: `fs=ext4==fs=xfs` compares `fs=ext4` and `fs=xfs`.
-        let name = self.take_while(in_name);
+        let name = self.take_while(is_name_char);
         let name = name.split_once("==").map_or(name, |(name, _)| name);
         if name.is_empty() || name.starts_with('=') || KEYWORDS.contains(&name) {
             self.at = begin;
-            return self.expected("a variant");
+            return self.fail_expected("a variant");
         }
         self.at = begin + name.len();
         Ok(name.to_string())
@@ -231,7 +233,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Parses a text in quotes, in which `\"`, `\\` and `\n` are escapes.
-    fn quoted(&mut self) -> Parsed<String> {
+    fn parse_quoted(&mut self) -> Parsed<String> {
         let begin = self.at;
         let mut text = String::new();
         self.at += 1;
@@ -240,7 +242,7 @@ impl<'a> Cursor<'a> {
                 (Some('"'), _) => return Ok(text),
                 (Some('\\'), Some('n')) => text.push('\n'),
                 (Some('\\'), Some(escaped @ ('"' | '\\'))) => text.push(escaped),
-                (Some('\\'), _) => return self.expected("`\"`, `\\` or `n` behind `\\`"),
+                (Some('\\'), _) => return self.fail_expected("`\"`, `\\` or `n` behind `\\`"),
                 (Some(c), _) => {
                     text.push(c);
                     continue;
@@ -251,12 +253,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Takes digits and points; None if there are none. [`Cursor::positive`] then parses the number.
-    fn digits(&mut self) -> Option<&'a str> {
+    /// Takes digits and points; None if there are none. [`Cursor::parse_positive`] then parses the number.
+    fn take_digits(&mut self) -> Option<&'a str> {
         Some(self.take_while(|c| c.is_ascii_digit() || c == '.')).filter(|text| !text.is_empty())
     }
 
-    fn positive(&mut self, text: &str, begin: usize) -> Parsed<f64> {
+    fn parse_positive(&mut self, text: &str, begin: usize) -> Parsed<f64> {
         match text.parse::<f64>() {
             Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
             _ => self.fail_at(begin, format!("expected a number above 0, found `{text}`")),
@@ -264,9 +266,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// Takes a word, unless it is only the beginning of a longer name.
-    fn keyword(&mut self, word: &str) -> bool {
+    fn take_keyword(&mut self, word: &str) -> bool {
         self.skip_blanks();
-        let found = self.rest().strip_prefix(word).is_some_and(|rest| !rest.starts_with(in_name));
+        let found = self.rest().strip_prefix(word).is_some_and(|rest| !rest.starts_with(is_name_char));
         found && self.take(word)
     }
 
@@ -294,15 +296,15 @@ impl<'a> Cursor<'a> {
     }
 
     fn require(&mut self, text: &str, what: &str) -> Parsed<()> {
-        if self.take(text) { Ok(()) } else { self.expected(what) }
+        if self.take(text) { Ok(()) } else { self.fail_expected(what) }
     }
 
     /// Fails with the message `expected WHAT, found …` at the current position.
-    fn expected<T>(&self, what: &str) -> Parsed<T> {
+    fn fail_expected<T>(&self, what: &str) -> Parsed<T> {
         let found = match self.peek() {
             None => "the end".to_string(),
-            Some(c) if in_name(c) => {
-                let word: String = self.rest().chars().take_while(|c| in_name(*c)).take(20).collect();
+            Some(c) if is_name_char(c) => {
+                let word: String = self.rest().chars().take_while(|c| is_name_char(*c)).take(20).collect();
                 format!("`{word}`")
             }
             Some(c) => format!("`{}`", c.escape_debug()),

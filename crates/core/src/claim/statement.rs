@@ -120,7 +120,7 @@ pub struct Pair {
     /// The factor of the right side; 1 if the claim has none.
     pub factor: f64,
     /// The right side.
-    pub right: Right,
+    pub right: RightSide,
     /// The percentage after `by` (for `<`, `>`, `!=`) or `within` (for `==`, `<=`, `>=`). None if the claim has none: then it
     /// is 0 for `by`, and the margin of the run for `within`.
     pub percent: Option<f64>,
@@ -128,7 +128,7 @@ pub struct Pair {
 
 /// The right side of a [`Pair`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Right {
+pub enum RightSide {
     /// The same quantity of another variant.
     Variant(String),
     /// Another quantity of the same variant.
@@ -142,7 +142,7 @@ pub enum Right {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extreme {
     /// Best or worst.
-    pub end: End,
+    pub end: BestOrWorst,
     /// The variant.
     pub variant: String,
     /// Whether the claim has `not`: `best is not VARIANT`.
@@ -151,7 +151,7 @@ pub struct Extreme {
 
 /// The first or last place in the order of variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum BestOrWorst {
     /// Better than every other.
     Best,
     /// Worse than every other.
@@ -201,16 +201,16 @@ impl Pair {
 
 impl Extreme {
     /// Whether the claim is about the smallest values, for a metric with this direction.
-    pub fn is_least(&self, direction: Direction) -> bool {
-        (direction == Direction::Lower) == (self.end == End::Best)
+    pub fn is_about_smallest(&self, direction: Direction) -> bool {
+        (direction == Direction::Lower) == (self.end == BestOrWorst::Best)
     }
 }
 
 impl Claim {
     /// The claim that two variants are equal: `left == right within percent%`. Without a percentage, the margin of the run
     /// applies.
-    pub fn same(subject: Quantity, left: &str, right: &str, percent: Option<f64>) -> Claim {
-        let (left, right) = (left.to_string(), Right::Variant(right.to_string()));
+    pub fn equality(subject: Quantity, left: &str, right: &str, percent: Option<f64>) -> Claim {
+        let (left, right) = (left.to_string(), RightSide::Variant(right.to_string()));
         let relation = Relation::Pair(Pair { left, op: Op::Equal, factor: 1.0, right, percent });
         let mut claim = Claim { text: String::new(), subject, relation, average: Average::Typical };
         claim.text = claim.to_string();
@@ -220,29 +220,29 @@ impl Claim {
     /// Whether the claim allows a difference between two variants in one direction: `a <= b`, `a >= b`.
     pub fn allows_one_direction(&self) -> bool {
         let Relation::Pair(pair) = &self.relation else { return false };
-        matches!(pair.op, Op::AtMost | Op::AtLeast) && matches!(pair.right, Right::Variant(_))
+        matches!(pair.op, Op::AtMost | Op::AtLeast) && matches!(pair.right, RightSide::Variant(_))
     }
 
     /// Replaces the words `baseline` and `candidate` by the names of the two variants that are compared, in this order. A variant
     /// that has such a name keeps it. Changes nothing unless there are two variants.
-    pub fn name_sides(&mut self, variants: &[&str]) {
+    pub fn replace_roles(&mut self, variants: &[&str]) {
         let [baseline, candidate] = variants else { return };
         let mut changed = false;
         let mut rename = |name: &mut String| {
-            let side = match name.as_str() {
+            let variant = match name.as_str() {
                 "baseline" => baseline,
                 "candidate" => candidate,
                 _ => return,
             };
             if !variants.contains(&name.as_str()) {
-                *name = side.to_string();
+                *name = variant.to_string();
                 changed = true;
             }
         };
         match &mut self.relation {
             Relation::Pair(pair) => {
                 rename(&mut pair.left);
-                if let Right::Variant(right) = &mut pair.right {
+                if let RightSide::Variant(right) = &mut pair.right {
                     rename(right);
                 }
             }
@@ -256,7 +256,7 @@ impl Claim {
     /// Every variant that the claim names.
     pub fn variants(&self) -> Vec<&str> {
         match &self.relation {
-            Relation::Pair(Pair { left, right: Right::Variant(right), .. }) => vec![left, right],
+            Relation::Pair(Pair { left, right: RightSide::Variant(right), .. }) => vec![left, right],
             Relation::Pair(Pair { left, .. }) => vec![left],
             Relation::Extreme(extreme) => vec![&extreme.variant],
         }
@@ -336,7 +336,7 @@ impl Display for Quantity {
         }
         f.write_str(&self.metric)?;
         for (i, (key, value)) in self.params.iter().enumerate() {
-            let value = quoted(value, !value.is_empty() && value.chars().all(in_value));
+            let value = quote_unless_plain(value, !value.is_empty() && value.chars().all(is_value_char));
             write!(f, "{}{key}={value}", if i == 0 { "[" } else { "," })?;
         }
         f.write_str(if self.params.is_empty() { "" } else { "]" })
@@ -345,7 +345,7 @@ impl Display for Quantity {
 
 impl Display for Relation {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let name = |name: &str| quoted(name, is_name(name));
+        let name = |name: &str| quote_unless_plain(name, is_unquoted_name(name));
         match self {
             Relation::Extreme(Extreme { end, variant, negated }) => {
                 write!(f, "{end} is {}{}", if *negated { "not " } else { "" }, name(variant))
@@ -366,13 +366,14 @@ impl Display for Relation {
     }
 }
 
-impl Display for Right {
+impl Display for RightSide {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            Right::Variant(variant) => {
-                f.write_str(&quoted(variant, is_name(variant) && !reads_as_quantity(variant)))
-            }
-            Right::Quantity(quantity) => {
+            RightSide::Variant(variant) => f.write_str(&quote_unless_plain(
+                variant,
+                is_unquoted_name(variant) && !reads_as_quantity(variant),
+            )),
+            RightSide::Quantity(quantity) => {
                 quantity.fmt(f)?;
                 // Without brackets the parser would take a metric alone for a variant.
                 let metric_only = quantity.task.is_none() && quantity.params.is_empty();
@@ -382,9 +383,9 @@ impl Display for Right {
     }
 }
 
-impl Display for End {
+impl Display for BestOrWorst {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(if *self == End::Best { "best" } else { "worst" })
+        f.write_str(if *self == BestOrWorst::Best { "best" } else { "worst" })
     }
 }
 
@@ -400,36 +401,37 @@ pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "wit
 
 /// Whether the parser takes an unquoted name on the right side for `task.metric`.
 pub(super) fn reads_as_quantity(name: &str) -> bool {
-    let word = |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(in_word);
-    name.split('.').count() >= 2 && name.split('.').all(word)
+    let is_word =
+        |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(is_word_char);
+    name.split('.').count() >= 2 && name.split('.').all(is_word)
 }
 
 /// Whether a character may be part of a variant's name without quotes.
-pub(super) fn in_name(c: char) -> bool {
+pub(super) fn is_name_char(c: char) -> bool {
     !c.is_whitespace() && !c.is_control() && !"<>!\"#*[]".contains(c)
 }
 
 /// Whether a character may be part of a parameter's value without quotes.
-pub(super) fn in_value(c: char) -> bool {
-    in_name(c) && c != ','
+pub(super) fn is_value_char(c: char) -> bool {
+    is_name_char(c) && c != ','
 }
 
 /// Whether a character may be part of a task, metric or parameter.
-pub(super) fn in_word(c: char) -> bool {
+pub(super) fn is_word_char(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '-'
 }
 
 /// Whether the name of a variant can be written without quotes. A name that begins or ends with `=` cannot: together with an
 /// operator beside it, the parser would read another operator.
-pub(super) fn is_name(text: &str) -> bool {
-    let plain = !text.is_empty() && text.chars().all(in_name);
-    let operator = text.contains("==") || text.starts_with('=') || text.ends_with('=');
-    plain && !operator && !KEYWORDS.contains(&text)
+pub(super) fn is_unquoted_name(text: &str) -> bool {
+    let has_plain_characters = !text.is_empty() && text.chars().all(is_name_char);
+    let has_operator = text.contains("==") || text.starts_with('=') || text.ends_with('=');
+    has_plain_characters && !has_operator && !KEYWORDS.contains(&text)
 }
 
-/// Returns a name or value unchanged if it is `plain`, otherwise in quotes with special characters escaped.
-pub(super) fn quoted(text: &str, plain: bool) -> String {
-    if plain {
+/// Returns a name or value unchanged if `is_plain`, otherwise in quotes with special characters escaped.
+pub(super) fn quote_unless_plain(text: &str, is_plain: bool) -> String {
+    if is_plain {
         return text.to_string();
     }
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))

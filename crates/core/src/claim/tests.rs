@@ -10,7 +10,7 @@ fn claim(text: &str) -> Claim {
 fn pair(text: &str) -> Pair {
     match claim(text).relation {
         Relation::Pair(pair) => pair,
-        other => panic!("{other:?}"),
+        relation => panic!("{relation:?}"),
     }
 }
 
@@ -62,7 +62,7 @@ fn a_claim_is_parsed_into_quantity_parameters_and_relation() {
         (pair.left.as_str(), pair.op, pair.factor, pair.fraction()),
         ("xfs", Op::AtLeast, 0.97, Some(0.03))
     );
-    assert_eq!(pair.right, Right::Variant("ext2".into()));
+    assert_eq!(pair.right, RightSide::Variant("ext2".into()));
     assert_eq!(read.variants(), ["xfs", "ext2"]);
 }
 
@@ -73,7 +73,7 @@ fn a_claim_is_about_the_typical_round_unless_it_names_the_mean() {
     assert_eq!(average("x: a < b by typical"), Average::Typical);
     assert_eq!(average("x: a == b by mean # why"), Average::Mean);
     assert_eq!(pair("x: a < b by 2% by mean").percent, Some(2.0));
-    assert_eq!(pair("x: a < mean by mean").right, Right::Variant("mean".into()));
+    assert_eq!(pair("x: a < mean by mean").right, RightSide::Variant("mean".into()));
     assert_eq!(claim("x: a < b by  typical").to_string(), "x: a < b");
 }
 
@@ -82,23 +82,26 @@ fn a_single_equals_sign_is_part_of_the_name() {
     let read = pair("x.elapsed: fs=ext4==fs=xfs");
     assert_eq!(
         (read.left.as_str(), read.op, read.right),
-        ("fs=ext4", Op::Equal, Right::Variant("fs=xfs".into()))
+        ("fs=ext4", Op::Equal, RightSide::Variant("fs=xfs".into()))
     );
 }
 
 #[test]
 fn the_right_side_is_a_variant_or_a_quantity() {
     let quantity = Quantity { task: Some("rndwr".into()), metric: "iops".into(), params: BTreeMap::new() };
-    assert_eq!(pair("seqwr.iops: ext4 < rndwr.iops").right, Right::Quantity(quantity));
-    assert_eq!(pair("seqwr.iops: ext4 < \"rndwr.iops\"").right, Right::Variant("rndwr.iops".into()));
-    assert_eq!(pair("a.elapsed: ext4 < ext4/kernel=6.12").right, Right::Variant("ext4/kernel=6.12".into()));
+    assert_eq!(pair("seqwr.iops: ext4 < rndwr.iops").right, RightSide::Quantity(quantity));
+    assert_eq!(pair("seqwr.iops: ext4 < \"rndwr.iops\"").right, RightSide::Variant("rndwr.iops".into()));
+    assert_eq!(
+        pair("a.elapsed: ext4 < ext4/kernel=6.12").right,
+        RightSide::Variant("ext4/kernel=6.12".into())
+    );
 }
 
 #[test]
-fn the_sides_of_a_comparison_have_roles() {
+fn roles_are_replaced_by_the_names_of_two_variants() {
     let named = |text: &str, variants: &[&str]| {
         let mut claim = claim(text);
-        claim.name_sides(variants);
+        claim.replace_roles(variants);
         assert_eq!(claim.text.parse::<Claim>().unwrap().relation, claim.relation);
         claim.text
     };
@@ -189,11 +192,12 @@ fn relations() -> impl Strategy<Value = Relation> {
         Just(Op::AtLeast),
         Just(Op::More)
     ];
-    let right = prop_oneof![variants().prop_map(Right::Variant), quantities().prop_map(Right::Quantity)];
+    let right =
+        prop_oneof![variants().prop_map(RightSide::Variant), quantities().prop_map(RightSide::Quantity)];
     let percent = prop::option::of(0.001..99.0);
     let pair = (variants(), op, 0.01..100.0, right, percent)
         .prop_map(|(left, op, factor, right, percent)| Pair { left, op, factor, right, percent });
-    let end = prop_oneof![Just(End::Best), Just(End::Worst)];
+    let end = prop_oneof![Just(BestOrWorst::Best), Just(BestOrWorst::Worst)];
     let extreme = (end, variants(), any::<bool>()).prop_map(|(end, variant, negated)| Extreme {
         end,
         variant,

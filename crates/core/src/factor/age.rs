@@ -21,15 +21,16 @@ pub enum Age {
         /// How often it runs.
         runs: u32,
         /// The program and its arguments.
-        words: Vec<String>,
+        #[serde(rename = "words")]
+        argv: Vec<String>,
     },
 }
 
 /// The level of a filesystem that is not aged.
-pub const NONE: &str = "none";
+pub const NOT_AGED: &str = "none";
 /// How to write a level.
-const HOW: &str = "`none`, `churn:3x`, `git:1000` or `command:10:'PROGRAM ARGUMENTS'`";
-/// The limits of the three numbers, so that a typing error does not age for a year.
+const SYNTAX: &str = "`none`, `churn:3x`, `git:1000` or `command:10:'PROGRAM ARGUMENTS'`";
+/// The limits of the numbers in a level, so that a typing error does not age for a year.
 const MOST_CHURN: f64 = 1000.0;
 const MOST_PULLS: u32 = 100_000;
 const MOST_RUNS: u32 = 10_000;
@@ -39,27 +40,26 @@ const MOST_RUNS: u32 = 10_000;
 /// # Errors
 /// Another level; the message shows how to write one.
 pub fn parse(level: &str) -> Result<Option<Age>, String> {
-    if level == NONE {
+    if level == NOT_AGED {
         return Ok(None);
     }
-    super::parsed(level, "age", HOW, parse_age)
+    super::parse_level(level, "age", SYNTAX, age_of)
 }
 
-fn parse_age(level: &str) -> Option<Age> {
-    let number = |text: &str, most: u32| text.parse().ok().filter(|number| (1..=most).contains(number));
+fn age_of(level: &str) -> Option<Age> {
+    let count = |text: &str, most: u32| text.parse().ok().filter(|number| (1..=most).contains(number));
     match level.split_once(':')? {
-        ("churn", times) => {
-            let times = times.strip_suffix('x')?.parse::<f64>().ok()?;
-            let percent = (times * 100.0).round() as u32;
-            ((0.01..=MOST_CHURN).contains(&times)).then_some(Age::Churn { percent })
+        ("churn", multiple) => {
+            let multiple = multiple.strip_suffix('x')?.parse::<f64>().ok()?;
+            let percent = (multiple * 100.0).round() as u32;
+            ((0.01..=MOST_CHURN).contains(&multiple)).then_some(Age::Churn { percent })
         }
-        ("git", pulls) => Some(Age::Git { pulls: number(pulls, MOST_PULLS)? }),
+        ("git", pulls) => Some(Age::Git { pulls: count(pulls, MOST_PULLS)? }),
         ("command", rest) => {
-            let counted =
-                rest.split_once(':').and_then(|(runs, rest)| Some((number(runs, MOST_RUNS)?, rest)));
+            let counted = rest.split_once(':').and_then(|(runs, rest)| Some((count(runs, MOST_RUNS)?, rest)));
             let (runs, command) = counted.unwrap_or((1, rest));
-            let words = split_words(command)?;
-            (!words.is_empty()).then_some(Age::Command { runs, words })
+            let argv = split_words(command)?;
+            (!argv.is_empty()).then_some(Age::Command { runs, argv })
         }
         _ => None,
     }
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(parse("churn:0.25x"), Ok(Some(Age::Churn { percent: 25 })));
         assert_eq!(parse("git:1000"), Ok(Some(Age::Git { pulls: 1000 })));
         let command = |runs, words: &[&str]| {
-            Ok(Some(Age::Command { runs, words: words.iter().map(|word| word.to_string()).collect() }))
+            Ok(Some(Age::Command { runs, argv: words.iter().map(|word| word.to_string()).collect() }))
         };
         assert_eq!(parse("command:10:age 'a b' c\"d\""), command(10, &["age", "a b", "cd"]));
         assert_eq!(parse("command:/bin/a:b ''"), command(1, &["/bin/a:b", ""]));

@@ -1,6 +1,6 @@
 //! The factors of the devices under a filesystem: `device`, `journal`, `raid` and `faults`.
 
-use super::{bytes, parsed};
+use super::{parse_bytes, parse_level};
 use crate::names;
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub struct ExternalJournal {
     /// Its size in bytes; default: the size that mkfs chooses.
     pub bytes: Option<u64>,
     /// Its backing device; default: the same kind as the filesystem's device.
-    pub on: Option<BackingDevice>,
+    pub device: Option<BackingDevice>,
 }
 
 /// Parses a level of `journal`. None for an empty level: the journal is inside the filesystem.
@@ -52,14 +52,14 @@ pub struct ExternalJournal {
 /// # Errors
 /// The level does not have the form `external[:SIZE][@DEVICE]`.
 pub fn parse_journal(level: &str) -> Result<Option<ExternalJournal>, String> {
-    let (place, on) = level.split_once('@').unwrap_or((level, ""));
-    let on = parse_device(on)?;
-    let external = |_: &str| match place.split_once(':') {
-        Some(("external", size)) => Some(ExternalJournal { bytes: Some(bytes(size)?), on }),
-        None if place == "external" => Some(ExternalJournal { bytes: None, on }),
+    let (kind, device) = level.split_once('@').unwrap_or((level, ""));
+    let device = parse_device(device)?;
+    let external = |_: &str| match kind.split_once(':') {
+        Some(("external", size)) => Some(ExternalJournal { bytes: Some(parse_bytes(size)?), device }),
+        None if kind == "external" => Some(ExternalJournal { bytes: None, device }),
         _ => None,
     };
-    parsed(level, "journal", "`external`, `external:256MiB` or `external@ram`", external)
+    parse_level(level, "journal", "`external`, `external:256MiB` or `external@ram`", external)
 }
 
 /// The most devices of one filesystem.
@@ -71,7 +71,7 @@ pub struct Raid {
     /// Whether each block is on two devices (RAID 1). Otherwise blocks are striped over the devices (RAID 0).
     pub mirrored: bool,
     /// The number of devices.
-    pub members: usize,
+    pub member_count: usize,
 }
 
 impl Raid {
@@ -80,10 +80,10 @@ impl Raid {
         if self.mirrored { "raid1" } else { "raid0" }
     }
 
-    /// The size of each device in bytes, so that all together have the capacity of one device of `whole` bytes.
-    pub fn member_bytes(self, whole: u64) -> u64 {
+    /// The size of each device in bytes, so that all together have the capacity of one device of `capacity` bytes.
+    pub fn member_bytes(self, capacity: u64) -> u64 {
         let copies = if self.mirrored { 2 } else { 1 };
-        let member = whole.saturating_mul(copies).div_ceil(self.members as u64);
+        let member = capacity.saturating_mul(copies).div_ceil(self.member_count as u64);
         member.checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX)
     }
 }
@@ -93,16 +93,16 @@ impl Raid {
 /// # Errors
 /// The level does not have this form, or not 2 to 16 devices.
 pub fn parse_raid(level: &str) -> Result<Option<Raid>, String> {
-    let how = format!("`raid0` or `raid1`, or with 2 to {MAX_MEMBERS} devices: `raid0:3`");
-    parsed(level, "RAID level", &how, |level| {
+    let syntax = format!("`raid0` or `raid1`, or with 2 to {MAX_MEMBERS} devices: `raid0:3`");
+    parse_level(level, "RAID level", &syntax, |level| {
         let (profile, members) = level.split_once(':').unwrap_or((level, "2"));
         let mirrored = match profile {
             "raid0" => false,
             "raid1" => true,
             _ => return None,
         };
-        let members = members.parse().ok().filter(|members| (2..=MAX_MEMBERS).contains(members))?;
-        Some(Raid { mirrored, members })
+        let member_count = members.parse().ok().filter(|members| (2..=MAX_MEMBERS).contains(members))?;
+        Some(Raid { mirrored, member_count })
     })
 }
 
@@ -140,12 +140,12 @@ const SECTOR: u64 = 512;
 /// # Errors
 /// The level does not have one of these forms.
 pub fn parse_faults(level: &str) -> Result<Option<Faults>, String> {
-    parsed(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", parse_fault)
+    parse_level(level, "device fault", "`delay:5ms`, `flaky:9s/1s` or `error:64MiB+1MiB`", fault_of)
 }
 
-fn parse_fault(level: &str) -> Option<Faults> {
+fn fault_of(level: &str) -> Option<Faults> {
     let number = |text: &str, unit: &str| text.strip_suffix(unit)?.parse().ok().filter(|number| *number > 0);
-    let sectors = |text: &str| bytes(text).filter(|bytes| bytes % SECTOR == 0);
+    let sectors = |text: &str| parse_bytes(text).filter(|bytes| bytes % SECTOR == 0);
     match level.split_once(':')? {
         ("delay", time) => Some(Faults::Delay { ms: number(time, "ms")? }),
         ("flaky", times) => {
@@ -167,8 +167,8 @@ mod tests {
     #[test]
     fn size_and_backing_device_are_optional() {
         assert_eq!(parse_journal(""), Ok(None));
-        assert_eq!(parse_journal("external"), Ok(Some(ExternalJournal { bytes: None, on: None })));
-        let both = ExternalJournal { bytes: Some(64 << 20), on: Some(BackingDevice::Ram) };
+        assert_eq!(parse_journal("external"), Ok(Some(ExternalJournal { bytes: None, device: None })));
+        let both = ExternalJournal { bytes: Some(64 << 20), device: Some(BackingDevice::Ram) };
         assert_eq!(parse_journal("external:64MiB@ram"), Ok(Some(both)));
         for wrong in ["internal", "external:", "external:0", "external@moon", "external:many"] {
             assert!(parse_journal(wrong).is_err(), "{wrong}");
@@ -178,7 +178,10 @@ mod tests {
     #[test]
     fn the_members_together_have_the_capacity_of_one_device() {
         let raid = parse_raid("raid0:3").unwrap().unwrap();
-        assert_eq!((raid.profile(), raid.members, raid.member_bytes(300 << 20)), ("raid0", 3, 100 << 20));
+        assert_eq!(
+            (raid.profile(), raid.member_count, raid.member_bytes(300 << 20)),
+            ("raid0", 3, 100 << 20)
+        );
         assert_eq!(parse_raid("raid1").unwrap().unwrap().member_bytes(2 << 30), 2 << 30);
         for wrong in ["raid5", "raid0:1", "raid0:99", "raid0:x", "2"] {
             assert!(parse_raid(wrong).is_err(), "{wrong}");

@@ -10,13 +10,14 @@ pub struct Declaration {
     /// The definition of the metric.
     pub metric: MetricSpec,
     /// The origin of the declaration: `task build of ext4 in round 1`.
-    pub by: String,
+    #[serde(rename = "by")]
+    pub origin: String,
 }
 
 /// Two declarations of one name with different definitions.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{} was declared as `{}` by {} and as `{}` by {}; give both one meaning, or two names",
-        self.name(), .earlier.metric, .earlier.by, .later.metric, .later.by)]
+        self.name(), .earlier.metric, .earlier.origin, .later.metric, .later.origin)]
 pub struct Contradiction {
     /// The first declaration.
     pub earlier: Declaration,
@@ -28,24 +29,24 @@ impl Contradiction {
     /// The common name of both metrics; without the unit if they differ in it.
     fn name(&self) -> &str {
         let later = &self.later.metric;
-        if self.earlier.metric.id == later.id { &later.id } else { later.unit.bare(&later.id) }
+        if self.earlier.metric.id == later.id { &later.id } else { later.unit.without_suffix(&later.id) }
     }
 }
 
-/// The declared metrics by name, each with its first declaration.
+/// The metrics that commands have declared so far, by name, each with its first declaration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Declared(BTreeMap<String, Declaration>);
+pub struct DeclaredMetrics(BTreeMap<String, Declaration>);
 
-impl Declared {
+impl DeclaredMetrics {
     /// Adds a declaration. Returns true if the name is new.
     ///
     /// # Errors
     /// An earlier declaration of the same name has a different definition.
-    pub fn declare(&mut self, metric: &MetricSpec, by: &str) -> Result<bool, Box<Contradiction>> {
-        let later = Declaration { metric: metric.clone(), by: by.into() };
+    pub fn declare(&mut self, metric: &MetricSpec, origin: &str) -> Result<bool, Box<Contradiction>> {
+        let later = Declaration { metric: metric.clone(), origin: origin.into() };
         match self.0.get(&metric.id) {
-            Some(earlier) if !earlier.metric.means(metric) => {
+            Some(earlier) if !earlier.metric.is_same_metric(metric) => {
                 Err(Box::new(Contradiction { earlier: earlier.clone(), later }))
             }
             Some(_) => Ok(false),
@@ -61,19 +62,20 @@ impl Declared {
     ///
     /// # Errors
     /// An earlier declaration of the same name has a different definition or unit.
-    pub fn declare_printed(&mut self, metric: &MetricSpec, by: &str) -> Result<bool, Box<Contradiction>> {
-        let name = metric.unit.bare(&metric.id);
-        let has_other_unit = |known: &&Declaration| {
-            let unit = known.metric.unit;
-            let same_quantity = unit.is_of_same_quantity(metric.unit) && unit.bare(&known.metric.id) == name;
-            unit != metric.unit && same_quantity
+    pub fn declare_printed(&mut self, metric: &MetricSpec, origin: &str) -> Result<bool, Box<Contradiction>> {
+        let name = metric.unit.without_suffix(&metric.id);
+        let has_other_unit = |earlier: &&Declaration| {
+            let unit = earlier.metric.unit;
+            let is_same_quantity =
+                unit.is_of_same_quantity(metric.unit) && unit.without_suffix(&earlier.metric.id) == name;
+            unit != metric.unit && is_same_quantity
         };
         match self.0.values().find(has_other_unit) {
             Some(earlier) => {
-                let later = Declaration { metric: metric.clone(), by: by.into() };
+                let later = Declaration { metric: metric.clone(), origin: origin.into() };
                 Err(Box::new(Contradiction { earlier: earlier.clone(), later }))
             }
-            None => self.declare(metric, by),
+            None => self.declare(metric, origin),
         }
     }
 
@@ -97,7 +99,7 @@ mod tests {
     fn contradictory_declarations_of_a_name_are_errors() {
         let spec =
             |direction, help: &str| MetricSpec::new("x_s".into(), Unit::Seconds, direction, help.into());
-        let mut declared = Declared::default();
+        let mut declared = DeclaredMetrics::default();
         assert_eq!(declared.declare(&spec(Direction::Lower, "one"), "task a"), Ok(true));
         assert_eq!(declared.declare(&spec(Direction::Lower, "other"), "task b"), Ok(false));
         let error = declared.declare(&spec(Direction::Higher, "one"), "task c").unwrap_err().to_string();
@@ -109,13 +111,15 @@ mod tests {
         assert!(
             declared.declare(&summed, "task d").unwrap_err().to_string().contains("`x_s s lower over=sum`")
         );
-        let other = MetricSpec::new("x_ns".into(), Unit::Nanoseconds, Direction::Lower, String::new());
+        let in_ns = MetricSpec::new("x_ns".into(), Unit::Nanoseconds, Direction::Lower, String::new());
         assert_eq!(
-            declared.declare_printed(&other, "task f").unwrap_err().to_string(),
+            declared.declare_printed(&in_ns, "task f").unwrap_err().to_string(),
             "x was declared as `x_s s lower` by task a and as `x_ns ns lower` by task f; give both one meaning, or two names"
         );
         assert_eq!(declared.declare_printed(&spec(Direction::Lower, "one"), "task g"), Ok(false));
-        let of = Some(["a_s".to_string(), "b_count".to_string()]);
-        assert!(declared.declare(&MetricSpec { of, ..spec(Direction::Lower, "one") }, "task e").is_err());
+        let quotient_of = Some(["a_s".to_string(), "b_count".to_string()]);
+        assert!(
+            declared.declare(&MetricSpec { quotient_of, ..spec(Direction::Lower, "one") }, "task e").is_err()
+        );
     }
 }

@@ -7,9 +7,9 @@ pub const ELAPSED: &str = "elapsed_ns";
 /// Time until the `syncfs` that follows the command has returned.
 pub const SYNCED: &str = "synced_ns";
 /// Time to start a command that does nothing.
-pub const START: &str = "process_start_ns";
+pub const PROCESS_START: &str = "process_start_ns";
 /// Growth of the used space of the filesystem during the task.
-pub const STORED: &str = "stored_bytes";
+pub const SPACE_GROWTH: &str = "stored_bytes";
 /// Bytes written to the source disk during the task.
 pub const SOURCE_WRITTEN: &str = "source_write_bytes";
 /// Bytes written to the disk of the root directory during the task.
@@ -109,7 +109,7 @@ pub const TREE_INSTRUCTIONS_SYNCED: &str = "tree_instructions_synced";
 /// Bytes that a user without privileges can still write.
 pub const USABLE: &str = "usable_bytes";
 /// Bytes that the files of a workload take on the filesystem, with their metadata.
-pub const HELD: &str = "held_bytes";
+pub const FILES_SPACE: &str = "held_bytes";
 /// Size of the device.
 pub const DEVICE_SIZE: &str = "device_bytes";
 /// The seed of the aged image that the cell began with. Absent for a filesystem that is not aged.
@@ -141,13 +141,13 @@ pub const fn machine_time(id: &'static str) -> ReadingDef {
 }
 
 /// The readings that the task timer itself takes.
-pub const TIMER: &[ReadingDef] = &[
+pub const TIMER_READINGS: &[ReadingDef] = &[
     time(ELAPSED).help("CLOCK_MONOTONIC from before the task to after it"),
     time(SYNCED)
         .help("CLOCK_MONOTONIC from before the task to after the syncfs that follows it"),
-    ReadingDef::neutral(START, Unit::Nanoseconds)
+    ReadingDef::neutral(PROCESS_START, Unit::Nanoseconds)
         .help("median time of five runs of `true` before the first task of a cell, started in the same way as the commands of its tasks"),
-    ReadingDef::lower(STORED, Unit::Bytes)
+    ReadingDef::lower(SPACE_GROWTH, Unit::Bytes)
         .machine()
         .help("growth of the used space of the filesystem (statvfs) from before the task until its data was synced: data and \
                metadata, after compression and sharing; absent where the used space did not grow"),
@@ -161,7 +161,7 @@ pub const TIMER: &[ReadingDef] = &[
 ];
 
 /// The readings that are taken when a filesystem is mounted, and after a power cut.
-pub const LIFECYCLE: &[ReadingDef] = &[
+pub const LIFECYCLE_READINGS: &[ReadingDef] = &[
     ReadingDef::higher(USABLE, Unit::Bytes)
         .tasks(Fold::Max)
         .machine()
@@ -170,7 +170,7 @@ pub const LIFECYCLE: &[ReadingDef] = &[
         .tasks(Fold::Max)
         .machine()
         .help("size of the device under test"),
-    ReadingDef::lower(HELD, Unit::Bytes)
+    ReadingDef::lower(FILES_SPACE, Unit::Bytes)
         .tasks(Fold::Max)
         .machine()
         .help("bytes in use after a workload that only reads: of a read-only filesystem the size of its image, of others statvfs f_blocks - f_bfree"),
@@ -188,7 +188,7 @@ pub const LIFECYCLE: &[ReadingDef] = &[
 
 /// The readings of a guest that counts instructions. Such a guest has no useful times, because its clock advances by one
 /// nanosecond per instruction; these readings replace them.
-pub const INSTRUCTIONS: &[ReadingDef] = &[
+pub const INSTRUCTION_READINGS: &[ReadingDef] = &[
     ReadingDef::lower(USER_INSTRUCTIONS, Unit::Count)
         .help("instructions of programs until the data was synced, counted exactly; if a note of the run says so, they are sampled at ticks, and only for the process tree"),
     ReadingDef::lower(KERNEL_INSTRUCTIONS, Unit::Count)
@@ -207,7 +207,7 @@ pub const INSTRUCTIONS: &[ReadingDef] = &[
 
 /// The readings of clients that did a task together. The ordinary times and rates of such a task go from the first start to
 /// the last end, as IOR defines them; the `COMMON_` ones cover only the time in which all clients worked.
-pub const TOGETHER: &[ReadingDef] = &[
+pub const JOINT_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(CLIENTS, Unit::Count).tasks(Fold::Max).help("clients that did the task together"),
     ReadingDef::higher(COMMON_RATE, Unit::PerSecond).help(
         "operations a second of all clients from the last start to the first end, when all of them worked",
@@ -233,7 +233,7 @@ pub const TOGETHER: &[ReadingDef] = &[
 ];
 
 /// The readings of a service that answers requests: a server under a load, or a running service that fsarena observes.
-pub const SERVICE: &[ReadingDef] = &[
+pub const SERVICE_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(REQUESTS, Unit::Count).help("requests that were answered"),
     cpu_time(SERVICE_USER)
         .help("user CPU time of the service; its sum with system time is exact, the split is sampled at ticks"),

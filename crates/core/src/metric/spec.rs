@@ -53,8 +53,8 @@ impl Fold {
         let values = values.into_iter();
         match self {
             Fold::Sum => values.reduce(|a, b| a + b),
-            Fold::Max => values.reduce(|a, b| pick(a, b, a > b)),
-            Fold::Min => values.reduce(|a, b| pick(a, b, a <= b)),
+            Fold::Max => values.reduce(|a, b| pick_unless_nan(a, b, a > b)),
+            Fold::Min => values.reduce(|a, b| pick_unless_nan(a, b, a <= b)),
             Fold::Mean => {
                 let (count, sum) = values.fold((0.0, 0.0), |(count, sum), value| (count + 1.0, sum + value));
                 (count > 0.0).then(|| sum / count)
@@ -64,7 +64,7 @@ impl Fold {
     }
 
     /// The name of the combined value of all tasks: `total`, `mean`. None for [`Fold::Rate`] and [`Fold::None`].
-    pub const fn name(self) -> Option<&'static str> {
+    pub const fn total_name(self) -> Option<&'static str> {
         match self {
             Fold::Sum => Some("total"),
             Fold::Max => Some("largest"),
@@ -76,7 +76,7 @@ impl Fold {
 }
 
 /// Returns `a` if `takes_first`, else `b`; NaN if either is NaN.
-fn pick(a: f64, b: f64, takes_first: bool) -> f64 {
+fn pick_unless_nan(a: f64, b: f64, takes_first: bool) -> f64 {
     if a.is_nan() || b.is_nan() {
         return f64::NAN;
     }
@@ -127,8 +127,8 @@ pub struct MetricSpec<Text = String> {
     pub over: Over,
     /// The numerator and the denominator, if the metric is a quotient. Quotients are never combined themselves: over several
     /// tasks or clients the value is the combined numerator divided by the combined denominator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub of: Option<[Text; 2]>,
+    #[serde(rename = "of", default, skip_serializing_if = "Option::is_none")]
+    pub quotient_of: Option<[Text; 2]>,
     /// How it is measured or computed, and what it means; also whether the kernel only samples it at timer ticks.
     pub help: Text,
 }
@@ -139,12 +139,20 @@ pub type ReadingDef = MetricSpec<&'static str>;
 impl<Text> MetricSpec<Text> {
     /// A metric of the work, whose values combine by the defaults of its unit.
     pub const fn new(id: Text, unit: Unit, direction: Direction, help: Text) -> MetricSpec<Text> {
-        MetricSpec { id, unit, direction, scope: Scope::Process, over: Over::of_unit(unit), of: None, help }
+        MetricSpec {
+            id,
+            unit,
+            direction,
+            scope: Scope::Process,
+            over: Over::of_unit(unit),
+            quotient_of: None,
+            help,
+        }
     }
 
     /// The name of the combined value of all tasks: `total`, `largest`. None if the values of tasks do not combine.
-    pub const fn whole(&self) -> Option<&'static str> {
-        if self.of.is_some() { Fold::Sum.name() } else { self.over.tasks.name() }
+    pub const fn total_name(&self) -> Option<&'static str> {
+        if self.quotient_of.is_some() { Fold::Sum.total_name() } else { self.over.tasks.total_name() }
     }
 }
 
@@ -187,8 +195,8 @@ impl ReadingDef {
     }
 
     /// Makes it the quotient of two other readings, numerator first.
-    pub const fn of(self, parts: [&'static str; 2]) -> ReadingDef {
-        ReadingDef { of: Some(parts), ..self }
+    pub const fn quotient_of(self, parts: [&'static str; 2]) -> ReadingDef {
+        ReadingDef { quotient_of: Some(parts), ..self }
     }
 }
 
@@ -200,7 +208,7 @@ impl From<&ReadingDef> for MetricSpec {
             direction: def.direction,
             scope: def.scope,
             over: def.over,
-            of: def.of.map(|parts| parts.map(String::from)),
+            quotient_of: def.quotient_of.map(|parts| parts.map(String::from)),
             help: def.help.into(),
         }
     }
@@ -211,14 +219,15 @@ impl MetricSpec {
     /// unless the denominator is above zero.
     pub fn quotient(&self, parts: [(f64, Unit); 2]) -> Option<f64> {
         let [(numerator, numerator_unit), (denominator, denominator_unit)] = parts;
-        let factor = numerator_unit.worth() / (denominator_unit.worth() * self.unit.worth());
+        let factor =
+            numerator_unit.in_base_units() / (denominator_unit.in_base_units() * self.unit.in_base_units());
         (denominator > 0.0).then(|| numerator / denominator * factor)
     }
 
     /// Whether another definition is equal apart from its help.
-    pub fn means(&self, other: &MetricSpec) -> bool {
-        let meaning = |spec: &MetricSpec| (spec.unit, spec.direction, spec.scope, spec.over);
-        self.id == other.id && meaning(self) == meaning(other) && self.of == other.of
+    pub fn is_same_metric(&self, other: &MetricSpec) -> bool {
+        let definition = |spec: &MetricSpec| (spec.unit, spec.direction, spec.scope, spec.over);
+        self.id == other.id && definition(self) == definition(other) && self.quotient_of == other.quotient_of
     }
 }
 
@@ -226,7 +235,7 @@ impl MetricSpec {
 /// the unit are left out.
 impl Display for MetricSpec {
     fn fmt(&self, f: &mut Formatter) -> fmt::Result {
-        let MetricSpec { id, unit, direction, over, of, .. } = self;
+        let MetricSpec { id, unit, direction, over, quotient_of, .. } = self;
         write!(f, "{id} {} {}", unit.suffix(), direction.word())?;
         let Over { tasks, ranks, hosts } = over;
         if tasks == ranks && tasks == hosts {
@@ -234,16 +243,18 @@ impl Display for MetricSpec {
                 write!(f, " over={}", tasks.word())?;
             }
         } else {
-            let usual = Over::of_unit(*unit);
-            for (what, fold, usual) in
-                [("tasks", tasks, usual.tasks), ("ranks", ranks, usual.ranks), ("hosts", hosts, usual.hosts)]
-            {
-                if *fold != usual {
-                    write!(f, " over_{what}={}", fold.word())?;
+            let default = Over::of_unit(*unit);
+            for (kind, fold, default_fold) in [
+                ("tasks", tasks, default.tasks),
+                ("ranks", ranks, default.ranks),
+                ("hosts", hosts, default.hosts),
+            ] {
+                if *fold != default_fold {
+                    write!(f, " over_{kind}={}", fold.word())?;
                 }
             }
         }
-        match of {
+        match quotient_of {
             Some([numerator, denominator]) => write!(f, " of={numerator}/{denominator}"),
             None => Ok(()),
         }
@@ -300,8 +311,8 @@ impl Unit {
         Unit::ALL[self as usize].2
     }
 
-    /// The factor that converts this unit to the base unit of its quantity: 1e-9 for nanoseconds, 0.01 for per cent.
-    pub const fn worth(self) -> f64 {
+    /// One of this unit in the base unit of its quantity: 1e-9 for nanoseconds, 0.01 for per cent.
+    pub const fn in_base_units(self) -> f64 {
         match self {
             Unit::Nanoseconds => 1e-9,
             Unit::Percent => 0.01,
@@ -310,24 +321,25 @@ impl Unit {
     }
 
     /// The name of a metric with its unit; adds the suffix unless the name already ends with it.
-    pub fn named(self, id: &str) -> String {
-        format!("{}_{}", self.bare(id), self.suffix())
+    pub fn with_suffix(self, id: &str) -> String {
+        format!("{}_{}", self.without_suffix(id), self.suffix())
     }
 
     /// The name of a metric without its unit.
-    pub fn bare(self, id: &str) -> &str {
+    pub fn without_suffix(self, id: &str) -> &str {
         id.strip_suffix(self.suffix()).and_then(|rest| rest.strip_suffix('_')).unwrap_or(id)
     }
 
     /// Whether both measure the same: `s` and `ns`, `percent` and `ratio`.
     pub fn is_of_same_quantity(self, other: Unit) -> bool {
-        const SAME: [[Unit; 2]; 2] = [[Unit::Nanoseconds, Unit::Seconds], [Unit::Percent, Unit::Ratio]];
-        self == other || SAME.iter().any(|units| units.contains(&self) && units.contains(&other))
+        const SAME_QUANTITY: [[Unit; 2]; 2] =
+            [[Unit::Nanoseconds, Unit::Seconds], [Unit::Percent, Unit::Ratio]];
+        self == other || SAME_QUANTITY.iter().any(|units| units.contains(&self) && units.contains(&other))
     }
 
     /// Finds a unit by its suffix.
     pub fn from_suffix(suffix: &str) -> Option<Unit> {
-        Unit::ALL.iter().find(|(_, own, _)| *own == suffix).map(|(unit, ..)| *unit)
+        Unit::ALL.iter().find(|(_, of_unit, _)| *of_unit == suffix).map(|(unit, ..)| *unit)
     }
 }
 
@@ -360,15 +372,19 @@ mod tests {
 
     #[test]
     fn each_fold_combines_all_values_and_passes_nan_on() {
-        let of = |fold: Fold, values: &[f64]| fold.combine(values.iter().copied());
-        assert_eq!(of(Fold::Sum, &[1.0, 2.0, 6.0]), Some(9.0));
-        assert_eq!(of(Fold::Max, &[1.0, 6.0, 2.0]), Some(6.0));
-        assert_eq!(of(Fold::Min, &[2.0, 1.0, 6.0]), Some(1.0));
-        assert_eq!(of(Fold::Mean, &[1.0, 2.0, 6.0]), Some(3.0));
-        assert_eq!((of(Fold::None, &[1.0]), of(Fold::Rate, &[1.0]), of(Fold::Sum, &[])), (None, None, None));
+        let combined = |fold: Fold, values: &[f64]| fold.combine(values.iter().copied());
+        assert_eq!(combined(Fold::Sum, &[1.0, 2.0, 6.0]), Some(9.0));
+        assert_eq!(combined(Fold::Max, &[1.0, 6.0, 2.0]), Some(6.0));
+        assert_eq!(combined(Fold::Min, &[2.0, 1.0, 6.0]), Some(1.0));
+        assert_eq!(combined(Fold::Mean, &[1.0, 2.0, 6.0]), Some(3.0));
+        assert_eq!(
+            (combined(Fold::None, &[1.0]), combined(Fold::Rate, &[1.0]), combined(Fold::Sum, &[])),
+            (None, None, None)
+        );
         for fold in [Fold::Sum, Fold::Max, Fold::Min, Fold::Mean] {
             assert!(
-                of(fold, &[1.0, f64::NAN]).unwrap().is_nan() && of(fold, &[f64::NAN, 1.0]).unwrap().is_nan()
+                combined(fold, &[1.0, f64::NAN]).unwrap().is_nan()
+                    && combined(fold, &[f64::NAN, 1.0]).unwrap().is_nan()
             );
         }
     }
@@ -377,13 +393,13 @@ mod tests {
     fn quotients_are_in_the_unit_of_the_metric() {
         let spec = |unit| MetricSpec::new("x".to_string(), unit, Direction::Lower, String::new());
         let (two_s, four) = ((2e9, Unit::Nanoseconds), (4.0, Unit::Count));
-        let is = |unit, parts, value: f64| {
+        let assert_quotient = |unit, parts, value: f64| {
             assert!((spec(unit).quotient(parts).unwrap() / value - 1.0).abs() < 1e-12, "{unit:?}");
         };
-        is(Unit::Seconds, [two_s, four], 0.5);
-        is(Unit::Nanoseconds, [two_s, four], 5e8);
-        is(Unit::PerSecond, [four, two_s], 2.0);
-        is(Unit::Percent, [(1.0, Unit::Bytes), (4.0, Unit::Bytes)], 25.0);
+        assert_quotient(Unit::Seconds, [two_s, four], 0.5);
+        assert_quotient(Unit::Nanoseconds, [two_s, four], 5e8);
+        assert_quotient(Unit::PerSecond, [four, two_s], 2.0);
+        assert_quotient(Unit::Percent, [(1.0, Unit::Bytes), (4.0, Unit::Bytes)], 25.0);
         assert_eq!(spec(Unit::Ratio).quotient([four, (0.0, Unit::Count)]), None);
     }
 
@@ -397,10 +413,20 @@ mod tests {
             "tps_per_s per_s higher over=max"
         );
         let over = Over { tasks: Fold::Mean, ..spec.over };
-        let of = Some(["a".to_string(), "b".to_string()]);
+        let quotient_of = Some(["a".to_string(), "b".to_string()]);
         assert_eq!(
-            MetricSpec { over, of, ..spec }.to_string(),
+            MetricSpec { over, quotient_of, ..spec }.to_string(),
             "tps_per_s per_s higher over_tasks=mean of=a/b"
         );
+    }
+
+    #[test]
+    fn with_suffix_does_not_repeat_a_unit_that_the_name_has() {
+        assert_eq!(Unit::Seconds.with_suffix("elapsed"), "elapsed_s");
+        assert_eq!(Unit::Seconds.with_suffix("lat_ns"), "lat_ns_s");
+        assert_eq!(Unit::Seconds.with_suffix("ios"), "ios_s");
+        assert_eq!(Unit::Bytes.with_suffix("device_write_bytes"), "device_write_bytes");
+        assert_eq!(Unit::Bytes.with_suffix("bytes"), "bytes_bytes");
+        assert_eq!(Unit::Percent.with_suffix("cpu_utilization"), "cpu_utilization_percent");
     }
 }

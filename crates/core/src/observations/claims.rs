@@ -1,15 +1,15 @@
 //! The values that claims compare, by round.
 
 use super::grid::Grid;
-use super::images::Images;
+use super::images::AgedImages;
 use super::validity::invalid_reason;
-use super::values::{VariantValues, dropped, has_data, left_out, warmup};
+use super::values::{VariantValues, dropped_rounds, has_data, rounds_left_out, warmup_rounds};
 use crate::average::Average;
-use crate::claim::{Claim, Extreme, Pair, Quantity, Relation, Right};
+use crate::claim::{Claim, Extreme, Pair, Quantity, Relation, RightSide};
 use crate::event::Outcome;
 use crate::metric::reading;
 use crate::names::unknown;
-use crate::plan::{TOTAL, WHOLES};
+use crate::plan::{ALL_TASKS, TOTAL};
 use crate::record::RunRecord;
 use crate::sample::{Direction, MetricSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,10 +21,11 @@ pub struct ClaimSeries {
     pub claim: Claim,
     /// The margin of the run as a fraction, for claims without their own percentage.
     pub margin: f64,
-    /// The number of claims of the run's gate, if the claim belongs to it.
-    pub claims_of_gate: Option<usize>,
-    /// What a value stands for, in the singular: `round`, or `aged image`.
-    pub unit: &'static str,
+    /// The number of claims that share the error of a failed gate, if the claim belongs to the gate; see
+    /// [`crate::plan::Plan::gate_error_split`].
+    pub gate_error_split: Option<usize>,
+    /// What a value of a variant stands for, in the singular: `round`, or `aged image`.
+    pub column_noun: &'static str,
     /// The variants that the claim names and the run has.
     pub variants: Vec<usize>,
     /// The values without warm-up rounds and dropped rounds, or a sentence about why the run has none.
@@ -80,21 +81,22 @@ pub fn claim_series<'a>(
     claim_series_among(record, claims, candidates.map(|variant| variant.name.as_str()).collect())
 }
 
-/// The same as [`claim_series`], but claims about the best or the worst variant compare only the variants of `among`.
+/// The same as [`claim_series`], but a claim about the best or the worst variant compares only the variants in `among`.
 pub fn claim_series_among<'a>(
     record: &'a RunRecord,
     claims: &'a [Claim],
     among: Vec<&'a str>,
 ) -> impl Iterator<Item = ClaimSeries> + 'a {
-    let mut without = SeriesReader::new(record, among.clone(), left_out(record));
+    let mut without = SeriesReader::new(record, among.clone(), rounds_left_out(record));
     let mut with_dropped =
-        (!dropped(record).is_empty()).then(|| SeriesReader::new(record, among, warmup(record)));
-    let unit = if Images::of(record, &left_out(record)).is_some() { "aged image" } else { "round" };
+        (!dropped_rounds(record).is_empty()).then(|| SeriesReader::new(record, among, warmup_rounds(record)));
+    let column_noun =
+        if AgedImages::of(record, &rounds_left_out(record)).is_some() { "aged image" } else { "round" };
     claims.iter().map(move |claim| ClaimSeries {
-        unit,
+        column_noun,
         claim: claim.clone(),
         margin: record.plan.stop.margin(),
-        claims_of_gate: record.plan.gate_of(claim),
+        gate_error_split: record.plan.gate_error_split(claim),
         variants: claim.variants().into_iter().filter_map(|name| record.variant(name)).collect(),
         series: without.series(claim),
         with_dropped: with_dropped.as_mut().map(|reader| reader.series(claim)),
@@ -102,7 +104,7 @@ pub fn claim_series_among<'a>(
 }
 
 /// Metrics that describe how a figure was measured. Claims about them are valid even if the figure is not.
-const WITNESSES: [&str; 4] = ["device_share", reading::CLIENT_SHARE, reading::STEADY, reading::VERIFIED];
+const CIRCUMSTANCES: [&str; 4] = ["device_share", reading::CLIENT_SHARE, reading::STEADY, reading::VERIFIED];
 
 /// Finds the values of claims. It caches the grid of each metric, because several claims use the same metric.
 struct SeriesReader<'a> {
@@ -123,32 +125,31 @@ impl<'a> SeriesReader<'a> {
     fn series(&mut self, claim: &Claim) -> Result<ComparedSeries, String> {
         self.average = claim.average;
         match &claim.relation {
-            Relation::Pair(pair) => self.pair(&claim.subject, pair),
-            Relation::Extreme(extreme) => self.extreme(&claim.subject, extreme),
+            Relation::Pair(pair) => self.pair_series(&claim.subject, pair),
+            Relation::Extreme(extreme) => self.extreme_series(&claim.subject, extreme),
         }
     }
 
-    fn pair(&mut self, subject: &Quantity, pair: &Pair) -> Result<ComparedSeries, String> {
-        let variant = self.variant(&pair.left)?;
+    fn pair_series(&mut self, subject: &Quantity, pair: &Pair) -> Result<ComparedSeries, String> {
+        let variant = self.variant_index(&pair.left)?;
         let (_, mut values) = self.values(subject)?;
         let right = match &pair.right {
-            Right::Variant(name) => {
-                let right = self.variant(name)?;
+            RightSide::Variant(name) => {
+                let right = self.variant_index(name)?;
                 Rival { variant: Some((right, name.clone())), values: values[right].clone() }
             }
-            Right::Quantity(other) => {
-                // The right side first takes the parameters of the left side that it does not name. If no task has them, it is read
-                // as it is written.
-                let beside = self.values(&other.beside(subject)).or_else(|_| self.values(other));
-                let values = beside?.1.into_iter().nth(variant).unwrap_or_default();
+            RightSide::Quantity(quantity) => {
+                // First with the parameters of the left side that the right side does not name; if no task has them, as written.
+                let found = self.values(&quantity.with_params_of(subject)).or_else(|_| self.values(quantity));
+                let values = found?.1.into_iter().nth(variant).unwrap_or_default();
                 Rival { variant: None, values }
             }
         };
         Ok(ComparedSeries::Pair { relation: pair.clone(), variant, left: values.swap_remove(variant), right })
     }
 
-    fn extreme(&mut self, subject: &Quantity, extreme: &Extreme) -> Result<ComparedSeries, String> {
-        let variant = self.variant(&extreme.variant)?;
+    fn extreme_series(&mut self, subject: &Quantity, extreme: &Extreme) -> Result<ComparedSeries, String> {
+        let variant = self.variant_index(&extreme.variant)?;
         let (metric, mut values) = self.values(subject)?;
         if metric.direction == Direction::Neutral {
             return Err(format!("neither more nor less of {} is better", metric.id));
@@ -170,16 +171,16 @@ impl<'a> SeriesReader<'a> {
         })
     }
 
-    fn variant(&self, name: &str) -> Result<usize, String> {
+    fn variant_index(&self, name: &str) -> Result<usize, String> {
         self.record.variant(name).ok_or_else(|| unknown("variant", name, self.record.names()).into())
     }
 
     /// Whether a variant is compared in claims about the best or the worst. A variant that failed is not: it left the run, so
     /// its samples are incomplete.
     fn competes(&self, variant: usize) -> bool {
-        let failed = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
+        let is_failure = |outcome: &Outcome| matches!(outcome, Outcome::Failed { .. });
         self.among.contains(&self.record.name(variant))
-            && !self.record.cells.iter().any(|cell| cell.variant == variant && failed(&cell.outcome))
+            && !self.record.cells.iter().any(|cell| cell.variant == variant && is_failure(&cell.outcome))
     }
 
     /// The metric of a quantity over all tasks together, and its values by variant and round.
@@ -191,7 +192,7 @@ impl<'a> SeriesReader<'a> {
         let mut fitting = grid.comparable_tasks();
         fitting.retain(|task| any_task.fits(&record.tasks[*task].id));
         if fitting.is_empty() {
-            return Err(no_task(&metric.id));
+            return Err(no_task_message(&metric.id));
         }
         if quantity.task.as_deref() != Some(TOTAL) {
             return Ok((metric, grid.geometric_means(&fitting)));
@@ -208,7 +209,7 @@ impl<'a> SeriesReader<'a> {
     /// # Errors
     /// The run has no such values, several tasks fit, or the figure is invalid.
     fn values(&mut self, quantity: &Quantity) -> Result<(MetricSpec, VariantValues), String> {
-        if quantity.task.as_deref().is_some_and(|task| WHOLES.contains(&task)) {
+        if quantity.task.as_deref().is_some_and(|task| ALL_TASKS.contains(&task)) {
             return self.values_over_tasks(quantity);
         }
         let record = self.record;
@@ -217,14 +218,14 @@ impl<'a> SeriesReader<'a> {
         let fits = |task: &usize| quantity.fits(&record.tasks[*task].id) && has_data(&grid.values[*task]);
         let fitting: Vec<usize> = (0..record.tasks.len()).filter(fits).collect();
         match fitting[..] {
-            [task] if grid.excluded.contains_key(&task) && !WITNESSES.contains(&metric.id.as_str()) => {
+            [task] if grid.excluded.contains_key(&task) && !CIRCUMSTANCES.contains(&metric.id.as_str()) => {
                 let why = invalid_reason(record, &metric.id, task);
                 let why = why.unwrap_or_else(|| record.tasks[task].id.to_string());
                 Err(format!("no verdict rests on this figure: {why}"))
             }
             [task] => Ok((metric, grid.values[task].clone())),
-            [] if quantity.task.is_none() => Err(no_task(&metric.id)),
-            [] => Err(self.no_value(quantity)),
+            [] if quantity.task.is_none() => Err(no_task_message(&metric.id)),
+            [] => Err(self.no_value_message(quantity)),
             _ => {
                 let names: Vec<String> =
                     fitting.iter().map(|task| record.tasks[*task].id.to_string()).collect();
@@ -234,8 +235,8 @@ impl<'a> SeriesReader<'a> {
     }
 
     /// The error for a quantity without values: the run has no such task, or the task has no value of the metric.
-    fn no_value(&self, quantity: &Quantity) -> String {
-        let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain(WHOLES);
+    fn no_value_message(&self, quantity: &Quantity) -> String {
+        let tasks = || self.record.tasks.iter().map(|task| task.id.name.as_str()).chain(ALL_TASKS);
         match quantity.task.as_deref().filter(|name| !tasks().any(|task| task == *name)) {
             Some(name) => unknown("task", name, tasks()).into(),
             None => format!("the run has no value of {quantity}"),
@@ -248,13 +249,13 @@ impl<'a> SeriesReader<'a> {
             let unknown = || {
                 unknown("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics")
             };
-            let found = Grid::without(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
+            let found = Grid::without_rounds(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
             self.grids.insert(key.clone(), found.of_average(self.average));
         }
         Ok(&self.grids[&key])
     }
 }
 
-fn no_task(metric: &str) -> String {
+fn no_task_message(metric: &str) -> String {
     format!("no task of the run has a value of {metric}")
 }

@@ -1,11 +1,14 @@
 //! The values of one metric of a run, and their totals and means over tasks.
 
-use super::images::Images;
+use super::images::AgedImages;
 use super::validity::{InvalidReason, invalid_figures, tasks_without_commits};
-use super::values::{VariantValues, dropped, has_data, left_out, references, rounds, values_by_task, warmup};
+use super::values::{
+    VariantValues, bare_devices, dropped_rounds, has_data, rounds, rounds_left_out, values_by_task,
+    warmup_rounds,
+};
 use crate::average::Average;
 use crate::cell::TaskInfo;
-use crate::names::{Unknown, unknown};
+use crate::names::{UnknownName, unknown};
 use crate::record::{MetricSpec, RunRecord};
 use crate::sample::{Fold, Unit};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,11 +30,11 @@ pub struct Grid {
     pub excluded: BTreeMap<usize, InvalidReason>,
     /// The tasks that no total includes, because their figures measure a different kind of operation than the others: reads
     /// in a run of commits, for example.
-    pub apart: BTreeSet<usize>,
+    pub incomparable: BTreeSet<usize>,
     /// The variants that are the bare device: a reference for the others.
     pub references: Vec<usize>,
     /// Numerator and denominator of a metric that is a quotient.
-    parts: Option<[QuotientPart; 2]>,
+    quotient_parts: Option<[QuotientPart; 2]>,
     /// The values by round, if the run has aged images.
     ungrouped: Option<Box<Ungrouped>>,
 }
@@ -40,7 +43,7 @@ pub struct Grid {
 #[derive(Debug, Clone, PartialEq)]
 struct Ungrouped {
     grid: Grid,
-    images: Images,
+    images: AgedImages,
     average: Average,
 }
 
@@ -55,14 +58,14 @@ struct QuotientPart {
 impl Grid {
     /// The values of a metric or reading, without warm-up rounds and dropped rounds. None if the run lacks the metric.
     pub fn of(record: &RunRecord, metric: &str) -> Option<Grid> {
-        Grid::without(record, metric, &left_out(record))
+        Grid::without_rounds(record, metric, &rounds_left_out(record))
     }
 
     /// The same as [`Grid::of`], with an error that suggests a similar name.
     ///
     /// # Errors
     /// The run has no metric of this name.
-    pub fn find(record: &RunRecord, metric: &str) -> Result<Grid, Unknown> {
+    pub fn find(record: &RunRecord, metric: &str) -> Result<Grid, UnknownName> {
         Grid::of(record, metric).ok_or_else(|| {
             unknown("metric", metric, record.metric_ids())
                 .at(format!("in run {}", record.id))
@@ -74,10 +77,10 @@ impl Grid {
     ///
     /// A task with an invalid figure is excluded for all variants, so that every sum has the same tasks. An invalid figure of
     /// a bare device does not exclude its task.
-    pub fn without(record: &RunRecord, metric: &str, leave_out: &BTreeSet<u32>) -> Option<Grid> {
+    pub fn without_rounds(record: &RunRecord, metric: &str, leave_out: &BTreeSet<u32>) -> Option<Grid> {
         let (spec, rows) = record.metric(metric)?;
         let values = values_by_task(record, &rows, leave_out);
-        let references = references(record);
+        let references = bare_devices(record);
         let mut excluded = BTreeMap::new();
         for ((task, variant), reason) in invalid_figures(record, metric) {
             if !references.contains(&variant) {
@@ -85,8 +88,8 @@ impl Grid {
             }
         }
         let grid = Grid {
-            apart: tasks_without_commits(record, &spec, &values),
-            parts: quotient_parts(record, &spec, leave_out),
+            incomparable: tasks_without_commits(record, &spec, &values),
+            quotient_parts: quotient_parts(record, &spec, leave_out),
             metric: spec,
             tasks: record.tasks.clone(),
             rounds: rounds(record, leave_out),
@@ -95,14 +98,14 @@ impl Grid {
             references,
             ungrouped: None,
         };
-        Some(match Images::of(record, leave_out) {
-            Some(images) => grid.grouped(images, Average::Typical),
+        Some(match AgedImages::of(record, leave_out) {
+            Some(images) => grid.with_columns_of_images(images, Average::Typical),
             None => grid,
         })
     }
 
     /// The same values with one column for each image.
-    fn grouped(self, images: Images, average: Average) -> Grid {
+    fn with_columns_of_images(self, images: AgedImages, average: Average) -> Grid {
         Grid {
             rounds: images.first_columns().map(|column| self.rounds[column]).collect(),
             values: self.values.iter().map(|task| images.average(task, average)).collect(),
@@ -111,54 +114,54 @@ impl Grid {
         }
     }
 
-    /// The values by round, also in a run with aged images: for what concerns rounds and not the comparison of variants.
+    /// The values by round, also in a run with aged images: for questions about rounds, not for comparing variants.
     pub fn by_round(&self) -> &Grid {
         self.ungrouped.as_ref().map_or(self, |ungrouped| &ungrouped.grid)
     }
 
     /// The aged images, if the run has some.
-    pub fn images(&self) -> Option<&Images> {
+    pub fn images(&self) -> Option<&AgedImages> {
         self.ungrouped.as_ref().map(|ungrouped| &ungrouped.images)
     }
 
-    /// What a column stands for, in the singular: `round`, or `aged image`.
-    pub fn column_name(&self) -> &'static str {
+    /// The noun for what a column stands for, in the singular: `round`, or `aged image`.
+    pub fn column_noun(&self) -> &'static str {
         if self.ungrouped.is_some() { "aged image" } else { "round" }
     }
 
     /// The values for ratios of mean cost, if they differ from these: where an image has several rounds.
     pub fn mean_costs(&self) -> Option<Grid> {
-        let several = self.images().is_some_and(|images| images.passes > 1);
-        several.then(|| self.clone().of_average(Average::Mean))
+        let has_several_rounds = self.images().is_some_and(|images| images.passes > 1);
+        has_several_rounds.then(|| self.clone().of_average(Average::Mean))
     }
 
     /// The values for comparisons by `average`. They differ only where an image has several rounds.
     pub fn of_average(self, average: Average) -> Grid {
         match self.ungrouped {
             Some(ungrouped) if ungrouped.average != average => {
-                ungrouped.grid.grouped(ungrouped.images, average)
+                ungrouped.grid.with_columns_of_images(ungrouped.images, average)
             }
             ungrouped => Grid { ungrouped, ..self },
         }
     }
 
     /// Averages values by round over the rounds of each image, if the run has aged images.
-    fn group(&self, values: VariantValues) -> VariantValues {
+    fn average_on_images(&self, values: VariantValues) -> VariantValues {
         match &self.ungrouped {
             Some(ungrouped) => ungrouped.images.average(&values, ungrouped.average),
             None => values,
         }
     }
 
-    /// The tasks that a comparison of all tasks uses: they count in totals, have data, and are neither excluded nor apart.
+    /// The tasks that a comparison of all tasks uses: they count in totals, have data, and are neither excluded nor incomparable.
     pub fn comparable_tasks(&self) -> Vec<usize> {
-        let comparable = |task: &usize| {
+        let is_comparable = |task: &usize| {
             self.tasks[*task].in_totals
                 && has_data(&self.values[*task])
                 && !self.excluded.contains_key(task)
-                && !self.apart.contains(task)
+                && !self.incomparable.contains(task)
         };
-        (0..self.tasks.len()).filter(comparable).collect()
+        (0..self.tasks.len()).filter(is_comparable).collect()
     }
 
     /// The total of the metric over some tasks, `totals[variant][round]`: their sum, largest, smallest or mean, as the metric
@@ -166,23 +169,23 @@ impl Grid {
     /// task. None if the metric has no total.
     pub fn totals(&self, tasks: &[usize]) -> Option<VariantValues> {
         // The mean of the totals of rounds, not the total of the means.
-        self.by_round().totals_of_rounds(tasks).map(|totals| self.group(totals))
+        self.by_round().totals_of_rounds(tasks).map(|totals| self.average_on_images(totals))
     }
 
     fn totals_of_rounds(&self, tasks: &[usize]) -> Option<VariantValues> {
-        let of_tasks = |values: &[VariantValues], fold: Fold| {
-            fold.name()?;
+        let total_of = |values: &[VariantValues], fold: Fold| {
+            fold.total_name()?;
             Some(combine(values, tasks, |values| fold.combine(values).unwrap_or(f64::NAN)))
         };
-        if self.metric.of.is_none() {
-            return of_tasks(&self.values, self.metric.over.tasks);
+        if self.metric.quotient_of.is_none() {
+            return total_of(&self.values, self.metric.over.tasks);
         }
-        let [above, below] = self.parts.as_ref()?;
-        let mut totals = of_tasks(&above.values, above.fold)?;
-        let denominators = of_tasks(&below.values, below.fold)?;
-        for (totals, denominators) in totals.iter_mut().zip(&denominators) {
-            for (total, denominator) in totals.iter_mut().zip(denominators) {
-                let quotient = self.metric.quotient([(*total, above.unit), (*denominator, below.unit)]);
+        let [numerator, denominator] = self.quotient_parts.as_ref()?;
+        let mut totals = total_of(&numerator.values, numerator.fold)?;
+        let divisors = total_of(&denominator.values, denominator.fold)?;
+        for (totals, divisors) in totals.iter_mut().zip(&divisors) {
+            for (total, divisor) in totals.iter_mut().zip(divisors) {
+                let quotient = self.metric.quotient([(*total, numerator.unit), (*divisor, denominator.unit)]);
                 *total = quotient.unwrap_or(f64::NAN);
             }
         }
@@ -195,7 +198,7 @@ impl Grid {
         let weight = 1.0 / tasks.len() as f64;
         let log = |value: f64| if value > 0.0 { value.ln() } else { f64::NAN };
         let of_round = |values: &mut dyn Iterator<Item = f64>| (values.map(log).sum::<f64>() * weight).exp();
-        self.group(combine(&self.by_round().values, tasks, of_round))
+        self.average_on_images(combine(&self.by_round().values, tasks, of_round))
     }
 
     /// One value per variant and round for the whole work: the total over the comparable tasks, or their geometric mean if the
@@ -224,11 +227,14 @@ impl MetricSeries {
     ///
     /// # Errors
     /// The run has no metric of this name.
-    pub fn of(record: &RunRecord, metric: &str) -> Result<MetricSeries, Unknown> {
+    pub fn of(record: &RunRecord, metric: &str) -> Result<MetricSeries, UnknownName> {
         let grid = Grid::find(record, metric)?;
-        let dropped: Vec<u32> = dropped(record).into_iter().collect();
-        let with_dropped =
-            if dropped.is_empty() { None } else { Grid::without(record, metric, &warmup(record)) };
+        let dropped: Vec<u32> = dropped_rounds(record).into_iter().collect();
+        let with_dropped = if dropped.is_empty() {
+            None
+        } else {
+            Grid::without_rounds(record, metric, &warmup_rounds(record))
+        };
         Ok(MetricSeries { grid, dropped, with_dropped, error_split: record.plan.error_split() })
     }
 }
@@ -237,7 +243,7 @@ impl MetricSeries {
 ///
 /// # Errors
 /// The run has no metric of this name.
-pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricSpec, VariantValues), Unknown> {
+pub fn combine_tasks(record: &RunRecord, metric: &str) -> Result<(MetricSpec, VariantValues), UnknownName> {
     let grid = Grid::find(record, metric)?;
     let values = grid.combined();
     Ok((grid.metric, values))
@@ -269,7 +275,7 @@ fn quotient_parts(
         let values = values_by_task(record, &rows, leave_out);
         Some(QuotientPart { values, fold: spec.over.tasks, unit: spec.unit })
     };
-    let [numerator, denominator] = metric.of.as_ref()?;
+    let [numerator, denominator] = metric.quotient_of.as_ref()?;
     Some([part(numerator)?, part(denominator)?])
 }
 
@@ -289,9 +295,9 @@ mod tests {
             rounds: vec![],
             values,
             excluded: BTreeMap::new(),
-            apart: BTreeSet::new(),
+            incomparable: BTreeSet::new(),
             references: vec![],
-            parts: None,
+            quotient_parts: None,
             ungrouped: None,
         }
     }

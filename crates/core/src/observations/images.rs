@@ -4,7 +4,7 @@
 //! same image are not independent. The value of a variant on an image is therefore the mean over its rounds on that image, and
 //! statistics compare images instead of rounds.
 
-use super::values::{VariantValues, dropped, rounds};
+use super::values::{VariantValues, dropped_rounds, rounds};
 use crate::average::Average;
 use crate::metric::reading;
 use crate::record::RunRecord;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// a stopping rule sees new values only after a complete pass. Rounds that were dropped from the analysis still count when passes
 /// are counted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Images {
+pub struct AgedImages {
     /// For each image, the columns of its rounds in a table `[variant][round]` that lacks the rounds to leave out. The groups are
     /// ordered by their first column. A round without an image is a group of its own.
     groups: Vec<Vec<usize>>,
@@ -29,32 +29,33 @@ pub struct Images {
 }
 
 /// The seed of the image of each round that began with an aged image.
-fn seeds(record: &RunRecord) -> BTreeMap<u32, u64> {
+fn image_seeds(record: &RunRecord) -> BTreeMap<u32, u64> {
     let Some(column) = record.reading(reading::IMAGE_SEED) else { return BTreeMap::new() };
     let rows = record.samples.values[column].iter().zip(&record.samples.cell);
     let known = rows.filter(|(seed, _)| !seed.is_nan());
     known.map(|(seed, cell)| (record.cells[*cell as usize].round, *seed as u64)).collect()
 }
 
-impl Images {
+impl AgedImages {
     /// The images of a run without the rounds of `leave_out`. None if no round began with an aged image.
-    pub fn of(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Option<Images> {
-        let seeds = seeds(record);
-        let counted = rounds(record, &(leave_out - &dropped(record)));
+    pub fn of(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Option<AgedImages> {
+        let seeds = image_seeds(record);
+        let counted = rounds(record, &(leave_out - &dropped_rounds(record)));
         let mut by_seed: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
         for (round, seed) in counted.iter().filter_map(|round| Some((*round, seeds.get(round)?))) {
             by_seed.entry(*seed).or_default().push(round);
         }
         let passes = by_seed.values().map(Vec::len).min()?;
-        let kept = rounds(record, leave_out);
-        let column = |round: &u32| kept.binary_search(round).ok();
+        let columns = rounds(record, leave_out);
+        let column = |round: &u32| columns.binary_search(round).ok();
         let without_image = counted.iter().filter(|round| !seeds.contains_key(round));
-        let mut groups: Vec<Vec<usize>> = without_image.filter_map(column).map(|one| vec![one]).collect();
+        let mut groups: Vec<Vec<usize>> =
+            without_image.filter_map(column).map(|column| vec![column]).collect();
         groups.extend(by_seed.values().map(|rounds| rounds[..passes].iter().filter_map(column).collect()));
         groups.retain(|group| !group.is_empty());
         groups.sort_unstable();
-        let incomplete = kept.len() - groups.iter().map(Vec::len).sum::<usize>();
-        Some(Images { groups, count: by_seed.len(), passes, incomplete })
+        let incomplete = columns.len() - groups.iter().map(Vec::len).sum::<usize>();
+        Some(AgedImages { groups, count: by_seed.len(), passes, incomplete })
     }
 
     /// For each group, its first column.
@@ -91,15 +92,16 @@ fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> V
     let has_logarithms = values_of_complete(&columns).iter().all(|value| *value > 0.0);
     let kind = if has_logarithms { average } else { Average::Mean };
     let of_variant = |variant: &Vec<f64>| {
-        let own: Vec<usize> = columns.iter().copied().filter(|column| !variant[*column].is_nan()).collect();
-        let known: Vec<f64> = own.iter().map(|column| variant[*column]).collect();
-        let average_of_own = mean(&known, average);
-        let over_own = mean(&values_of_complete(&own), kind);
+        let own_columns: Vec<usize> =
+            columns.iter().copied().filter(|column| !variant[*column].is_nan()).collect();
+        let known: Vec<f64> = own_columns.iter().map(|column| variant[*column]).collect();
+        let average_of_own = average_of(&known, average);
+        let complete_over_own = average_of(&values_of_complete(&own_columns), kind);
         // Without a positive average there is no ratio to correct by.
-        if own.len() == columns.len() || over_own.is_nan() || over_own <= 0.0 {
+        if own_columns.len() == columns.len() || complete_over_own.is_nan() || complete_over_own <= 0.0 {
             return average_of_own;
         }
-        average_of_own * mean(&values_of_complete(&columns), kind) / over_own
+        average_of_own * average_of(&values_of_complete(&columns), kind) / complete_over_own
     };
     values.iter().map(of_variant).collect()
 }
@@ -109,8 +111,8 @@ fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> V
 fn compared_columns(values: &[Vec<f64>], group: &[usize]) -> Vec<usize> {
     let mut columns = group.to_vec();
     if !values.iter().any(|variant| has_all(variant, group)) {
-        let present = |variant: &&Vec<f64>| group.iter().any(|column| !variant[*column].is_nan());
-        columns.retain(|column| values.iter().filter(present).all(|variant| !variant[*column].is_nan()));
+        let is_present = |variant: &&Vec<f64>| group.iter().any(|column| !variant[*column].is_nan());
+        columns.retain(|column| values.iter().filter(is_present).all(|variant| !variant[*column].is_nan()));
     }
     columns
 }
@@ -121,7 +123,7 @@ fn has_all(variant: &[f64], columns: &[usize]) -> bool {
 }
 
 /// The average of values. It is arithmetic if one of them is zero or less, which has no logarithm. NaN without values.
-fn mean(values: &[f64], average: Average) -> f64 {
+fn average_of(values: &[f64], average: Average) -> f64 {
     let count = values.len() as f64;
     if average.is_typical() && values.iter().all(|value| *value > 0.0) && values.len() > 1 {
         return (values.iter().map(|value| value.ln()).sum::<f64>() / count).exp();
@@ -135,9 +137,9 @@ mod tests {
     use crate::{event::Outcome, record::CellRecord};
 
     /// A run of one variant with these seeds of images by round; NaN for a round without one.
-    fn run(seeds: &[f64]) -> RunRecord {
+    fn run_with_seeds(seeds: &[f64]) -> RunRecord {
         let mut record = RunRecord::default();
-        let spec = crate::metric::LIFECYCLE.iter().find(|reading| reading.id == reading::IMAGE_SEED);
+        let spec = crate::metric::LIFECYCLE_READINGS.iter().find(|reading| reading.id == reading::IMAGE_SEED);
         record.readings.push(spec.unwrap().into());
         for round in 0..seeds.len() as u32 {
             record.cells.push(CellRecord {
@@ -160,7 +162,8 @@ mod tests {
     #[test]
     fn only_complete_passes_over_the_images_count() {
         let groups = |seeds: &[f64], leave_out: &[u32]| {
-            let images = Images::of(&run(seeds), &leave_out.iter().copied().collect()).unwrap();
+            let images =
+                AgedImages::of(&run_with_seeds(seeds), &leave_out.iter().copied().collect()).unwrap();
             (images.groups, images.passes, images.incomplete)
         };
         // In the first pass each round is a new image.
@@ -171,13 +174,13 @@ mod tests {
         // A warm-up round is no part of a pass, and columns do not count it.
         assert_eq!(groups(&[7.0, 8.0, 7.0], &[0]), (vec![vec![0], vec![1]], 1, 0));
         assert_eq!(groups(&[7.0, MISSING, 8.0], &[]), (vec![vec![0], vec![1], vec![2]], 1, 0));
-        assert_eq!(Images::of(&run(&[MISSING]), &BTreeSet::new()), None);
+        assert_eq!(AgedImages::of(&run_with_seeds(&[MISSING]), &BTreeSet::new()), None);
     }
 
     const MISSING: f64 = f64::NAN;
 
-    fn images(groups: &[&[usize]]) -> Images {
-        Images {
+    fn images(groups: &[&[usize]]) -> AgedImages {
+        AgedImages {
             groups: groups.iter().map(|group| group.to_vec()).collect(),
             count: 2,
             passes: 2,
@@ -193,8 +196,8 @@ mod tests {
         let typical = images.average(&values, Average::Typical);
         assert!((typical[1][0] / typical[0][0] - 4.0).abs() < 1e-12 && typical[1][1] == 5.0, "{typical:?}");
         assert_eq!(images.average(&values, Average::Mean), [[2.5, 4.0], [17.0, 5.0]]);
-        let zero = images.average(&[vec![0.0, 1.0, 3.0]], Average::Typical);
-        assert_eq!(zero, [[1.5, 1.0]]);
+        let with_zero = images.average(&[vec![0.0, 1.0, 3.0]], Average::Typical);
+        assert_eq!(with_zero, [[1.5, 1.0]]);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! A percentile of latency is invalid if the load had too few requests. Of n requests, n·(1 − q) are slower than the quantile
 //! q. If these are fewer than ten, a single request changes the percentile noticeably.
 
-use super::values::{VariantValues, has_data, left_out, values_by_task};
+use super::values::{VariantValues, has_data, rounds_left_out, values_by_task};
 use crate::average::median;
-use crate::metric::{CLIENT_BOUND, DataPath, reading};
+use crate::metric::{DataPath, MAX_CLIENT_SHARE, reading};
 use crate::record::{MetricSpec, RunRecord};
 use crate::{cell::Variant, matrix::workload_of, setting::Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ impl InvalidReason {
     ];
 
     /// The reason as the predicate of a sentence whose subject is the variant: `served direct I/O from the page cache`.
-    pub fn words(self) -> &'static str {
+    pub fn predicate(self) -> &'static str {
         match self {
             InvalidReason::Cache => "served direct I/O from the page cache",
             InvalidReason::ClientBound => "was bound by the load generator",
@@ -47,20 +47,20 @@ impl InvalidReason {
 /// if all its figures are valid.
 pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
     let figures = invalid_figures(record, metric);
-    let of_task = figures
-        .iter()
-        .filter(|((of, variant), _)| *of == task && !record.variants[*variant].is_bare_device());
+    let of_task = figures.iter().filter(|((of_figure, variant), _)| {
+        *of_figure == task && !record.variants[*variant].is_bare_device()
+    });
     let ((_, first), reason) = of_task.min_by_key(|(at, _)| **at)?;
-    let (mut variant, mut words) = (*first, reason.words().to_string());
+    let (mut variant, mut predicate) = (*first, reason.predicate().to_string());
     if let (InvalidReason::FewRequests, Some(percentile)) = (reason, Percentile::of_metric(metric)) {
         // The variant with the fewest requests determines how long the load must run for all.
         let of_task =
             undersampled_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
-        if let Some(least) = of_task.min_by(|a, b| a.requests.total_cmp(&b.requests)) {
-            (variant, words) = (least.variant, least.words(&percentile));
+        if let Some(fewest) = of_task.min_by(|a, b| a.requests.total_cmp(&b.requests)) {
+            (variant, predicate) = (fewest.variant, fewest.predicate(&percentile));
         }
     }
-    Some(format!("{} at {} {words}", record.name(variant), record.tasks[task].id))
+    Some(format!("{} at {} {predicate}", record.name(variant), record.tasks[task].id))
 }
 
 /// The invalid figures of a metric, by task and variant, each with the first reason that applies.
@@ -73,19 +73,19 @@ pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usi
         }
     }
     for (task, variant, rounds) in known_figures(record, "device_share") {
-        let cached = median(&rounds).map(DataPath::of) == Some(DataPath::Cache);
-        if cached && has_setting(record, task, &record.variants[variant], "direct") {
+        let is_cached = median(&rounds).map(DataPath::of) == Some(DataPath::Cache);
+        if is_cached && has_setting(record, task, &record.variants[variant], "direct") {
             found.entry((task, variant)).or_insert(InvalidReason::Cache);
         }
     }
     for (task, variant, rounds) in known_figures(record, reading::CLIENT_SHARE) {
-        if median(&rounds).is_some_and(|share| share > CLIENT_BOUND) {
+        if median(&rounds).is_some_and(|share| share > MAX_CLIENT_SHARE) {
             found.entry((task, variant)).or_insert(InvalidReason::ClientBound);
         }
     }
     for (task, variant, rounds) in known_figures(record, reading::VERIFIED) {
-        let none = !rounds.iter().any(|blocks| *blocks > 0.0);
-        if none && has_setting(record, task, &record.variants[variant], "verify") {
+        let is_unverified = !rounds.iter().any(|blocks| *blocks > 0.0);
+        if is_unverified && has_setting(record, task, &record.variants[variant], "verify") {
             found.entry((task, variant)).or_insert(InvalidReason::Unverified);
         }
     }
@@ -96,7 +96,7 @@ pub fn invalid_figures(record: &RunRecord, metric: &str) -> BTreeMap<(usize, usi
 /// the load for the same time, so the comparison holds for a load of that length.
 pub fn never_steady(record: &RunRecord) -> Vec<(usize, usize)> {
     let figures = known_figures(record, reading::STEADY).into_iter();
-    let unsteady = figures.filter(|(.., rounds)| !rounds.iter().any(|one| *one > 0.0));
+    let unsteady = figures.filter(|(.., rounds)| !rounds.iter().any(|steady| *steady > 0.0));
     unsteady.map(|(task, variant, _)| (task, variant)).collect()
 }
 
@@ -104,7 +104,7 @@ pub fn never_steady(record: &RunRecord) -> Vec<(usize, usize)> {
 fn known_figures(record: &RunRecord, metric: &str) -> Vec<(usize, usize, Vec<f64>)> {
     let Some((_, rows)) = record.metric(metric) else { return vec![] };
     let mut figures = vec![];
-    for (task, variants) in values_by_task(record, &rows, &left_out(record)).into_iter().enumerate() {
+    for (task, variants) in values_by_task(record, &rows, &rounds_left_out(record)).into_iter().enumerate() {
         for (variant, rounds) in variants.into_iter().enumerate() {
             if rounds.iter().any(|value| !value.is_nan()) {
                 figures.push((task, variant, rounds));
@@ -122,21 +122,21 @@ pub(super) fn tasks_without_commits(
     metric: &MetricSpec,
     values: &[VariantValues],
 ) -> BTreeSet<usize> {
-    if metric.whole().is_some() {
+    if metric.total_name().is_some() {
         return BTreeSet::new();
     }
     let Some((_, rows)) = record.metric(reading::COMMIT_RATE) else { return BTreeSet::new() };
     let rates = values_by_task(record, &rows, &BTreeSet::new());
     let measured = (0..values.len()).filter(|task| record.tasks[*task].in_totals && has_data(&values[*task]));
-    let (commits, others): (BTreeSet<usize>, BTreeSet<usize>) =
+    let (with_commits, without_commits): (BTreeSet<usize>, BTreeSet<usize>) =
         measured.partition(|task| has_data(&rates[*task]));
-    if commits.is_empty() { BTreeSet::new() } else { others }
+    if with_commits.is_empty() { BTreeSet::new() } else { without_commits }
 }
 
 /// Whether every workload of the plan that ran this task has the setting on for the variant.
 fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
     let rows = record.samples.task.iter().zip(&record.samples.cell);
-    let rows = rows.filter(|(of_row, _)| **of_row as usize == task);
+    let rows = rows.filter(|(task_of_row, _)| **task_of_row as usize == task);
     let names: BTreeSet<&str> =
         rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
     let mut plans = record.plan.workloads.iter().filter(|plan| names.contains(plan.name.as_str())).peekable();
@@ -150,13 +150,13 @@ fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str
 }
 
 /// The fewest requests per round that must be slower than the percentile.
-const FEWEST_BEYOND: f64 = 10.0;
+const MIN_SLOWER_REQUESTS: f64 = 10.0;
 
 /// A percentile of latency.
 #[derive(Debug, Clone, PartialEq)]
 struct Percentile {
-    /// The share of requests that it covers: 0.999.
-    share: f64,
+    /// The fraction of requests that it covers: 0.999.
+    fraction: f64,
     /// The ids of the readings that count the requests. Those of the first one that the run has are used.
     count_readings: Vec<String>,
 }
@@ -171,17 +171,17 @@ impl Percentile {
             "" | "corrected_" => vec!["all_operations_count".into(), reading::REQUESTS.into()],
             kind => vec![format!("{kind}operations_count")],
         };
-        Some(Percentile { share: decimals / 10f64.powi(digits.len() as i32), count_readings })
+        Some(Percentile { fraction: decimals / 10f64.powi(digits.len() as i32), count_readings })
     }
 
     /// The fewest requests per round that the percentile requires: 10/(1 − q).
     fn required_requests(&self) -> f64 {
-        (FEWEST_BEYOND / (1.0 - self.share)).round()
+        (MIN_SLOWER_REQUESTS / (1.0 - self.fraction)).round()
     }
 
     /// Its name in sentences: `99.9th percentile`.
-    fn words(&self) -> String {
-        match (self.share * 1e6).round() / 1e4 {
+    fn name(&self) -> String {
+        match (self.fraction * 1e6).round() / 1e4 {
             50.0 => "median".into(),
             percent => format!("{percent}th percentile"),
         }
@@ -202,10 +202,9 @@ struct UndersampledFigure {
 impl UndersampledFigure {
     /// The predicate of a sentence whose subject is the variant: how many requests it had, how many the percentile requires,
     /// and how long to measure.
-    fn words(&self, percentile: &Percentile) -> String {
+    fn predicate(&self, percentile: &Percentile) -> String {
         let (had, required) = (self.requests.round(), percentile.required_requests());
-        let mut text =
-            format!("had {had} requests a round, and a {} requires {required}", percentile.words());
+        let mut text = format!("had {had} requests a round, and a {} requires {required}", percentile.name());
         if let Some(seconds) = self.seconds.filter(|_| self.requests > 0.0) {
             // A tenth more, because the number of requests varies.
             let enough = (1.1 * seconds * required / self.requests).ceil();
@@ -220,10 +219,10 @@ fn undersampled_figures(record: &RunRecord, percentile: &Percentile) -> Vec<Unde
     let Some((_, counts)) = percentile.count_readings.iter().find_map(|id| record.metric(id)) else {
         return vec![];
     };
-    let left_out = left_out(record);
+    let left_out = rounds_left_out(record);
     let lengths = record.metric(reading::LOAD_ELAPSED);
     let lengths = lengths.map(|(_, rows)| values_by_task(record, &rows, &left_out));
-    let mut short = vec![];
+    let mut figures = vec![];
     for (task, variants) in values_by_task(record, &counts, &left_out).iter().enumerate() {
         for (variant, rounds) in variants.iter().enumerate() {
             let Some(requests) = median(rounds) else { continue };
@@ -231,10 +230,10 @@ fn undersampled_figures(record: &RunRecord, percentile: &Percentile) -> Vec<Unde
                 continue;
             }
             let ns = lengths.as_ref().and_then(|lengths| median(&lengths[task][variant]));
-            short.push(UndersampledFigure { task, variant, requests, seconds: ns.map(|ns| ns / 1e9) });
+            figures.push(UndersampledFigure { task, variant, requests, seconds: ns.map(|ns| ns / 1e9) });
         }
     }
-    short
+    figures
 }
 
 #[cfg(test)]
@@ -243,29 +242,33 @@ mod tests {
 
     #[test]
     fn a_percentile_is_parsed_from_the_name_of_its_metric() {
-        let of = |metric| {
-            Percentile::of_metric(metric)
-                .map(|one| (one.required_requests(), one.words(), one.count_readings))
+        let parsed = |metric| {
+            Percentile::of_metric(metric).map(|percentile| {
+                (percentile.required_requests(), percentile.name(), percentile.count_readings)
+            })
         };
-        let all = || vec!["all_operations_count".to_string(), "requests_count".into()];
-        assert_eq!(of("latency_p999"), Some((10_000.0, "99.9th percentile".into(), all())));
-        let finer = of("latency_p9999").unwrap();
+        let counts_of_all = || vec!["all_operations_count".to_string(), "requests_count".into()];
+        assert_eq!(parsed("latency_p999"), Some((10_000.0, "99.9th percentile".into(), counts_of_all())));
+        let finer = parsed("latency_p9999").unwrap();
         assert_eq!((finer.0, finer.1.as_str()), (100_000.0, "99.99th percentile"));
-        assert_eq!(of("corrected_latency_p99_ns"), Some((1_000.0, "99th percentile".into(), all())));
+        assert_eq!(
+            parsed("corrected_latency_p99_ns"),
+            Some((1_000.0, "99th percentile".into(), counts_of_all()))
+        );
         let sync = vec!["sync_operations_count".to_string()];
-        assert_eq!(of("sync_latency_p50_ns"), Some((20.0, "median".into(), sync)));
+        assert_eq!(parsed("sync_latency_p50_ns"), Some((20.0, "median".into(), sync)));
         assert!(
-            ["latency_max_ns", "elapsed", "latency_pages", "latency_p"].iter().all(|id| of(id).is_none())
+            ["latency_max_ns", "elapsed", "latency_pages", "latency_p"].iter().all(|id| parsed(id).is_none())
         );
     }
 
     #[test]
     fn the_message_proposes_a_length_with_enough_requests() {
         let percentile = Percentile::of_metric("latency_p999").unwrap();
-        let short = UndersampledFigure { task: 0, variant: 0, requests: 512.0, seconds: Some(1.0) };
+        let figure = UndersampledFigure { task: 0, variant: 0, requests: 512.0, seconds: Some(1.0) };
         // 10,000 / 512 s and a tenth more.
         assert_eq!(
-            short.words(&percentile),
+            figure.predicate(&percentile),
             "had 512 requests a round, and a 99.9th percentile requires 10000; measure for 22 s instead of 1.0 s"
         );
     }

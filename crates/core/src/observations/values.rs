@@ -1,9 +1,8 @@
 //! The values of a run by task, variant and round, and the rounds and variants that comparisons use.
 
 use crate::event::NoteKind;
-use crate::record::RunRecord;
-
 use crate::metric;
+use crate::record::RunRecord;
 use crate::sample::{Fold, Unit};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +17,9 @@ pub fn values_by_task(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32
     let rounds = rounds(record, leave_out);
     let empty = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
     let empty = vec![empty; record.tasks.len()];
-    spread(record, rows, &rounds, empty, |values, (task, variant, column)| &mut values[task][variant][column])
+    place_values(record, rows, &rounds, empty, |values, (task, variant, column)| {
+        &mut values[task][variant][column]
+    })
 }
 
 /// The same values as [`values_by_task`], but one flat list per variant with index `column * tasks + task`. Samples are stored
@@ -26,38 +27,38 @@ pub fn values_by_task(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32
 pub(super) fn values_by_round(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32>) -> VariantValues {
     let (rounds, tasks) = (rounds(record, leave_out), record.tasks.len());
     let empty = vec![vec![f64::NAN; rounds.len() * tasks]; record.variants.len()];
-    spread(record, rows, &rounds, empty, |values, (task, variant, column)| {
+    place_values(record, rows, &rounds, empty, |values, (task, variant, column)| {
         &mut values[variant][column * tasks + task]
     })
 }
 
 /// The indices of a task, a variant and a column.
-type Place = (usize, usize, usize);
+type ValueIndex = (usize, usize, usize);
 
 /// Writes each value that is not NaN to the slot of its task, variant and round. Several values of one slot become their mean.
-fn spread<V>(
+fn place_values<V>(
     record: &RunRecord,
     rows: &[f64],
     rounds: &[u32],
     mut values: V,
-    slot: impl Fn(&mut V, Place) -> &mut f64,
+    slot: impl Fn(&mut V, ValueIndex) -> &mut f64,
 ) -> V {
     // Computed once for each cell, because a cell has many samples.
     let variant_and_column: Vec<(usize, Option<usize>)> =
         record.cells.iter().map(|cell| (cell.variant, rounds.binary_search(&cell.round).ok())).collect();
     // The number of values in each slot that has more than one.
-    let mut counts: BTreeMap<Place, f64> = BTreeMap::new();
+    let mut counts: BTreeMap<ValueIndex, f64> = BTreeMap::new();
     for ((cell, task), value) in record.samples.cell.iter().zip(&record.samples.task).zip(rows) {
         let (variant, Some(column)) = variant_and_column[*cell as usize] else { continue };
         if value.is_nan() {
             continue;
         }
-        let place = (*task as usize, variant, column);
-        let slot = slot(&mut values, place);
+        let index = (*task as usize, variant, column);
+        let slot = slot(&mut values, index);
         if slot.is_nan() {
             *slot = *value;
         } else {
-            let count = counts.entry(place).or_insert(1.0);
+            let count = counts.entry(index).or_insert(1.0);
             *count += 1.0;
             *slot += (value - *slot) / *count;
         }
@@ -65,16 +66,16 @@ fn spread<V>(
     values
 }
 
-/// The variants that are the bare device.
-pub fn references(record: &RunRecord) -> Vec<usize> {
+/// The indices of the variants that are the bare device.
+pub fn bare_devices(record: &RunRecord) -> Vec<usize> {
     let variants = record.variants.iter().enumerate();
     variants.filter(|(_, variant)| variant.is_bare_device()).map(|(at, _)| at).collect()
 }
 
 /// The rounds of a run that have at least one cell, ascending, without the rounds of `leave_out`.
 pub fn rounds(record: &RunRecord, leave_out: &BTreeSet<u32>) -> Vec<u32> {
-    let begun: BTreeSet<u32> = record.cells.iter().map(|cell| cell.round).collect();
-    begun.difference(leave_out).copied().collect()
+    let with_cells: BTreeSet<u32> = record.cells.iter().map(|cell| cell.round).collect();
+    with_cells.difference(leave_out).copied().collect()
 }
 
 /// Whether any variant of a task has a value in any round.
@@ -83,32 +84,32 @@ pub fn has_data(values: &[Vec<f64>]) -> bool {
 }
 
 /// The rounds that no comparison uses: warm-up rounds and dropped rounds.
-pub fn left_out(record: &RunRecord) -> BTreeSet<u32> {
-    &warmup(record) | &dropped(record)
+pub fn rounds_left_out(record: &RunRecord) -> BTreeSet<u32> {
+    &warmup_rounds(record) | &dropped_rounds(record)
 }
 
 /// The warm-up rounds.
-pub(super) fn warmup(record: &RunRecord) -> BTreeSet<u32> {
+pub(super) fn warmup_rounds(record: &RunRecord) -> BTreeSet<u32> {
     (0..record.plan.stop.warmup).collect()
 }
 
 /// The rounds after the warm-up that were dropped for all variants.
-pub fn dropped(record: &RunRecord) -> BTreeSet<u32> {
+pub fn dropped_rounds(record: &RunRecord) -> BTreeSet<u32> {
     let dropped = record.notes_of(NoteKind::Dropped).filter_map(|(round, _)| round);
     dropped.filter(|round| *round >= record.plan.stop.warmup).collect()
 }
 
 /// For each of these rounds, the variants in the order in which they ran.
-pub fn orders(record: &RunRecord, rounds: &[u32]) -> Vec<Vec<usize>> {
-    let mut places: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); rounds.len()];
+pub fn variant_orders(record: &RunRecord, rounds: &[u32]) -> Vec<Vec<usize>> {
+    let mut by_position: Vec<BTreeMap<u32, usize>> = vec![BTreeMap::new(); rounds.len()];
     for cell in &record.cells {
         if let Ok(column) = rounds.binary_search(&cell.round) {
-            places[column].insert(cell.position, cell.variant);
+            by_position[column].insert(cell.position, cell.variant);
         }
     }
     let mut orders = vec![];
-    for places in places {
-        let mut order: Vec<usize> = places.into_values().collect();
+    for variants in by_position {
+        let mut order: Vec<usize> = variants.into_values().collect();
         order.dedup(); // cells of several workloads
         orders.push(order);
     }
@@ -126,7 +127,7 @@ pub struct ReadingSeries {
     pub values: Vec<f64>,
 }
 
-/// Every raw reading of one task and variant in some rounds.
+/// Every raw reading of one task and variant in these rounds.
 pub fn reading_series(record: &RunRecord, task: usize, variant: usize, rounds: &[u32]) -> Vec<ReadingSeries> {
     let samples = &record.samples;
     let mut rows: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -164,7 +165,7 @@ pub struct ReadingTotal {
 
 /// The totals of these metrics and readings. Leaves out a metric if no round has all its tasks.
 pub fn reading_totals(record: &RunRecord, ids: &[&'static str]) -> Vec<ReadingTotal> {
-    let sums = ReadingSums { record, leave_out: left_out(record), known: RefCell::default() };
+    let sums = ReadingSums { record, leave_out: rounds_left_out(record), cache: RefCell::default() };
     ids.iter().filter_map(|id| sums.total(id)).collect()
 }
 
@@ -175,7 +176,7 @@ type Sums = Option<VariantValues>;
 struct ReadingSums<'a> {
     record: &'a RunRecord,
     leave_out: BTreeSet<u32>,
-    known: RefCell<BTreeMap<String, Sums>>,
+    cache: RefCell<BTreeMap<String, Sums>>,
 }
 
 impl ReadingSums<'_> {
@@ -188,39 +189,42 @@ impl ReadingSums<'_> {
         let mut values: VariantValues = vec![];
         for variant in 0..self.record.variants.len() {
             let value = |round| match formula {
-                Some(metric) => (metric.from)(&|reading| self.sum(reading, variant, round)),
+                Some(metric) => (metric.formula)(&|reading| self.sum(reading, variant, round)),
                 None => self.sum(id, variant, round),
             };
             values.push((0..rounds).filter_map(value).collect());
         }
-        let known = values.iter().any(|rounds| !rounds.is_empty());
-        known.then_some(ReadingTotal { id, unit, fold, values })
+        let has_values = values.iter().any(|rounds| !rounds.is_empty());
+        has_values.then_some(ReadingTotal { id, unit, fold, values })
     }
 
     fn sum(&self, reading: &str, variant: usize, round: usize) -> Option<f64> {
-        let mut known = self.known.borrow_mut();
-        let sums = known.entry(reading.into()).or_insert_with(|| self.sums(reading));
+        let mut cache = self.cache.borrow_mut();
+        let sums = cache.entry(reading.into()).or_insert_with(|| self.compute_sums(reading));
         sums.as_ref().map(|variants| variants[variant][round]).filter(|sum| !sum.is_nan())
     }
 
     /// Combines a reading over the tasks of each round, in the way that the reading defines.
-    fn sums(&self, reading: &str) -> Sums {
+    fn compute_sums(&self, reading: &str) -> Sums {
         let record = self.record;
         let column = record.reading(reading)?;
         let fold = record.readings[column].over.tasks;
-        fold.name()?;
+        fold.total_name()?;
         let variants = values_by_round(record, &record.samples.values[column], &self.leave_out);
-        let count = record.tasks.len().max(1);
+        let tasks_per_round = record.tasks.len().max(1);
         let has_values = |task: usize| {
-            variants.iter().flat_map(|variant| variant.chunks(count)).any(|round| !round[task].is_nan())
+            variants
+                .iter()
+                .flat_map(|variant| variant.chunks(tasks_per_round))
+                .any(|round| !round[task].is_nan())
         };
-        let in_totals = |task: &usize| record.tasks[*task].in_totals && has_values(*task);
-        let tasks: Vec<usize> = (0..record.tasks.len()).filter(in_totals).collect();
+        let is_summed = |task: &usize| record.tasks[*task].in_totals && has_values(*task);
+        let tasks: Vec<usize> = (0..record.tasks.len()).filter(is_summed).collect();
         if tasks.is_empty() {
             return None;
         }
         // A task that the variant did not do is NaN, and makes the result NaN.
         let folded = |round: &[f64]| fold.combine(tasks.iter().map(|task| round[*task])).unwrap_or(f64::NAN);
-        Some(variants.iter().map(|variant| variant.chunks(count).map(folded).collect()).collect())
+        Some(variants.iter().map(|variant| variant.chunks(tasks_per_round).map(folded).collect()).collect())
     }
 }

@@ -1,9 +1,9 @@
 //! Parses the claims of plans and of the command line, and checks that their variants, tasks and metrics exist.
 
 use super::overrides::{Overrides, Vocabulary};
-use super::{Plan, Written, error::PlanError};
+use super::{ParsedPlan, Plan, error::PlanError};
 use crate::cell::{TaskId, TaskInfo, Variant};
-use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, Right};
+use crate::claim::{Claim, ClaimError, Pair, Quantity, Relation, RightSide};
 use crate::{matrix, metric, names::unknown};
 use std::ops::Range;
 
@@ -12,29 +12,30 @@ pub const TOTAL: &str = "total";
 /// The name of the geometric mean over all tasks in claims; each task has the same weight.
 pub const GEOMEAN: &str = "geomean";
 /// The task names in claims that mean all tasks together.
-pub const WHOLES: [&str; 2] = [TOTAL, GEOMEAN];
+pub const ALL_TASKS: [&str; 2] = [TOTAL, GEOMEAN];
 
 /// Parses the claims of a plan and of the command line, and checks them against the plan's variants and tasks.
 ///
 /// # Errors
 /// A text is not a claim or contains an unknown name. The error has the position of the first such character.
 pub(super) fn resolve(
-    Written { origin, text, file, .. }: &Written,
-    over: &Overrides,
+    ParsedPlan { origin, text, file, .. }: &ParsedPlan,
+    overrides: &Overrides,
     plan: &Plan,
-    words: &Vocabulary,
+    vocabulary: &Vocabulary,
 ) -> Result<Vec<Claim>, PlanError> {
-    let (variants, tasks) = (matrix::expand(plan), (words.outline)(plan));
-    let names = Names { variants, tasks, metrics: &words.metrics, prints: plan.prints() };
+    let (variants, tasks) = (matrix::expand(plan), (vocabulary.outline)(plan));
+    let names =
+        Names { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics: plan.can_print_metrics() };
     let mut claims = Vec::new();
     for spanned in &file.claims {
-        claims.push(names.claim(spanned.get_ref()).map_err(|fault| {
+        claims.push(names.parse_claim(spanned.get_ref()).map_err(|fault| {
             let at = byte_of_character(text, spanned.span(), fault.column);
             PlanError::at(origin, text, at..at, format!("claim: {}", fault.message))
         })?);
     }
-    for flag in &over.claims {
-        claims.push(names.claim(flag).map_err(|fault| {
+    for flag in &overrides.claims {
+        claims.push(names.parse_claim(flag).map_err(|fault| {
             let error = fault.to_string();
             PlanError::in_setting("claim", error.strip_prefix("claim, ").unwrap_or(&error))
         })?);
@@ -54,7 +55,7 @@ struct Names<'a> {
     tasks: Vec<TaskInfo>,
     metrics: &'a [String],
     /// Whether a workload can print metrics of its own. Then any metric is accepted.
-    prints: bool,
+    can_print_metrics: bool,
 }
 
 /// The byte offset of an error in a text, and the message.
@@ -62,10 +63,10 @@ type Fault = (usize, String);
 
 impl Names<'_> {
     /// Parses and checks one claim.
-    fn claim(&self, text: &str) -> Result<Claim, ClaimError> {
+    fn parse_claim(&self, text: &str) -> Result<Claim, ClaimError> {
         let mut claim: Claim = text.parse()?;
-        claim.name_sides(&compared_variants(&self.variants));
-        match self.fault(&claim, text) {
+        claim.replace_roles(&compared_variants(&self.variants));
+        match self.claim_fault(&claim, text) {
             None => Ok(claim),
             Some((at, message)) => {
                 let column = text[..at].chars().count() + 1;
@@ -75,9 +76,9 @@ impl Names<'_> {
     }
 
     /// The first error in the names of a claim: of its subject, its variants, or the quantity on the right.
-    fn fault(&self, claim: &Claim, text: &str) -> Option<Fault> {
+    fn claim_fault(&self, claim: &Claim, text: &str) -> Option<Fault> {
         let begin = text.len() - text.trim_start().len();
-        let relation = relation_begins(text, begin + claim.subject.name().len());
+        let relation = relation_start(text, begin + claim.subject.name().len());
         // Returns the beginning of the relation if the text has the word with escapes.
         let position_of = |word: &str| relation + text[relation..].find(word).unwrap_or(0);
         if let Some((at, message)) = self.quantity_fault(&claim.subject) {
@@ -86,9 +87,9 @@ impl Names<'_> {
         if let Some((name, message)) = self.variant_fault(claim) {
             return Some((position_of(name), message));
         }
-        if let Relation::Pair(Pair { right: Right::Quantity(right), .. }) = &claim.relation {
+        if let Relation::Pair(Pair { right: RightSide::Quantity(right), .. }) = &claim.relation {
             // Valid if a task has the parameters of both sides, or those of the right side alone.
-            self.quantity_fault(&right.beside(&claim.subject))?;
+            self.quantity_fault(&right.with_params_of(&claim.subject))?;
             let (at, message) = self.quantity_fault(right)?;
             return Some((position_of(&right.name()) + at, message));
         }
@@ -97,10 +98,10 @@ impl Names<'_> {
 
     /// The first error in the variants of a claim: the name that it is about, and the message.
     fn variant_fault<'c>(&self, claim: &'c Claim) -> Option<(&'c str, String)> {
-        let known = || self.variants.iter().map(|variant| variant.name.as_str());
+        let variants = || self.variants.iter().map(|variant| variant.name.as_str());
         let names = claim.variants();
-        if let Some(name) = names.iter().find(|name| !known().any(|variant| variant == **name)) {
-            return Some((name, unknown("variant", name, known()).into()));
+        if let Some(name) = names.iter().find(|name| !variants().any(|variant| variant == **name)) {
+            return Some((name, unknown("variant", name, variants()).into()));
         }
         if let [left, right] = names[..]
             && left == right
@@ -116,39 +117,39 @@ impl Names<'_> {
     /// The first error in a quantity, with its byte offset in [`Quantity::name`].
     fn quantity_fault(&self, quantity: &Quantity) -> Option<Fault> {
         let metric = &quantity.metric;
-        if !self.metrics.contains(metric) && !self.prints {
+        if !self.metrics.contains(metric) && !self.can_print_metrics {
             let at = quantity.name().len() - metric.len();
             let unknown = unknown("metric", metric, self.metrics.iter().map(String::as_str));
             return Some((at, unknown.with_list_command("fsarena list metrics").into()));
         }
-        let task = quantity.task.as_deref().filter(|task| !WHOLES.contains(task))?;
+        let task = quantity.task.as_deref().filter(|task| !ALL_TASKS.contains(task))?;
         let siblings: Vec<&TaskInfo> = self.tasks.iter().filter(|info| info.id.name == task).collect();
         if siblings.is_empty() {
-            let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain(WHOLES);
+            let names = self.tasks.iter().map(|info| info.id.name.as_str()).chain(ALL_TASKS);
             return Some((0, unknown("task", task, names).into()));
         }
-        let all = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
+        let sibling_names = || siblings.iter().map(|info| info.id.to_string()).collect::<Vec<_>>().join(", ");
         match siblings.iter().filter(|info| quantity.fits(&info.id)).count() {
             1 => None,
-            0 => Some((0, format!("no task has these parameters. Available: {}", all()))),
-            _ => Some((0, format!("several tasks have this name; name one of {}", all()))),
+            0 => Some((0, format!("no task has these parameters. Available: {}", sibling_names()))),
+            _ => Some((0, format!("several tasks have this name; name one of {}", sibling_names()))),
         }
     }
 }
 
 /// The byte offset of the relation: after the colon that follows the name and parameters of the subject.
-fn relation_begins(text: &str, name_ends: usize) -> usize {
-    let rest = &text[name_ends..];
+fn relation_start(text: &str, name_end: usize) -> usize {
+    let rest = &text[name_end..];
     let params = if rest.starts_with('[') { rest.find(']').unwrap_or(0) } else { 0 };
-    name_ends + params + rest[params..].find(':').map_or(0, |colon| colon + 1)
+    name_end + params + rest[params..].find(':').map_or(0, |colon| colon + 1)
 }
 
 impl Quantity {
     /// A metric over all tasks together: the total, or the geometric mean if the metric has no total.
     pub fn of_all(metric: &str) -> Quantity {
-        let total = metric::find(metric).is_some_and(|known| known.spec.whole().is_some());
-        let whole = if total { TOTAL } else { GEOMEAN };
-        Quantity { task: Some(whole.into()), metric: metric.into(), params: Default::default() }
+        let has_total = metric::find(metric).is_some_and(|known| known.spec.total_name().is_some());
+        let task = if has_total { TOTAL } else { GEOMEAN };
+        Quantity { task: Some(task.into()), metric: metric.into(), params: Default::default() }
     }
 
     /// The quantity without its parameters, in the syntax of claims: `task.metric`, or the metric alone.
@@ -161,12 +162,12 @@ impl Quantity {
     pub fn fits(&self, task: &TaskId) -> bool {
         self.task.as_ref().is_none_or(|name| *name == task.name)
             && self.params.iter().all(|(key, values)| {
-                task.params.get(key).is_some_and(|own| values.split('|').any(|value| value == own))
+                task.params.get(key).is_some_and(|of_task| values.split('|').any(|value| value == of_task))
             })
     }
 
     /// The same quantity with those parameters of the quantity on the left that it does not set itself.
-    pub fn beside(&self, left: &Quantity) -> Quantity {
+    pub fn with_params_of(&self, left: &Quantity) -> Quantity {
         let params = left.params.clone().into_iter().chain(self.params.clone()).collect();
         Quantity { params, ..self.clone() }
     }
@@ -175,16 +176,16 @@ impl Quantity {
 /// Converts a character position in a TOML string to a byte offset in the file. `column` counts from 1; `span` is the string
 /// with its quotes.
 fn byte_of_character(text: &str, span: Range<usize>, column: usize) -> usize {
-    let raw = &text[span.clone()];
-    let quotes = if raw.starts_with("\"\"\"") || raw.starts_with("'''") { 3 } else { 1 };
-    let escapes = raw.starts_with('"');
+    let quoted = &text[span.clone()];
+    let quotes = if quoted.starts_with("\"\"\"") || quoted.starts_with("'''") { 3 } else { 1 };
+    let has_escapes = quoted.starts_with('"');
     // A line break right after three quotes is not part of the string.
-    let begin = quotes + usize::from(quotes == 3 && raw[3..].starts_with('\n'));
+    let begin = quotes + usize::from(quotes == 3 && quoted[3..].starts_with('\n'));
     // A claim of a stored plan has an empty span.
-    let Some(string) = raw.get(begin..) else { return span.start };
+    let Some(string) = quoted.get(begin..) else { return span.start };
     let mut rest = string.chars();
     for _ in 1..column {
-        if rest.next() == Some('\\') && escapes {
+        if rest.next() == Some('\\') && has_escapes {
             let digits = match rest.next() {
                 Some('x') => 2,
                 Some('u') => 4,
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn the_relation_begins_after_the_parameters_and_the_colon() {
         let text = "x.y[a=\"b:c\", d=2] : e < f";
-        assert_eq!(&text[relation_begins(text, 3)..], " e < f");
-        assert_eq!(relation_begins("x: e < f", 1), 2);
+        assert_eq!(&text[relation_start(text, 3)..], " e < f");
+        assert_eq!(relation_start("x: e < f", 1), 2);
     }
 }

@@ -7,12 +7,12 @@ use std::ops::Range;
 
 /// One error of a plan: its position, what is wrong, and what is accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{origin}{}: {message}", place(.at))]
+#[error("{origin}{}: {message}", describe_position(.position))]
 pub struct PlanError {
     /// The file, study or command-line flag with the error.
     pub origin: String,
     /// Line and column of the first character, both from 1; None for the command line.
-    pub at: Option<(usize, usize)>,
+    pub position: Option<(usize, usize)>,
     /// The message.
     pub message: String,
 }
@@ -22,7 +22,7 @@ impl PlanError {
     pub fn at(origin: &str, text: &str, span: Range<usize>, message: impl Into<String>) -> PlanError {
         PlanError {
             origin: origin.to_string(),
-            at: Some(line_and_column(text.as_bytes(), span.start)),
+            position: Some(line_and_column(text.as_bytes(), span.start)),
             message: message.into(),
         }
     }
@@ -34,7 +34,7 @@ impl PlanError {
 
     /// An error without a position in a text. `origin` is the setting, or the name of the plan.
     pub fn without_position(origin: &str, message: impl Into<String>) -> PlanError {
-        PlanError { origin: origin.to_string(), at: None, message: message.into() }
+        PlanError { origin: origin.to_string(), position: None, message: message.into() }
     }
 }
 
@@ -46,8 +46,8 @@ pub(crate) fn line_and_column(text: &[u8], offset: usize) -> (usize, usize) {
     (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
 }
 
-fn place(at: &Option<(usize, usize)>) -> String {
-    at.map_or(String::new(), |(line, column)| format!(", line {line}, column {column}"))
+fn describe_position(position: &Option<(usize, usize)>) -> String {
+    position.map_or(String::new(), |(line, column)| format!(", line {line}, column {column}"))
 }
 
 impl Exits for PlanError {
@@ -57,7 +57,7 @@ impl Exits for PlanError {
 }
 
 /// Rewrites a message of the TOML parser in the words of plans.
-pub(crate) fn plain(message: &str) -> String {
+pub(crate) fn reword_parser_message(message: &str) -> String {
     const WORDS: [(&str, &str); 7] = [
         ("recursion limit", "nested too deeply"),
         ("cannot recurse further; max recursion depth met", "nested too deeply"),
@@ -84,15 +84,15 @@ mod tests {
     #[test]
     fn parser_messages_are_rewritten_in_the_words_of_plans() {
         assert_eq!(
-            plain("unknown field `nme`, expected `name` or `seed`"),
+            reword_parser_message("unknown field `nme`, expected `name` or `seed`"),
             "Unknown key `nme`. Did you mean `name`? Available: name, seed"
         );
         assert_eq!(
-            plain("unknown field `x`, expected `name` or `seed`"),
+            reword_parser_message("unknown field `x`, expected `name` or `seed`"),
             "Unknown key `x`. Available: name, seed"
         );
         assert_eq!(
-            plain("invalid type: string \"many\", expected u32"),
+            reword_parser_message("invalid type: string \"many\", expected u32"),
             "wrong type: string \"many\", expected a whole number from 0 to 4294967295"
         );
     }

@@ -137,7 +137,7 @@ pub struct ScaleFile {
     pub grid: Pairs,
 }
 
-/// The table `[published]`; see [`crate::conclusion::Trust`].
+/// The table `[published]`; see [`crate::conclusion::FigurePrecision`].
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PublishedFile {
@@ -204,11 +204,14 @@ pub struct StageFile {
     #[serde(default)]
     pub grid: Pairs,
     /// A factor: each variant uses the level of it that was best in an earlier stage.
-    pub best: Option<String>,
+    #[serde(rename = "best")]
+    pub best_factor: Option<String>,
     /// The name of that earlier stage.
-    pub of: Option<String>,
+    #[serde(rename = "of")]
+    pub earlier_stage: Option<String>,
     /// The metric that determines the best level; `throughput` by default.
-    pub by: Option<String>,
+    #[serde(rename = "by")]
+    pub best_metric: Option<String>,
     /// Settings that apply only at one scale.
     #[serde(default)]
     pub scales: BTreeMap<Scale, ScaleFile>,

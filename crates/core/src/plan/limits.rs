@@ -14,7 +14,7 @@ pub const MAX_VARIANTS: usize = 10_000;
 /// The longest time in seconds: more than thirty years. Adding it to a clock cannot overflow.
 pub const LONGEST_S: f64 = 1e9;
 /// The most rounds of a run; more do not change the result of any test in fsarena.
-pub const LARGEST_ROUNDS: u32 = 100_000;
+pub const MAX_ROUNDS: u32 = 100_000;
 /// The most warm-up rounds of a run, all shards together.
 pub const MOST_WARMUP: u32 = 5_000;
 /// The most aged images of a variant: each lies in the cache.
@@ -24,20 +24,20 @@ const LARGEST_DIFFERENCE: f64 = 100.0;
 /// The most memory of a guest, in bytes: 1 PiB.
 const MOST_MEMORY: u64 = 1 << 50;
 /// The most runs that share the error probability of one answer.
-const MOST_SPLIT: u32 = 10_000;
+const MAX_ERROR_SPLIT: u32 = 10_000;
 
 /// Converts a time in seconds to a [`Duration`].
 ///
 /// # Errors
 /// If it is negative, not a number, or longer than thirty years.
-pub fn time(seconds: f64) -> Result<Duration, String> {
+pub fn duration(seconds: f64) -> Result<Duration, String> {
     let time = Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds <= LONGEST_S);
     time.ok_or_else(|| format!("a time lies between 0 and {LONGEST_S} seconds, and this one is {seconds}"))
 }
 
 /// Checks a time in seconds.
 pub(super) fn seconds(seconds: f64) -> Result<f64, String> {
-    time(seconds).map(|_| seconds)
+    duration(seconds).map(|_| seconds)
 }
 
 /// Checks how long a guest may send nothing, in seconds. The error names the key, because the parser reports no position in
@@ -50,8 +50,8 @@ fn patience(seconds: f64) -> Result<f64, String> {
 pub(super) fn rounds(rounds: u32) -> Result<u32, String> {
     match rounds {
         0 => Err("a run has at least one round".into()),
-        1..=LARGEST_ROUNDS => Ok(rounds),
-        _ => Err(format!("a run has at most {LARGEST_ROUNDS} rounds")),
+        1..=MAX_ROUNDS => Ok(rounds),
+        _ => Err(format!("a run has at most {MAX_ROUNDS} rounds")),
     }
 }
 
@@ -108,37 +108,37 @@ pub(super) fn memory(size: ByteSize) -> Result<ByteSize, String> {
 }
 
 /// Checks the number of runs that share the error probability of one answer.
-fn split(runs: u32) -> Result<u32, String> {
-    if !(1..=MOST_SPLIT).contains(&runs) {
-        return Err(format!("from 1 to {MOST_SPLIT} runs share the error of one answer"));
+fn error_split(runs: u32) -> Result<u32, String> {
+    if !(1..=MAX_ERROR_SPLIT).contains(&runs) {
+        return Err(format!("from 1 to {MAX_ERROR_SPLIT} runs share the error of one answer"));
     }
     Ok(runs)
 }
 
-/// Defines functions for `deserialize_with`, each of which applies the check of its name: in `de` for required values, in
-/// `maybe` for optional ones.
-macro_rules! deserialisers {
-    (required: $($name:ident $of:ty),*; optional: $($other:ident $option:ty),*;) => {
+/// Defines functions for `deserialize_with`, each of which applies the check of its name: in
+/// `required` for values that must be there, in `optional` for others.
+macro_rules! checked_deserialisers {
+    (required: $($check:ident $required:ty),*; optional: $($optional_check:ident $optional:ty),*;) => {
         /// Deserialises required values and checks their limits.
-        pub(super) mod de {
+        pub(super) mod required {
             use super::*;
-            $(pub fn $name<'de, D: Deserializer<'de>>(from: D) -> Result<$of, D::Error> {
-                super::$name(Deserialize::deserialize(from)?).map_err(D::Error::custom)
+            $(pub fn $check<'de, D: Deserializer<'de>>(from: D) -> Result<$required, D::Error> {
+                super::$check(Deserialize::deserialize(from)?).map_err(D::Error::custom)
             })*
         }
         /// Deserialises optional values and checks their limits.
-        pub(super) mod maybe {
+        pub(super) mod optional {
             use super::*;
-            $(pub fn $other<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$option>, D::Error> {
-                Option::deserialize(from)?.map(super::$other).transpose().map_err(D::Error::custom)
+            $(pub fn $optional_check<'de, D: Deserializer<'de>>(from: D) -> Result<Option<$optional>, D::Error> {
+                Option::deserialize(from)?.map(super::$optional_check).transpose().map_err(D::Error::custom)
             })*
         }
     };
 }
 
-deserialisers! {
+checked_deserialisers! {
     required: seconds f64, patience f64, rounds u32, warmup u32, images u32, share f64, memory ByteSize;
-    optional: seconds f64, difference f64, size ByteSize, split u32;
+    optional: seconds f64, difference f64, size ByteSize, error_split u32;
 }
 
 #[cfg(test)]
@@ -147,16 +147,16 @@ mod tests {
 
     #[test]
     fn a_valid_time_can_be_added_to_a_clock() {
-        assert_eq!(time(1.5), Ok(Duration::from_millis(1500)));
-        assert!(std::time::Instant::now().checked_add(4 * time(LONGEST_S).unwrap()).is_some());
-        for none in [-1.0, f64::NAN, f64::INFINITY, 1e30, 1.1e9] {
-            assert!(time(none).is_err(), "{none}");
+        assert_eq!(duration(1.5), Ok(Duration::from_millis(1500)));
+        assert!(std::time::Instant::now().checked_add(4 * duration(LONGEST_S).unwrap()).is_some());
+        for invalid in [-1.0, f64::NAN, f64::INFINITY, 1e30, 1.1e9] {
+            assert!(duration(invalid).is_err(), "{invalid}");
         }
     }
 
     #[test]
     fn limits_accept_their_bounds_and_reject_values_beyond() {
-        assert_eq!([0, 1, LARGEST_ROUNDS, u32::MAX].map(|n| rounds(n).is_ok()), [false, true, true, false]);
+        assert_eq!([0, 1, MAX_ROUNDS, u32::MAX].map(|n| rounds(n).is_ok()), [false, true, true, false]);
         assert_eq!([0, MOST_WARMUP, u32::MAX].map(|n| warmup(n).is_ok()), [true, true, false]);
         assert_eq!(
             [0.0, 0.01, 100.0, 101.0, f64::NAN].map(|n| difference(n).is_ok()),

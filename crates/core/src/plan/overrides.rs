@@ -2,7 +2,7 @@
 
 use super::error::PlanError;
 use super::shard::Shard;
-use super::{Backing, GuestPlan, OtherDevice, Plan, Written};
+use super::{Backing, GuestPlan, OtherDevice, ParsedPlan, Plan};
 use crate::average::Average;
 use crate::cell::TaskInfo;
 use crate::factor::FactorDef;
@@ -25,10 +25,10 @@ pub struct Vocabulary {
     pub workloads: Vec<&'static WorkloadDef>,
     /// Every metric and reading.
     pub metrics: Vec<String>,
-    /// The tasks of a plan's cells, in their order.
+    /// Returns the tasks of a plan's cells, in their order.
     pub outline: fn(&Plan) -> Vec<TaskInfo>,
-    /// The rounds that the first answer of a plan requires.
-    pub rounds: fn(&Plan) -> u32,
+    /// Returns the number of rounds that the first answer of a plan requires.
+    pub default_rounds: fn(&Plan) -> u32,
 }
 
 /// The settings from outside of the plan, such as the flags of a command line. They override those of the plan.
@@ -59,7 +59,7 @@ pub struct Overrides {
     /// Claims in addition to those of the plan.
     pub claims: Vec<String>,
     /// Whether the claims are those of a gate.
-    pub gate: bool,
+    pub has_gate: bool,
     /// Levels of factors, instead of the plan's.
     pub factors: Vec<(String, Vec<String>)>,
     /// Levels that are compared one at a time, instead of the plan's.
@@ -72,8 +72,8 @@ pub struct Overrides {
     pub settings: Vec<(String, String)>,
     /// The place of the filesystems: images, a device, guests or directories.
     pub backing: Option<Backing>,
-    /// The directory of loop images if the place does not name one.
-    pub images: Option<PathBuf>,
+    /// The directory of loop images if `backing` does not name one.
+    pub images_dir: Option<PathBuf>,
     /// The size of the devices.
     pub size: Option<ByteSize>,
     /// Whether an erased device is written into its steady state before the first round.
@@ -95,9 +95,9 @@ impl Overrides {
     ///
     /// # Errors
     /// The stored run erased a device. Only the command line may name a device to erase.
-    pub fn keep_backing_of(&mut self, written: &Written) -> Result<(), PlanError> {
+    pub fn keep_backing_of(&mut self, written: &ParsedPlan) -> Result<(), PlanError> {
         let Some(plan) = &written.stored else { return Ok(()) };
-        let again = |path: &Path, name: &str| {
+        let erase_error = |path: &Path, name: &str| {
             let message = format!(
                 "the run of this plan erased {}; to erase a device again, name it: {}",
                 path.display(),
@@ -107,7 +107,7 @@ impl Overrides {
         };
         if self.other_dir.is_none() && self.other_device.is_none() {
             if let Some(other) = &plan.device.other_device {
-                return again(&other.path, "other");
+                return erase_error(&other.path, "other");
             }
             self.other_dir.clone_from(&plan.device.other_dir);
         }
@@ -115,7 +115,7 @@ impl Overrides {
             return Ok(());
         }
         self.backing = Some(match plan.device.backing.clone() {
-            Backing::Erase { path, .. } => return again(&path, "erase"),
+            Backing::Erase { path, .. } => return erase_error(&path, "erase"),
             // The preflight selects the accelerator anew.
             Backing::Guest(guest) => Backing::Guest(GuestPlan { accelerator: None, ..guest }),
             backing => backing,

@@ -5,35 +5,38 @@ mod workloads;
 
 use super::error::PlanError;
 use super::file::{PlanFile, ScaleFile};
-pub use super::overrides::Overrides;
-pub use super::overrides::Vocabulary;
-use super::{AgePlan, Backing, DevicePlan, IdlePlan, MOST_GATE_CLAIMS, Plan, Written, claims, limits};
+pub use super::overrides::{Overrides, Vocabulary};
+use super::{AgePlan, Backing, DevicePlan, IdlePlan, MOST_GATE_CLAIMS, ParsedPlan, Plan, claims, limits};
 use crate::cell::Variant;
 use crate::names::unknown;
 use crate::plan::file::Pairs;
 use crate::scale::Scale;
 use crate::setting_text::setting;
-use crate::{factor, matrix};
+use crate::{factor, matrix, matrix::Levels};
 use bytesize::ByteSize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use toml::Spanned;
 
 /// A value that a plan file writes as text, such as a size or a duration. None if the file does not set it.
-type Text = Option<Spanned<String>>;
+type WrittenText = Option<Spanned<String>>;
 
 /// Turns a parsed plan into a complete, checked [`Plan`] for this machine.
 ///
 /// # Errors
 /// A value is invalid. The error has the line and column if the value is in the plan's text, or the name of its setting.
-pub fn resolve(written: &Written, overrides: &Overrides, vocabulary: &Vocabulary) -> Result<Plan, PlanError> {
+pub fn resolve(
+    written: &ParsedPlan,
+    overrides: &Overrides,
+    vocabulary: &Vocabulary,
+) -> Result<Plan, PlanError> {
     let scale = overrides.scale.or(written.file.scale).unwrap_or_default();
     let at_scale = written.file.scales.get(&scale).cloned().unwrap_or_default();
     Resolver { written, file: &written.file, scale, at_scale, overrides, vocabulary }.plan()
 }
 
 struct Resolver<'a> {
-    written: &'a Written,
+    written: &'a ParsedPlan,
     file: &'a PlanFile,
     scale: Scale,
     /// The settings of the plan that apply only at `scale`.
@@ -50,8 +53,8 @@ impl Resolver<'_> {
                 .fail_at(file.name.span(), "the name becomes part of a directory's: one word without `/`");
         }
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
-        let (factors, without_options) = self.factors()?;
-        let omitted = without_options.into_iter().chain(self.unused_settings()).collect();
+        let (factors, omission) = self.factors()?;
+        let omitted = omission.into_iter().chain(self.unused_settings()).collect();
         let [name, title, question] = self
             .texts_of_workload()
             .unwrap_or_else(|| [file.name.get_ref().clone(), file.title.clone(), file.question.clone()]);
@@ -77,7 +80,7 @@ impl Resolver<'_> {
         };
         self.check_variants(&plan)?;
         if self.uses_default_rounds() {
-            plan.stop.rounds = (self.vocabulary.rounds)(&plan).min(plan.stop.rounds);
+            plan.stop.rounds = (self.vocabulary.default_rounds)(&plan).min(plan.stop.rounds);
         }
         plan.claims = claims::resolve(self.written, self.overrides, &plan, self.vocabulary)?;
         self.check_gate(&plan)?;
@@ -86,8 +89,8 @@ impl Resolver<'_> {
 
     /// Checks that a gate has claims, and no more than its bounds allow.
     fn check_gate(&self, plan: &Plan) -> Result<(), PlanError> {
-        let message = match plan.gate().len() {
-            _ if !plan.stop.gate => return Ok(()),
+        let message = match plan.gate_claims().len() {
+            _ if !plan.stop.has_gate => return Ok(()),
             1..=MOST_GATE_CLAIMS => return Ok(()),
             0 => "a gate needs a claim such as `total.elapsed: candidate <= baseline within 1%`".into(),
             claims => format!("a gate has at most {MOST_GATE_CLAIMS} claims, and this one has {claims}"),
@@ -121,8 +124,11 @@ impl Resolver<'_> {
             return self.fail_at(name.span(), message);
         }
         Ok(DevicePlan {
-            backing: overrides.backing.clone().unwrap_or(Backing::Loop { path: overrides.images.clone() }),
-            size: overrides.size.or(self.device_size(&device.size)?),
+            backing: overrides
+                .backing
+                .clone()
+                .unwrap_or(Backing::Loop { path: overrides.images_dir.clone() }),
+            size: overrides.size.or(self.parse_device_size(&device.size)?),
             direct_io: device.direct_io.unwrap_or(true),
             discard: device.discard.unwrap_or(false),
             precondition: overrides.precondition || device.precondition.unwrap_or(false),
@@ -134,32 +140,33 @@ impl Resolver<'_> {
 
     fn age(&self) -> Result<AgePlan, PlanError> {
         let (age, overrides) = (&self.file.age, self.overrides);
-        let images = overrides.age_images.or(self.within(age.images.as_ref(), limits::images)?);
+        let images = overrides.age_images.or(self.check_limit(age.images.as_ref(), limits::images)?);
         let repository = overrides.repository.clone().or_else(|| age.repository.clone());
         Ok(AgePlan { images: images.unwrap_or(AgePlan::default().images), repository })
     }
 
     fn idle(&self) -> Result<IdlePlan, PlanError> {
         let idle = &self.file.idle;
-        let pressure = self.within(idle.io_pressure_percent.as_ref(), limits::share)?;
+        let pressure = self.check_limit(idle.io_pressure_percent.as_ref(), limits::share)?;
         Ok(IdlePlan {
-            timeout_s: self.duration(&idle.timeout)?.unwrap_or(5.0),
-            dirty: self.size(&idle.dirty)?.unwrap_or(ByteSize::mib(4)),
+            timeout_s: self.parse_duration(&idle.timeout)?.unwrap_or(5.0),
+            dirty: self.parse_size(&idle.dirty)?.unwrap_or(ByteSize::mib(4)),
             io_pressure_percent: pressure.unwrap_or(10.0),
         })
     }
 
-    fn device_size(&self, text: &Text) -> Result<Option<ByteSize>, PlanError> {
-        let at = text.as_ref().zip(self.size(text)?).map(|(text, size)| Spanned::new(text.span(), size));
-        self.within(at.as_ref(), limits::size)
+    fn parse_device_size(&self, text: &WrittenText) -> Result<Option<ByteSize>, PlanError> {
+        let at =
+            text.as_ref().zip(self.parse_size(text)?).map(|(text, size)| Spanned::new(text.span(), size));
+        self.check_limit(at.as_ref(), limits::size)
     }
 
-    fn size(&self, text: &Text) -> Result<Option<ByteSize>, PlanError> {
-        self.read(text, |text| text.parse().ok(), "size", "write it like \"2GiB\"")
+    fn parse_size(&self, text: &WrittenText) -> Result<Option<ByteSize>, PlanError> {
+        self.parse_text(text, |text| text.parse().ok(), "size", "write it like \"2GiB\"")
     }
 
     /// Checks a value of the plan's text against its limit. None if the plan does not set it.
-    fn within<T: Copy>(
+    fn check_limit<T: Copy>(
         &self,
         value: Option<&Spanned<T>>,
         limit: fn(T) -> Result<T, String>,
@@ -168,18 +175,18 @@ impl Resolver<'_> {
         limit(*value.get_ref()).map(Some).map_err(|message| self.error_at(value.span(), message))
     }
 
-    fn duration(&self, text: &Text) -> Result<Option<f64>, PlanError> {
+    fn parse_duration(&self, text: &WrittenText) -> Result<Option<f64>, PlanError> {
         let parse = |text: &str| humantime::parse_duration(text).ok().map(|time| time.as_secs_f64());
-        let parsed = self.read(text, parse, "time", "write it like \"150s\" or \"10m\"")?;
+        let parsed = self.parse_text(text, parse, "time", "write it like \"150s\" or \"10m\"")?;
         let at = text.as_ref().zip(parsed).map(|(text, seconds)| Spanned::new(text.span(), seconds));
-        self.within(at.as_ref(), limits::seconds)
+        self.check_limit(at.as_ref(), limits::seconds)
     }
 
     /// Parses a value that the plan writes as text. None if the plan does not set it. If `parse` returns None, the error says
     /// what the value is (`what`) and how to write it (`how`).
-    fn read<T>(
+    fn parse_text<T>(
         &self,
-        text: &Text,
+        text: &WrittenText,
         parse: impl Fn(&str) -> Option<T>,
         what: &str,
         how: &str,
@@ -192,9 +199,6 @@ impl Resolver<'_> {
     }
 }
 
-/// Levels of factors by the names of the factors.
-type Levels = BTreeMap<String, Vec<String>>;
-
 impl Resolver<'_> {
     /// Whether the run compares existing directories. fsarena uses them as they are and makes no filesystem there.
     fn uses_directories(&self) -> bool {
@@ -206,18 +210,18 @@ impl Resolver<'_> {
     fn factors(&self) -> Result<(Levels, Option<String>), PlanError> {
         let written = self.file.factors.iter().chain(&self.at_scale.factors);
         let mut factors = self.levels(written, &self.overrides.factors, "factor", |id| setting(id, ""))?;
-        if self.uses_directories() || self.takes_named() {
+        if self.uses_directories() || self.uses_named_variants() {
             return Ok((factors, None));
         }
         let available = &self.vocabulary.available;
         factors.entry(factor::FS.into()).or_insert_with(|| available.clone());
         factors.entry(factor::OPTIONS.into()).or_insert_with(|| vec!["default".into()]);
-        let left_out = if factors.get(factor::FS) == Some(available) {
-            self.leave_out_without_options(&mut factors)
+        let omission = if factors.get(factor::FS) == Some(available) {
+            self.remove_filesystems_without_options(&mut factors)
         } else {
             None
         };
-        Ok((factors, left_out))
+        Ok((factors, omission))
     }
 
     /// The levels that are compared one at a time: those of the command line, instead of the plan's for that factor.
@@ -234,34 +238,35 @@ impl Resolver<'_> {
         setting_name: &str,
         origin: fn(&str) -> String,
     ) -> Result<Levels, PlanError> {
-        let mut all = Levels::new();
+        let mut levels_by_factor = Levels::new();
         for (key, value) in written {
-            let id = self.factor_name(key)?;
-            let levels = self.checked_levels(id, self.level_list(value)?);
-            all.insert(id.to_string(), levels.map_err(|message| self.error_at(value.span(), message))?);
+            let id = self.check_factor_name(key)?;
+            let levels = self.checked_levels(id, self.read_levels(value)?);
+            levels_by_factor
+                .insert(id.to_string(), levels.map_err(|message| self.error_at(value.span(), message))?);
         }
         for (id, levels) in overrides {
             factor::check_name(id, &self.vocabulary.factors)
                 .map_err(|unknown| PlanError::in_setting(setting_name, unknown))?;
             let levels = self.checked_levels(id, levels.clone());
-            all.insert(
+            levels_by_factor.insert(
                 id.clone(),
                 levels.map_err(|message| PlanError::without_position(&origin(id), message))?,
             );
         }
         if self.uses_directories() {
-            all.retain(|id, _| factor::OF_DIRECTORIES.contains(&id.as_str()));
+            levels_by_factor.retain(|id, _| factor::DIRECTORY_FACTORS.contains(&id.as_str()));
         }
-        Ok(all)
+        Ok(levels_by_factor)
     }
 
     /// Removes the filesystems that lack one of the option sets, unless that would remove all of them. Returns a sentence
     /// that names them.
-    fn leave_out_without_options(&self, factors: &mut Levels) -> Option<String> {
+    fn remove_filesystems_without_options(&self, factors: &mut Levels) -> Option<String> {
         let sets = factors.get(factor::OPTIONS).cloned().unwrap_or_default();
         let has_all = |fs: &String| {
-            let known = self.vocabulary.filesystems.iter().find(|(id, _)| id == fs);
-            known.is_none_or(|(_, known)| sets.iter().all(|set| known.contains(set)))
+            let def = self.vocabulary.filesystems.iter().find(|(id, _)| id == fs);
+            def.is_none_or(|(_, known_sets)| sets.iter().all(|set| known_sets.contains(set)))
         };
         let levels = factors.get_mut(factor::FS).filter(|levels| levels.iter().any(has_all))?;
         let names: Vec<String> = levels.extract_if(.., |fs| !has_all(fs)).collect();
@@ -270,22 +275,22 @@ impl Resolver<'_> {
             .then(|| format!("not compared, without the option set {sets}: {}", names.join(", ")))
     }
 
-    pub(super) fn factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
+    pub(super) fn check_factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
         let id = key.get_ref().as_str();
         factor::check_name(id, &self.vocabulary.factors)
             .or_else(|unknown| self.fail_at(key.span(), unknown))?;
         Ok(id)
     }
 
-    pub(super) fn level_list(&self, value: &Spanned<toml::Value>) -> Result<Vec<String>, PlanError> {
-        let one = |value: &toml::Value| match value {
+    pub(super) fn read_levels(&self, value: &Spanned<toml::Value>) -> Result<Vec<String>, PlanError> {
+        let read_level = |value: &toml::Value| match value {
             toml::Value::String(text) => Some(text.clone()),
             toml::Value::Integer(number) => Some(number.to_string()),
             _ => None,
         };
         let levels = match value.get_ref() {
-            toml::Value::Array(levels) => levels.iter().map(one).collect::<Option<Vec<_>>>(),
-            level => one(level).map(|level| vec![level]),
+            toml::Value::Array(levels) => levels.iter().map(read_level).collect::<Option<Vec<_>>>(),
+            level => read_level(level).map(|level| vec![level]),
         };
         match levels {
             Some(levels) if !levels.is_empty() => Ok(levels),
@@ -317,7 +322,7 @@ impl Resolver<'_> {
         if level.contains('\0') {
             return Some("options and paths cannot contain a NUL byte".into());
         }
-        if let Some(setting) = id.strip_prefix(factor::SETTING) {
+        if let Some(setting) = id.strip_prefix(factor::SETTING_PREFIX) {
             return self.setting_error(setting, level);
         }
         match id {
@@ -335,7 +340,7 @@ impl Resolver<'_> {
                 };
                 (!sets().any(|set| set == level)).then(|| unknown("option set", level, sets()).into())
             }
-            _ => factor::named(id, &self.vocabulary.factors).ok().and_then(|def| (def.check)(level).err()),
+            _ => factor::find(id, &self.vocabulary.factors).ok().and_then(|def| (def.check)(level).err()),
         }
     }
 }
@@ -344,40 +349,45 @@ impl Resolver<'_> {
     /// The variants that the plan names one by one, varied by the factors of the scale and the command line. Empty if the
     /// variants are the product of the factors instead.
     fn variants(&self) -> Result<Vec<Variant>, PlanError> {
-        if self.uses_directories() || !self.takes_named() {
+        if self.uses_directories() || !self.uses_named_variants() {
             return Ok(vec![]);
         }
-        let variants = self.file.variants.iter().filter_map(|pairs| self.variant(pairs).transpose());
+        let variants = self.file.variants.iter().filter_map(|pairs| self.read_variant(pairs).transpose());
         let mut variants = variants.collect::<Result<Vec<_>, _>>()?;
         // Variants that differ in something else, such as the kernel, take the filesystem of the flag.
-        let name_fs = variants.iter().any(|variant| variant.levels.contains_key(factor::FS));
-        if name_fs {
+        let names_filesystems = variants.iter().any(|variant| variant.levels.contains_key(factor::FS));
+        if names_filesystems {
             variants = self.select_by_fs(variants)?;
         }
         let mut varied = BTreeMap::new();
         for (key, value) in &self.at_scale.factors {
-            varied.insert(key.get_ref().clone(), self.level_list(value)?);
+            varied.insert(key.get_ref().clone(), self.read_levels(value)?);
         }
-        varied.extend(self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !name_fs).cloned());
-        let varied = factor::in_order(varied.into_iter().collect(), |(id, _)| id);
-        let variants =
-            varied.into_iter().fold(variants, |variants, (id, levels)| matrix::vary(variants, &id, &levels));
+        varied.extend(
+            self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !names_filesystems).cloned(),
+        );
+        let varied = factor::sorted_for_names(varied.into_iter().collect(), |(id, _)| id);
+        let variants = varied
+            .into_iter()
+            .fold(variants, |variants, (id, levels)| matrix::cross_with_levels(variants, &id, &levels));
         // The variants of a stored plan include those of its own levels.
         let is_complete = self.written.stored.is_some() && self.overrides.vary.is_empty();
         Ok(if is_complete { variants } else { matrix::add_one_at_a_time(variants, &self.vary()?) })
     }
 
-    /// Whether the run uses the variants that the plan names one by one. If the command line names filesystems, it does so only
-    /// if each variant has another filesystem: then the command line selects some of the variants. Otherwise it replaces them.
-    fn takes_named(&self) -> bool {
+    /// Whether the run uses the variants that the plan names one by one. If the command line names filesystems, the run uses them
+    /// only if each has a different filesystem: then the command line selects some of them. Otherwise the product of the factors
+    /// replaces them.
+    fn uses_named_variants(&self) -> bool {
         let mut seen = BTreeSet::new();
-        let fs = |pairs: &Pairs| {
+        let fs_of = |pairs: &Pairs| {
             let level = pairs.iter().find(|(key, _)| key.get_ref() == factor::FS);
             level.and_then(|(_, level)| level.get_ref().as_str().map(String::from))
         };
-        let distinct = self.file.variants.iter().filter_map(fs).all(|level| seen.insert(level));
+        let has_distinct_filesystems =
+            self.file.variants.iter().filter_map(fs_of).all(|level| seen.insert(level));
         let names_filesystems = self.overrides.factors.iter().any(|(id, _)| id == factor::FS);
-        !self.file.variants.is_empty() && (distinct || !names_filesystems)
+        !self.file.variants.is_empty() && (has_distinct_filesystems || !names_filesystems)
     }
 
     /// Keeps the variants whose filesystem the command line names; all of them if it names none.
@@ -399,18 +409,18 @@ impl Resolver<'_> {
     }
 
     /// Reads one variant of the plan. None if it is optional and this machine cannot make its filesystem.
-    fn variant(&self, pairs: &Pairs) -> Result<Option<Variant>, PlanError> {
+    fn read_variant(&self, pairs: &Pairs) -> Result<Option<Variant>, PlanError> {
         let mut variant = Variant { name: String::new(), levels: BTreeMap::new() };
-        let mut optional = false;
+        let mut is_optional = false;
         for (key, value) in pairs {
             if key.get_ref() == "optional" {
-                optional = match value.get_ref() {
-                    toml::Value::Boolean(optional) => *optional,
+                is_optional = match value.get_ref() {
+                    toml::Value::Boolean(written) => *written,
                     _ => return self.fail_at(value.span(), "optional is true or false"),
                 };
                 continue;
             }
-            let mut levels = self.level_list(value)?;
+            let mut levels = self.read_levels(value)?;
             if levels.len() != 1 {
                 return self.fail_at(value.span(), "a variant has one level of each factor");
             }
@@ -419,7 +429,7 @@ impl Resolver<'_> {
                 variant.name = level;
                 continue;
             }
-            let id = self.factor_name(key)?;
+            let id = self.check_factor_name(key)?;
             if let Some(message) = self.level_error(id, &level) {
                 return self.fail_at(value.span(), message);
             }
@@ -429,11 +439,11 @@ impl Resolver<'_> {
             let levels = variant.levels.values().map(String::as_str).filter(|level| !level.is_empty());
             variant.name = levels.collect::<Vec<_>>().join("/");
         }
-        let available = self.vocabulary.available.iter().any(|fs| fs == variant.level(factor::FS));
-        if available || !optional { Ok(Some(variant)) } else { Ok(None) }
+        let is_available = self.vocabulary.available.iter().any(|fs| fs == variant.level(factor::FS));
+        if is_available || !is_optional { Ok(Some(variant)) } else { Ok(None) }
     }
 
-    /// Checks the number of variants, and that each has its own name.
+    /// Checks the number of variants, and that no two have the same name.
     fn check_variants(&self, plan: &Plan) -> Result<(), PlanError> {
         if let Some(message) = matrix::size_error(plan) {
             return Err(self.error_of_plan(message));

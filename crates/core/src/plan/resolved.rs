@@ -1,6 +1,6 @@
 //! The complete, checked plan of a run, and its parts.
 
-use super::limits::{de, maybe};
+use super::limits::{optional, required};
 use super::shard::Shard;
 use crate::cell::{Variant, WorkloadPlan};
 use crate::sample::Unit;
@@ -69,7 +69,7 @@ pub struct Stage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_compared: Vec<String>,
     /// The number of runs that share the 5% error probability of one answer: each bounds its regrets at 5% divided by it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::split")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::error_split")]
     pub error_split: Option<u32>,
 }
 
@@ -80,19 +80,19 @@ impl Plan {
     }
 
     /// The claims of the gate; empty if the run has none.
-    pub fn gate(&self) -> Vec<&Claim> {
-        self.claims.iter().filter(|claim| self.stop.gate && claim.allows_one_direction()).collect()
+    pub fn gate_claims(&self) -> Vec<&Claim> {
+        self.claims.iter().filter(|claim| self.stop.has_gate && claim.allows_one_direction()).collect()
     }
 
     /// The number of claims that share the error of a failed gate, if this claim belongs to one: those of the gate, in each of
     /// the runs of [`Plan::error_split`]. None if it belongs to none.
-    pub fn gate_of(&self, claim: &Claim) -> Option<usize> {
-        let gate = self.gate();
-        gate.contains(&claim).then_some(gate.len() * self.error_split())
+    pub fn gate_error_split(&self, claim: &Claim) -> Option<usize> {
+        let claims = self.gate_claims();
+        claims.contains(&claim).then_some(claims.len() * self.error_split())
     }
 
     /// Whether a workload can print its own metrics, whose definitions are only known from its output.
-    pub fn prints(&self) -> bool {
+    pub fn can_print_metrics(&self) -> bool {
         self.workloads.iter().any(|workload| workload.settings.0.contains_key("metric_regex"))
     }
 }
@@ -101,7 +101,7 @@ impl Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgePlan {
     /// The number of images of each variant, each aged from another seed. Rounds take one after the other.
-    #[serde(deserialize_with = "de::images")]
+    #[serde(deserialize_with = "required::images")]
     pub images: u32,
     /// The git repository whose commits are pulled; None for a generated history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ impl AgePlan {
     }
 
     /// The seed of the image that all variants of a round begin with, from 1.
-    pub fn seed(&self, round: u32) -> u64 {
+    pub fn image_seed(&self, round: u32) -> u64 {
         u64::from(round % self.images.max(1)) + 1
     }
 }
@@ -178,10 +178,10 @@ pub struct GuestPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modules: Option<PathBuf>,
     /// The memory of each guest.
-    #[serde(deserialize_with = "de::memory")]
+    #[serde(deserialize_with = "required::memory")]
     pub memory: ByteSize,
     /// Seconds without output after which fsarena treats a guest as hung.
-    #[serde(deserialize_with = "de::patience")]
+    #[serde(deserialize_with = "required::patience")]
     pub patience_s: f64,
     /// What executes the instructions of a guest; None before the preflight selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -229,9 +229,9 @@ impl Emulator {
 
 impl GuestPlan {
     /// The name of the device by which a guest reads the files of the host.
-    pub const HOST_FILES: &'static str = "fsarena-host";
+    pub const HOST_FILES_DEVICE: &'static str = "fsarena-host";
     /// The beginning of paths that no host has: looking one up takes a guest one request.
-    pub const ABSENT: &'static str = "/.fsarena-absent-";
+    pub const ABSENT_PATH_PREFIX: &'static str = "/.fsarena-absent-";
 
     /// Guests with default settings.
     pub fn of(emulator: Emulator) -> GuestPlan {
@@ -253,7 +253,7 @@ pub struct DevicePlan {
     /// What carries the filesystems under test.
     pub backing: Backing,
     /// Size of each image; default: the size that the workload needs.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::size")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::size")]
     pub size: Option<ByteSize>,
     /// Whether loop images bypass the page cache of the filesystem that stores them, like a device.
     pub direct_io: bool,
@@ -284,45 +284,45 @@ pub struct OtherDevice {
 }
 
 /// The largest number of rounds if claims or a budget end the run. The sequential test has its last look at this round.
-pub const MOST_ROUNDS: u32 = 400;
+pub const OPEN_ENDED_ROUNDS: u32 = 400;
 
 /// The largest number of claims of a gate: the tables of critical values have no bounds for more.
 pub const MOST_GATE_CLAIMS: usize = 64;
 
 /// The factor by which a run may exceed a default budget to reach its first answer.
-const EXTENSION: f64 = 1.25;
+const DEFAULT_BUDGET_EXTENSION: f64 = 1.25;
 
 /// When to stop.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct StopPlan {
     /// The largest number of rounds, without the warm-up rounds.
-    #[serde(deserialize_with = "de::rounds")]
+    #[serde(deserialize_with = "required::rounds")]
     pub rounds: u32,
     /// The number of warm-up rounds of all shards together. They run first, and no comparison uses them.
-    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "de::warmup")]
+    #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "required::warmup")]
     pub warmup: u32,
     /// Time budget in seconds. A round starts only if it will probably end within it.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::seconds")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::seconds")]
     pub budget_s: Option<f64>,
     /// Whether the budget comes from a plan that ships with fsarena, not from the user. The run may exceed such a budget for
     /// its first answer, up to [`StopPlan::extended_s`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub default_budget: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "default_budget")]
+    pub has_default_budget: bool,
     /// Whether the run ends as soon as every claim is decided.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub when_decided: bool,
     /// Whether the claims that allow a difference in one direction are a gate, which passes or fails as a whole.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub gate: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not", rename = "gate")]
+    pub has_gate: bool,
     /// The difference that matters, as a fraction; see [`StopPlan::margin()`].
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::difference")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::difference")]
     pub margin: Option<f64>,
     /// The share of the rounds that this machine runs, if several machines share a run; None for all rounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// If set, the run searches for the best variant. It eliminates variants that cannot be the best, and ends once its
     /// choice costs at most this fraction more than the best.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "maybe::difference")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional::difference")]
     pub best_within: Option<f64>,
     /// The metric of that search; default: the primary metric of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -342,22 +342,23 @@ impl StopPlan {
     /// The longest time in seconds that a run may take for its first answer: the budget, or a quarter more if it is a default
     /// budget.
     pub fn extended_s(&self) -> Option<f64> {
-        self.budget_s.map(|budget| if self.default_budget { EXTENSION * budget } else { budget })
+        self.budget_s
+            .map(|budget| if self.has_default_budget { DEFAULT_BUDGET_EXTENSION * budget } else { budget })
     }
 
     /// Whether this machine runs a round.
-    pub fn has(&self, round: u32) -> bool {
-        self.shard.is_none_or(|shard| shard.has(round))
+    pub fn runs_round(&self, round: u32) -> bool {
+        self.shard.is_none_or(|shard| shard.has_round(round))
     }
 
     /// The largest number of rounds on this machine, without warm-up rounds.
     pub fn rounds_here(&self) -> u32 {
-        self.shard.map_or(self.rounds, |shard| shard.rounds(self.rounds))
+        self.shard.map_or(self.rounds, |shard| shard.count_rounds(self.rounds))
     }
 
     /// Warm-up rounds per machine.
     pub fn warmup_here(&self) -> u32 {
-        self.warmup / self.shard.map_or(1, |shard| shard.of)
+        self.warmup / self.shard.map_or(1, |shard| shard.count)
     }
 
     /// The largest number of rounds of all shards together, warm-up included.
@@ -366,13 +367,13 @@ impl StopPlan {
     }
 
     /// Whether the samples decide which variants a round runs, and when the run ends.
-    pub fn adapts(&self) -> bool {
+    pub fn is_adaptive(&self) -> bool {
         self.when_decided || self.best_within.is_some()
     }
 
     /// Whether the number of rounds is unknown in advance, because samples or the time budget end the run.
-    pub fn open_ended(&self) -> bool {
-        self.adapts() || self.rounds >= MOST_ROUNDS
+    pub fn is_open_ended(&self) -> bool {
+        self.is_adaptive() || self.rounds >= OPEN_ENDED_ROUNDS
     }
 }
 
@@ -385,12 +386,12 @@ fn is_zero(rounds: &u32) -> bool {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct IdlePlan {
     /// The longest wait in seconds. After it the task starts on a busy machine, and its sample is marked.
-    #[serde(deserialize_with = "de::seconds")]
+    #[serde(deserialize_with = "required::seconds")]
     pub timeout_s: f64,
     /// The most bytes of dirty and writeback pages on an idle machine.
     pub dirty: ByteSize,
     /// The largest I/O pressure of an idle machine: per cent of the poll interval in which some process stalled on I/O.
-    #[serde(deserialize_with = "de::share")]
+    #[serde(deserialize_with = "required::share")]
     pub io_pressure_percent: f64,
 }
 
@@ -402,7 +403,8 @@ pub struct RecalledBaseline {
     /// The name that its variant has in this run.
     pub variant: String,
     /// When the run that measured it began.
-    pub measured: String,
+    #[serde(rename = "measured")]
+    pub measured_at: String,
     /// The parts of the state that differ now: the kernel, mkfs, the work and so on. Empty if the state digests are equal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<String>,

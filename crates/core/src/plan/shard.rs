@@ -3,28 +3,28 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// One of `of` equal parts of a plan's rounds: rounds `number`, `number + of`, … counted from 1.
+/// One of `count` equal parts of a plan's rounds: rounds `number`, `number + count`, … counted from 1.
 ///
-/// Shards may be numbered from 1 to `of` or from 0 to `of - 1`, because job schedulers do either. Shard 0 has the same rounds
-/// as shard `of`.
+/// Shards may be numbered from 1 to `count` or from 0 to `count - 1`, because job schedulers do either. Shard 0 has the same
+/// rounds as shard `count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Shard {
     /// The number of this part.
     pub number: u32,
     /// The number of parts.
-    pub of: u32,
+    pub count: u32,
 }
 
 impl Shard {
     /// Whether a round, counted from 0, belongs to this shard.
-    pub fn has(self, round: u32) -> bool {
-        (u64::from(round) + 1) % u64::from(self.of) == u64::from(self.number % self.of)
+    pub fn has_round(self, round: u32) -> bool {
+        (u64::from(round) + 1) % u64::from(self.count) == u64::from(self.number % self.count)
     }
 
     /// How many of a plan's rounds belong to this shard.
-    pub fn rounds(self, all: u32) -> u32 {
-        (0..all).filter(|round| self.has(*round)).count() as u32
+    pub fn count_rounds(self, all: u32) -> u32 {
+        (0..all).filter(|round| self.has_round(*round)).count() as u32
     }
 }
 
@@ -32,10 +32,11 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Shard, String> {
-        let parts =
-            text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+        let parts = text
+            .split_once('/')
+            .and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
         match parts {
-            Some((number, of)) if of > 0 && number <= of => Ok(Shard { number, of }),
+            Some((number, count)) if count > 0 && number <= count => Ok(Shard { number, count }),
             _ => Err("write it I/N, such as 3/8, with I from 1 to N (or from 0 to N-1)".into()),
         }
     }
@@ -43,7 +44,7 @@ impl FromStr for Shard {
 
 impl fmt::Display for Shard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.number, self.of)
+        write!(f, "{}/{}", self.number, self.count)
     }
 }
 
@@ -67,18 +68,18 @@ mod tests {
 
     #[test]
     fn every_round_belongs_to_one_shard_counted_from_0_or_from_1() {
-        for of in 1..6 {
+        for count in 1..6 {
             for round in 0..20 {
                 for first in [0, 1] {
-                    let shards = (first..of + first).map(|number| Shard { number, of });
-                    assert_eq!(shards.filter(|shard| shard.has(round)).count(), 1);
+                    let shards = (first..count + first).map(|number| Shard { number, count });
+                    assert_eq!(shards.filter(|shard| shard.has_round(round)).count(), 1);
                 }
             }
         }
         // Rounds 2, 5 and 8, counted from 1.
         let second: Shard = "2/3".parse().unwrap();
-        assert_eq!((0..8).filter(|round| second.has(*round)).collect::<Vec<_>>(), [1, 4, 7]);
-        assert_eq!((second.rounds(8), second.rounds(1)), (3, 0));
+        assert_eq!((0..8).filter(|round| second.has_round(*round)).collect::<Vec<_>>(), [1, 4, 7]);
+        assert_eq!((second.count_rounds(8), second.count_rounds(1)), (3, 0));
     }
 
     #[test]

@@ -7,14 +7,14 @@ use crate::{
     sample::Readings,
 };
 
-fn run(filesystems: &[&str]) -> RunState {
+fn new_state(filesystems: &[&str]) -> RunState {
     let plan = plan_with(&[("fs", filesystems)]);
     let variants = crate::matrix::expand(&plan);
     RunState::new(RunRecord::new(plan, variants))
 }
 
 /// The events of one cell whose only task takes `seconds`.
-fn cell(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Outcome) -> Vec<Event> {
+fn cell_events(state: &RunState, variant: usize, round: u32, seconds: f64, outcome: Outcome) -> Vec<Event> {
     let plan = &state.record.plan;
     let (variant, workload) = (state.record.variants[variant].clone(), plan.workloads[0].clone());
     let cell = Cell { round, position: 0, variant, workload, scale: plan.scale, seed: 1 };
@@ -43,14 +43,14 @@ fn apply(state: &mut RunState, at: f64, events: &[Event]) {
     events.iter().for_each(|event| state.apply(at, event));
 }
 
-fn started(rounds: u32, budget_s: Option<f64>) -> Event {
+fn run_started(rounds: u32, budget_s: Option<f64>) -> Event {
     Event::RunStarted { rounds, variants: vec![], tasks_per_cell: 1, already_done: 0, budget_s }
 }
 
-fn round(state: &mut RunState, number: u32, at: f64) {
+fn apply_round(state: &mut RunState, number: u32, at: f64) {
     state.apply(at, &Event::RoundStarted { round: number, order: vec!["ext4".into(), "xfs".into()] });
     for variant in 0..2 {
-        let events = cell(state, variant, number, 1.0, Outcome::Done);
+        let events = cell_events(state, variant, number, 1.0, Outcome::Done);
         apply(state, at, &events);
     }
     state.apply(at + 4.0, &Event::RoundFinished { round: number });
@@ -58,23 +58,23 @@ fn round(state: &mut RunState, number: u32, at: f64) {
 
 #[test]
 fn a_cell_that_begins_again_drops_the_samples_of_its_first_attempt() {
-    let mut state = run(&["ext4"]);
-    let events = cell(&state, 0, 0, 1.0, Outcome::Done);
+    let mut state = new_state(&["ext4"]);
+    let events = cell_events(&state, 0, 0, 1.0, Outcome::Done);
     apply(&mut state, 10.0, &events[..6]);
-    assert_eq!(state.tasks, 1);
+    assert_eq!(state.tasks_done, 1);
     apply(&mut state, 20.0, &events[..1]);
-    assert_eq!(state.tasks, 0);
+    assert_eq!(state.tasks_done, 0);
     apply(&mut state, 21.0, &events[1..]);
-    assert_eq!((state.tasks, state.record.samples.len(), state.record.notes.len()), (1, 1, 1));
+    assert_eq!((state.tasks_done, state.record.samples.len(), state.record.notes.len()), (1, 1, 1));
     assert_eq!((state.record.cells.len(), state.record.cells[0].started_at), (1, 20.0));
 }
 
 #[test]
 fn finished_and_failed_cells_are_kept_and_interrupted_ones_dropped() {
-    let mut state = run(&["ext4", "xfs"]);
+    let mut state = new_state(&["ext4", "xfs"]);
     let failed = Outcome::Failed { why: "mkfs".into(), cause: Cause::Missing };
     for (variant, round, outcome) in [(0, 0, Outcome::Done), (1, 0, failed), (0, 1, Outcome::Interrupted)] {
-        let events = cell(&state, variant, round, 2.0 + f64::from(round), outcome);
+        let events = cell_events(&state, variant, round, 2.0 + f64::from(round), outcome);
         apply(&mut state, 10.0, &events[..1]);
         apply(&mut state, 12.0, &events[1..]);
     }
@@ -87,15 +87,15 @@ fn finished_and_failed_cells_are_kept_and_interrupted_ones_dropped() {
     assert_eq!(record.cells[0].spent, [(SpentOn::Total, 2_000_000_000), (SpentOn::Timed, 7)]);
     let id = |at: usize| CellId(record.cells[at].id.clone());
     assert!(state.has_measured(&id(0)) && !state.has_measured(&id(1)));
-    let departure = VariantExit { round: 0, why: "mkfs".into(), cause: Cause::Missing };
+    let departure = VariantDeparture { round: 0, why: "mkfs".into(), cause: Cause::Missing };
     assert_eq!(state.departures(), [("xfs".to_string(), departure)].into());
 }
 
 #[test]
 fn a_reading_that_appears_late_is_nan_in_earlier_samples() {
-    let mut state = run(&["ext4"]);
-    let first = cell(&state, 0, 0, 1.0, Outcome::Done);
-    let mut second = cell(&state, 0, 1, 1.0, Outcome::Done);
+    let mut state = new_state(&["ext4"]);
+    let first = cell_events(&state, 0, 0, 1.0, Outcome::Done);
+    let mut second = cell_events(&state, 0, 1, 1.0, Outcome::Done);
     for event in &mut second {
         if let Event::Cell { what: CellEvent::Sample(sample), .. } = event {
             sample.readings.set("user_ns", 7.0);
@@ -108,7 +108,7 @@ fn a_reading_that_appears_late_is_nan_in_earlier_samples() {
 
 #[test]
 fn notes_keep_their_round() {
-    let mut state = run(&["ext4"]);
+    let mut state = new_state(&["ext4"]);
     state.apply(1.0, &Event::RoundStarted { round: 3, order: vec![] });
     state.apply(1.0, &Event::Note(Note::new(NoteKind::Dropped, "throttled")));
     assert_eq!((state.record.notes.len(), state.record.notes[0].0), (1, Some(3)));
@@ -116,12 +116,15 @@ fn notes_keep_their_round() {
 
 #[test]
 fn the_time_left_is_the_remaining_rounds_at_the_mean_pace() {
-    let mut state = run(&["ext4", "xfs"]);
-    state.apply(100.0, &started(4, None));
+    let mut state = new_state(&["ext4", "xfs"]);
+    state.apply(100.0, &run_started(4, None));
     assert_eq!(state.time_left(), None);
-    round(&mut state, 0, 100.0);
+    apply_round(&mut state, 0, 100.0);
     // One round took four seconds, and three rounds remain.
-    assert_eq!((state.rounds_done, state.tasks, state.time_left()), (1, 2, Some(Duration::from_secs(12))));
+    assert_eq!(
+        (state.rounds_done, state.tasks_done, state.time_left()),
+        (1, 2, Some(Duration::from_secs(12)))
+    );
     state.apply(105.0, &Event::RoundStarted { round: 1, order: vec![] });
     assert_eq!(state.time_left(), Some(Duration::from_secs(11)));
     state.apply(110.0, &Event::RunFinished { why: "done".into(), complete: true });
@@ -130,25 +133,25 @@ fn the_time_left_is_the_remaining_rounds_at_the_mean_pace() {
 
 #[test]
 fn a_resumed_run_keeps_its_rounds_and_counts_its_own_pace() {
-    let mut state = run(&["ext4", "xfs"]);
-    state.apply(50.0, &started(5, None));
-    round(&mut state, 0, 100.0);
+    let mut state = new_state(&["ext4", "xfs"]);
+    state.apply(50.0, &run_started(5, None));
+    apply_round(&mut state, 0, 100.0);
     state.apply(104.0, &Event::RunFinished { why: "a signal ended it".into(), complete: false });
-    state.apply(200.0, &started(5, None));
+    state.apply(200.0, &run_started(5, None));
     assert_eq!((state.rounds_done, state.time_left()), (1, None));
     assert!(state.ended.is_none());
-    round(&mut state, 1, 204.0);
+    apply_round(&mut state, 1, 204.0);
     assert_eq!((state.rounds_done, state.time_left()), (2, Some(Duration::from_secs(24))));
     // A state made from the stored record behaves the same.
     let mut again = RunState::new(state.record);
-    again.apply(300.0, &started(5, None));
-    round(&mut again, 2, 306.0);
+    again.apply(300.0, &run_started(5, None));
+    apply_round(&mut again, 2, 306.0);
     assert_eq!((again.rounds_done, again.time_left()), (3, Some(Duration::from_secs(20))));
 }
 
 #[test]
 fn a_resumed_run_counts_its_last_round_only_if_all_its_cells_are_done() {
-    let mut state = run(&["ext4", "xfs"]);
+    let mut state = new_state(&["ext4", "xfs"]);
     let cells = crate::matrix::cells(&state.record.plan, &state.record.variants, &[0, 1], 0);
     assert_eq!(cells.len(), 2);
     for (cell, rounds_done) in cells.into_iter().zip([0, 1]) {
@@ -160,8 +163,8 @@ fn a_resumed_run_counts_its_last_round_only_if_all_its_cells_are_done() {
 
 #[test]
 fn a_reading_that_a_command_printed_keeps_its_definition() {
-    let mut state = run(&["ext4"]);
-    let mut events = cell(&state, 0, 0, 1.0, Outcome::Done);
+    let mut state = new_state(&["ext4"]);
+    let mut events = cell_events(&state, 0, 0, 1.0, Outcome::Done);
     let (unit, direction) = (Unit::PerSecond, Direction::Higher);
     let info = MetricSpec::new("tps".into(), unit, direction, String::new());
     let Event::Cell { what: CellEvent::Sample(sample), cell } = &mut events[2] else { unreachable!() };
@@ -176,39 +179,39 @@ fn a_reading_that_a_command_printed_keeps_its_definition() {
 #[test]
 fn the_time_left_is_at_most_the_rest_of_the_budget() {
     let left = |rounds, budget_s| {
-        let mut state = run(&["ext4", "xfs"]);
-        state.apply(0.0, &started(rounds, budget_s));
-        round(&mut state, 0, 1.0);
-        round(&mut state, 1, 6.0);
+        let mut state = new_state(&["ext4", "xfs"]);
+        state.apply(0.0, &run_started(rounds, budget_s));
+        apply_round(&mut state, 0, 1.0);
+        apply_round(&mut state, 1, 6.0);
         state.time_left().map(|left| left.as_secs())
     };
     assert_eq!(left(6, None), Some(20));
     assert_eq!(left(6, Some(12.0)), Some(2));
     assert_eq!(left(2, None), None);
     assert_eq!(left(u32::MAX, Some(0.0)), None);
-    let mut state = run(&["ext4", "xfs"]);
-    state.apply(1.0, &started(15, Some(150.0)));
+    let mut state = new_state(&["ext4", "xfs"]);
+    state.apply(1.0, &run_started(15, Some(150.0)));
     assert_eq!(state.time_left(), Some(Duration::from_secs(150)), "before any round is done");
 }
 
 #[test]
 fn invalid_events_of_a_damaged_log_are_ignored() {
-    let mut state = run(&["ext4", "xfs"]);
-    round(&mut state, 20_000, 1.0);
+    let mut state = new_state(&["ext4", "xfs"]);
+    apply_round(&mut state, 20_000, 1.0);
     assert_eq!(state.rounds_done, 20_001, "a window of a watch");
-    let mut state = run(&["ext4", "xfs"]);
-    state.apply(f64::NAN, &started(u32::MAX, Some(f64::NAN)));
+    let mut state = new_state(&["ext4", "xfs"]);
+    state.apply(f64::NAN, &run_started(u32::MAX, Some(f64::NAN)));
     state.apply(-1e300, &Event::RoundFinished { round: u32::MAX });
     state.apply(1.0, &Event::RoundStarted { round: u32::MAX, order: vec![] });
     state.apply(1.0, &Event::CellFinished { cell: CellId("none".into()), outcome: Outcome::Done });
-    round(&mut state, 1, 2.0);
+    apply_round(&mut state, 1, 2.0);
     assert_eq!((state.rounds_done, state.record.cells.len()), (2, 2));
 }
 
 #[test]
 fn the_width_of_a_claims_interval_is_kept_after_each_round() {
-    let mut state = run(&["ext4"]);
-    let standing = |claim: &str, effect| ClaimStatus {
+    let mut state = new_state(&["ext4"]);
+    let status = |claim: &str, effect| ClaimStatus {
         claim: claim.into(),
         outcome: crate::claim::ClaimOutcome::Inconclusive,
         open: true,
@@ -216,9 +219,9 @@ fn the_width_of_a_claims_interval_is_kept_after_each_round() {
         provisional: true,
         effect,
     };
-    let update = |state: &mut RunState, standing| state.apply(1.0, &Event::Claims { standing });
-    update(&mut state, vec![standing("a", None), standing("b", Some((0.0, -0.5, 1.0)))]);
-    update(&mut state, vec![standing("a", Some((0.0, 0.0, 0.0))), standing("b", Some((0.0, 0.0, 1.0)))]);
+    let update = |state: &mut RunState, statuses| state.apply(1.0, &Event::Claims { statuses });
+    update(&mut state, vec![status("a", None), status("b", Some((0.0, -0.5, 1.0)))]);
+    update(&mut state, vec![status("a", Some((0.0, 0.0, 0.0))), status("b", Some((0.0, 0.0, 1.0)))]);
     let widths: Vec<&[f64]> = state.claims.iter().map(|claim| &claim.widths[..]).collect();
     assert_eq!(widths, [&[0.0][..], &[4f64.ln(), 2f64.ln()]]);
 }

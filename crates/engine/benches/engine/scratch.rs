@@ -3,7 +3,7 @@
 use fsarena_engine::{Content, FileSpec, Files};
 use fsarena_sys::image::{self, Image};
 use fsarena_sys::loopdev::{self, LoopDevice, LoopOptions};
-use fsarena_sys::mount::{self, Mounted};
+use fsarena_sys::mount::{self, MountedFilesystem};
 use fsarena_sys::{argv::Argv, undo::Journal};
 use std::path::Path;
 use tempfile::TempDir;
@@ -41,7 +41,7 @@ impl Cached {
 }
 
 fn prepare(dir: &Path, bytes: u64) -> Result<Files, Failure> {
-    let spec = FileSpec { count: 1, bytes, content: Content::Random, seed: 1, verify_block: None };
+    let spec = FileSpec { count: 1, bytes, content: Content::Random, seed: 1, verified_block_bytes: None };
     Ok(Files::prepare(dir, &spec)?)
 }
 
@@ -54,7 +54,7 @@ pub struct OnLoop {
     /// The file.
     pub files: Files,
     // Dropped in this order: unmounted, detached, removed.
-    mounted: Mounted,
+    mounted: MountedFilesystem,
     _device: LoopDevice,
     _image: Image,
     _dirs: [TempDir; 2],
@@ -69,7 +69,7 @@ impl OnLoop {
         let image = image::create(&journal, &images.path().join("image"), 2 * LOOP_BYTES, true)?;
         let device =
             loopdev::attach(&journal, image.path(), LoopOptions { direct_io: true, discard: true }, log)?;
-        Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).expect(log)?;
+        Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).run_checked(log)?;
         let mounted = mount::mount(&journal, log, device.path(), target.path(), "ext4", "")?;
         let files = prepare(mounted.target(), LOOP_BYTES)?;
         Ok(OnLoop { files, mounted, _device: device, _image: image, _dirs: [images, target] })

@@ -13,7 +13,7 @@ fn variant(fs: &str, mkfs: &[&str], mount: &str) -> VariantFacts {
         variant: format!("{fs} {mount}"),
         def: filesystems::find(fs).unwrap(),
         options,
-        effective: String::new(),
+        effective_options: String::new(),
         size_bytes: 1 << 30,
         features: String::new(),
         levels: BTreeMap::new(),
@@ -28,16 +28,21 @@ fn with_levels(variant: VariantFacts, levels: &[(&str, &str)]) -> VariantFacts {
 
 #[test]
 fn an_axis_that_is_not_crossed_with_the_filesystem_gets_a_note() {
-    let of = |fs: &str, scheduler: &str| {
+    let with_scheduler = |fs: &str, scheduler: &str| {
         with_levels(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)])
     };
-    let mixed = axis_notes(&[of("ext3", "bfq"), of("xfs", "none")], &[]);
+    let mixed = axis_notes(&[with_scheduler("ext3", "bfq"), with_scheduler("xfs", "none")], &[]);
     assert_eq!(mixed.len(), 1);
     assert!(
         mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"),
         "{mixed:?}"
     );
-    let crossed = [of("ext3", "bfq"), of("ext3", "none"), of("xfs", "bfq"), of("xfs", "none")];
+    let crossed = [
+        with_scheduler("ext3", "bfq"),
+        with_scheduler("ext3", "none"),
+        with_scheduler("xfs", "bfq"),
+        with_scheduler("xfs", "none"),
+    ];
     assert!(axis_notes(&crossed, &[]).is_empty());
     assert_eq!(axis_notes(&crossed[..3], &[]).len(), 1);
     assert!(axis_notes(&crossed[..2], &[]).is_empty());
@@ -127,7 +132,7 @@ fn missing_barriers_get_a_note() {
 #[test]
 fn mount_options_that_the_kernel_reports_override_those_of_the_user() {
     let mut mounted = variant("ext4", &[], "nobarrier");
-    mounted.effective = "rw,barrier".into();
+    mounted.effective_options = "rw,barrier".into();
     assert_eq!(notes_by_rule(&[mounted, variant("ext4", &[], "")]), [""; 0]);
 }
 
@@ -173,7 +178,7 @@ fn options_that_give_up_safety_are_known_for_every_filesystem() {
     for def in filesystems::FILESYSTEMS {
         let unsafe_set = def.option_set("fast-unsafe").unwrap();
         let one = variant(def.id, unsafe_set.mkfs, &unsafe_set.mount.join(","));
-        let gives_up = SAFETY.iter().any(|(_, gives_up)| gives_up(&one));
+        let gives_up = GUARANTEES.iter().any(|(_, gives_up)| gives_up(&one));
         let helps = unsafe_set.help.starts_with("the defaults") || ["xfs"].contains(&def.id);
         assert!(gives_up || helps, "{}", def.id);
     }
@@ -212,12 +217,12 @@ fn different_reflink_checksums_and_compression_get_a_note() {
 fn the_properties_of_a_pool_count_like_mount_options() {
     let zfs = |words: &[&str]| variant("zfs", words, "");
     let default = zfs(&[]);
-    assert!(default.compression() && default.barriers() && default.data_checksums());
+    assert!(default.compresses() && default.uses_barriers() && default.has_data_checksums());
     let off = zfs(&["-O", "compression=off", "-O", "sync=disabled,checksum=off"]);
-    assert!(!off.compression() && !off.barriers() && !off.data_checksums());
-    assert!(zfs(&["-O", "compression=off", "-O", "compression=zstd"]).compression());
+    assert!(!off.compresses() && !off.uses_barriers() && !off.has_data_checksums());
+    assert!(zfs(&["-O", "compression=off", "-O", "compression=zstd"]).compresses());
     // An argument of mkfs does not mean the same elsewhere.
-    assert!(variant("ext4", &["-O", "sync=disabled"], "").barriers());
+    assert!(variant("ext4", &["-O", "sync=disabled"], "").uses_barriers());
 }
 
 #[test]
@@ -272,7 +277,7 @@ fn memory_and_read_only_filesystems_get_their_own_notes_and_no_others() {
         notes.iter().map(|note| note.text.as_str()).filter(|text| !text.contains("inode tables")).collect();
     assert!(texts.len() == 1 && texts[0].contains("packed by its mkfs"), "{texts:?}");
 
-    let compresses = |fs: &str, mkfs: &[&str]| variant(fs, mkfs, "").compression();
+    let compresses = |fs: &str, mkfs: &[&str]| variant(fs, mkfs, "").compresses();
     assert!(compresses("squashfs", &[]) && !compresses("squashfs", &["-noI", "-noD"]));
     assert!(compresses("erofs", &["-z", "lz4"]) && !compresses("erofs", &["-T", "0"]));
 }

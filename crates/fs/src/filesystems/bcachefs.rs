@@ -56,9 +56,9 @@ pub const DEF: FsDef = FsDef {
     ],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 64 * MIB, percent: 18, per_file_bytes: 1024 },
-    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX },
+    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX_TRAITS },
     no_discard: (&[], "nodiscard"),
-    describe: Some(Describe {
+    describe: Some(DescribeDef {
         program: "bcachefs",
         args: &["show-super"],
         lines: "Version:|Block size|Btree node size|Features|  metadata_checksum|  data_checksum|  compression",

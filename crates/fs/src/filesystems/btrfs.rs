@@ -49,14 +49,14 @@ pub const DEF: FsDef = FsDef {
         (Takes::Value, "--device-uuid"),
         (Takes::Path, "-r --rootdir -u --subvol --inode-flags"),
     ],
-    pins: &[("-U", "")],
+    pinned_flags: &[("-U", "")],
     packages: &["btrfs-progs"],
     min_bytes: 2048 * MIB,
     overhead: Overhead { fixed_bytes: 512 * MIB, percent: 10, per_file_bytes: 3072 },
-    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX },
+    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, ..UNIX_TRAITS },
     no_discard: (&["-K"], "nodiscard"),
     check: Some(CheckDef { program: "btrfs", before: &[], full: &["check", "--readonly"] }),
-    describe: Some(Describe {
+    describe: Some(DescribeDef {
         program: "btrfs",
         args: &["inspect-internal", "dump-super"],
         lines: "csum_type|incompat_flags|compat_ro_flags|\t\t|sectorsize|nodesize|total_bytes",

@@ -10,7 +10,7 @@ pub const DEF: FsDef = FsDef {
     title: "EROFS",
     mkfs: "mkfs.erofs",
     always: &["--quiet"],
-    contents: Some(Contents::Last),
+    contents: Some(ContentsArgument::Last),
     options: &[
         OptionSet::named("default").help("the defaults of mkfs.erofs: not compressed"),
         OptionSet::named("noatime")
@@ -25,14 +25,14 @@ pub const DEF: FsDef = FsDef {
         ),
         OptionSet::named("lz4hc-tail")
             .mkfs(&["-z", "lz4hc", "-E", "ztailpacking"])
-            .proof(Proof {
+            .mkfs_check(MkfsCheck {
                 holds: has_packed_tails,
                 fix: "it ignores ztailpacking: install erofs-utils 1.5 or newer",
             })
             .help("lz4hc, with the ends of files in the blocks of their inodes"),
         OptionSet::named("lz4hc-dedupe")
             .mkfs(&["-z", "lz4hc", "-C", "65536", "-E", "fragments,dedupe,ztailpacking"])
-            .proof(Proof {
+            .mkfs_check(MkfsCheck {
                 holds: has_fragments,
                 fix: "it ignores fragments and dedupe: install erofs-utils 1.6 or newer",
             })
@@ -66,14 +66,14 @@ pub const DEF: FsDef = FsDef {
             "--blobdev --compress-hints --exclude-path --exclude-regex --file-contexts --aufs --ovlfs-strip --tar --clean",
         ),
     ],
-    pins: &[("-U", "")],
+    pinned_flags: &[("-U", "")],
     packages: &["erofs-utils"],
-    // The driver loads what decompresses by name.
+    // The driver loads modules for decompression by name.
     modules: &["lz4_decompress", "xz_dec", "zlib_inflate", "zstd_decompress", "libcrc32c"],
     min_bytes: 16 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 1, per_file_bytes: 512 },
-    traits: Traits { direct_io: false, read_only: true, ..UNIX },
-    describe: Some(Describe {
+    traits: Traits { direct_io: false, read_only: true, ..UNIX_TRAITS },
+    describe: Some(DescribeDef {
         program: "dump.erofs",
         args: &["-s"],
         lines: "Filesystem blocks|Filesystem inode count|Filesystem features",
@@ -82,7 +82,7 @@ pub const DEF: FsDef = FsDef {
 };
 
 /// The offset of the superblock's word of features that a kernel must know.
-const INCOMPATIBLE: u64 = 1024 + 80;
+const INCOMPATIBLE_FEATURES_AT: u64 = 1024 + 80;
 /// The bit of images whose ends of files lie in the blocks of inodes.
 const ZTAILPACKING: u32 = 0x10;
 /// The bit of images with fragments or with data that several files share.
@@ -99,7 +99,7 @@ fn has_fragments(image: &Path) -> Result<bool> {
 /// Whether an image has a feature that a kernel must know.
 fn has_feature(image: &Path, bit: u32) -> Result<bool> {
     let mut word = [0; 4];
-    File::open(image)?.read_exact_at(&mut word, INCOMPATIBLE)?;
+    File::open(image)?.read_exact_at(&mut word, INCOMPATIBLE_FEATURES_AT)?;
     Ok(u32::from_le_bytes(word) & bit != 0)
 }
 
@@ -112,10 +112,10 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(has_fragments(file.path()).is_err());
         let mut image = vec![0; 4096];
-        image[INCOMPATIBLE as usize] = 0x11;
+        image[INCOMPATIBLE_FEATURES_AT as usize] = 0x11;
         std::fs::write(file.path(), &image).unwrap();
         assert!(has_packed_tails(file.path()).unwrap() && !has_fragments(file.path()).unwrap());
-        image[INCOMPATIBLE as usize] = 0x20;
+        image[INCOMPATIBLE_FEATURES_AT as usize] = 0x20;
         std::fs::write(file.path(), &image).unwrap();
         assert!(has_fragments(file.path()).unwrap() && !has_packed_tails(file.path()).unwrap());
     }

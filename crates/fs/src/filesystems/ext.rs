@@ -49,15 +49,15 @@ const E2FS: FsDef = FsDef {
     mount_names: MOUNT_NAMES,
     arguments: MKE2FS,
     // The hash seed determines the order of directory entries, and so the amount of work.
-    pins: &[("-U", ""), ("-E", "hash_seed=")],
-    contents: Some(Contents::Flag("-d")),
+    pinned_flags: &[("-U", ""), ("-E", "hash_seed=")],
+    contents: Some(ContentsArgument::Flag("-d")),
     packages: &["e2fsprogs"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 72 * MIB, percent: 8, per_file_bytes: 2560 },
     bytes_per_inode: 16_384,
     no_discard: (&["-K"], ""),
     check: Some(E2FSCK),
-    describe: Some(Describe {
+    describe: Some(DescribeDef {
         program: "dumpe2fs",
         args: &["-h"],
         lines: "Filesystem features:|Default mount options:|Inode count:|Block count:|Reserved block count:|\
@@ -66,11 +66,11 @@ const E2FS: FsDef = FsDef {
     journal: Some(JournalDef {
         min_bytes: 8 * MIB,
         default_bytes: 128 * MIB,
-        make: Some(&["mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096"]),
+        make_command: Some(&["mke2fs", "-q", "-F", "-O", "journal_dev", "-b", "4096"]),
         mkfs: &["-J", "device={}"],
-        files: false,
+        accepts_files: false,
         mount: "journal_path={}",
-        numbers: &[],
+        device_number_offsets: &[],
     }),
     ..BASE
 };
@@ -94,7 +94,7 @@ pub const EXT2: FsDef = FsDef {
             .changes("none: nodiratime is part of noatime today"),
     ],
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 8, per_file_bytes: 2560 },
-    traits: Traits { crash_safe: false, ..UNIX },
+    traits: Traits { crash_safe: false, ..UNIX_TRAITS },
     check: Some(CheckDef { before: &[&["-p"], &["-y"]], ..E2FSCK }),
     journal: None,
     ..E2FS
@@ -165,6 +165,6 @@ pub const EXT4: FsDef = FsDef {
                 "mkfs turns on metadata_csum, 64bit and flex_bg, which it had not or not by default in 2011",
             ),
     ],
-    traits: Traits { lazy_init: true, ..UNIX },
+    traits: Traits { lazy_init: true, ..UNIX_TRAITS },
     ..E2FS
 };

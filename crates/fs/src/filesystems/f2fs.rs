@@ -46,8 +46,8 @@ pub const DEF: FsDef = FsDef {
     modules: &["crc32_generic"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 4608 },
-    traits: Traits { copy_on_write: true, ..UNIX },
+    traits: Traits { copy_on_write: true, ..UNIX_TRAITS },
     no_discard: (&["-t", "0"], "nodiscard"),
-    describe: Some(Describe { program: "dump.f2fs", args: &["-d", "0"], lines: "" }),
+    describe: Some(DescribeDef { program: "dump.f2fs", args: &["-d", "0"], lines: "" }),
     ..BASE
 };

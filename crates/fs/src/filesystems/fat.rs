@@ -29,8 +29,8 @@ pub const VFAT: FsDef = FsDef {
     modules: &["nls_cp437", "nls_ascii", "nls_iso8859_1"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 8192 },
-    traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
-    describe: Some(Describe { program: "fsck.vfat", args: &["-n", "-v"], lines: "" }),
+    traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX_TRAITS },
+    describe: Some(DescribeDef { program: "fsck.vfat", args: &["-n", "-v"], lines: "" }),
     ..BASE
 };
 
@@ -56,7 +56,7 @@ pub const EXFAT: FsDef = FsDef {
     packages: &["exfatprogs"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 2, per_file_bytes: 32768 },
-    traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX },
-    describe: Some(Describe { program: "dump.exfat", args: &[], lines: "" }),
+    traits: Traits { crash_safe: false, unix: false, case_sensitive: false, any_name: false, ..UNIX_TRAITS },
+    describe: Some(DescribeDef { program: "dump.exfat", args: &[], lines: "" }),
     ..BASE
 };

@@ -29,7 +29,7 @@ pub const DEF: FsDef = FsDef {
     modules: &["nls_utf8"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 32 * MIB, percent: 4, per_file_bytes: 4608 },
-    traits: Traits { crash_safe: false, case_sensitive: false, ..UNIX },
-    describe: Some(Describe { program: "fsck.hfsplus", args: &["-n", "-f"], lines: "" }),
+    traits: Traits { crash_safe: false, case_sensitive: false, ..UNIX_TRAITS },
+    describe: Some(DescribeDef { program: "fsck.hfsplus", args: &["-n", "-f"], lines: "" }),
     ..BASE
 };

@@ -29,15 +29,15 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 6, per_file_bytes: 3072 },
     check: Some(CheckDef { program: "jfs_fsck", before: &[&["-p"]], full: &["-f", "-n"] }),
-    describe: Some(Describe { program: "jfs_tune", args: &["-l"], lines: "" }),
+    describe: Some(DescribeDef { program: "jfs_tune", args: &["-l"], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 4 * MIB,
         default_bytes: 64 * MIB,
-        make: Some(&["mkfs.jfs", "-q", "-J", "journal_dev"]),
+        make_command: Some(&["mkfs.jfs", "-q", "-J", "journal_dev"]),
         mkfs: &["-J", "device={}"],
-        files: true,
+        accepts_files: true,
         mount: "",
-        numbers: &[0x8000 + 64, 0xf000 + 64],
+        device_number_offsets: &[0x8000 + 64, 0xf000 + 64],
     }),
     ..BASE
 };

@@ -24,6 +24,6 @@ pub const DEF: FsDef = FsDef {
     packages: &["util-linux"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 1216 },
-    traits: Traits { crash_safe: false, barriers: false, name_bytes: 60, direct_io: false, ..UNIX },
+    traits: Traits { crash_safe: false, barriers: false, name_bytes: 60, direct_io: false, ..UNIX_TRAITS },
     ..BASE
 };

@@ -29,8 +29,8 @@ pub const DEF: FsDef = FsDef {
     packages: &["nilfs-tools"],
     min_bytes: 512 * MIB,
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 20, per_file_bytes: 4608 },
-    traits: Traits { copy_on_write: true, ..UNIX },
+    traits: Traits { copy_on_write: true, ..UNIX_TRAITS },
     no_discard: (&["-K"], ""),
-    describe: Some(Describe { program: "nilfs-tune", args: &["-l"], lines: "" }),
+    describe: Some(DescribeDef { program: "nilfs-tune", args: &["-l"], lines: "" }),
     ..BASE
 };

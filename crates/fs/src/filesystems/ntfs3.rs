@@ -28,8 +28,7 @@ pub const DEF: FsDef = FsDef {
     packages: &["ntfs-3g"],
     min_bytes: 256 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 4608 },
-    traits: Traits { compression: false, ..UNIX },
-    describe: Some(Describe {
+    describe: Some(DescribeDef {
         program: "ntfsinfo",
         args: &["-m"],
         lines: "\tVolume Version|\tCluster Size|\tIndex Block Size|\tVolume Size|\tMFT Record Size",

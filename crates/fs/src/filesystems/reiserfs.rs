@@ -41,20 +41,20 @@ pub const REISERFS: FsDef = FsDef {
         (Takes::Value, "--journal-offset -t --transaction-max-size"),
         (Takes::Path, "-j --journal-device -B --badblocks"),
     ],
-    pins: &[("-u", "")],
+    pinned_flags: &[("-u", "")],
     packages: &["reiserfsprogs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 40 * MIB, percent: 4, per_file_bytes: 1024 },
     check: Some(CheckDef { program: "reiserfsck", before: &[], full: &["--check", "-y", "-q"] }),
-    describe: Some(Describe { program: "debugreiserfs", args: &[], lines: "" }),
+    describe: Some(DescribeDef { program: "debugreiserfs", args: &[], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 33 * MIB,
         default_bytes: 64 * MIB,
-        make: None,
+        make_command: None,
         mkfs: &["-j", "{}"],
-        files: true,
+        accepts_files: true,
         mount: "jdev={}",
-        numbers: &[0x10000 + 16],
+        device_number_offsets: &[0x10000 + 16],
     }),
     ..BASE
 };
@@ -84,7 +84,7 @@ pub const REISER4: FsDef = FsDef {
     packages: &["reiser4progs"],
     min_bytes: 128 * MIB,
     overhead: Overhead { fixed_bytes: 16 * MIB, percent: 8, per_file_bytes: 1024 },
-    traits: Traits { direct_io: false, ..UNIX },
-    describe: Some(Describe { program: "debugfs.reiser4", args: &["--yes"], lines: "" }),
+    traits: Traits { direct_io: false, ..UNIX_TRAITS },
+    describe: Some(DescribeDef { program: "debugfs.reiser4", args: &["--yes"], lines: "" }),
     ..BASE
 };

@@ -8,7 +8,7 @@ pub const DEF: FsDef = FsDef {
     title: "squashfs",
     mkfs: "mksquashfs",
     always: &["-noappend", "-quiet", "-no-progress", "-no-recovery"],
-    contents: Some(Contents::First),
+    contents: Some(ContentsArgument::First),
     options: &[
         OptionSet::named("default").help("the defaults of mksquashfs: gzip, blocks of 128 KiB"),
         OptionSet::named("noatime")
@@ -51,12 +51,11 @@ pub const DEF: FsDef = FsDef {
         (Takes::Value, "-Xstrategy -Xalgorithm -Xbcj -Xdict-size"),
         (Takes::Path, "-p -pf -sort -ef -e -recover -recovery-path -action-file -log-action-file -o -offset"),
     ],
-    pins: &[],
     packages: &["squashfs-tools"],
     min_bytes: 16 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 1, per_file_bytes: 512 },
-    traits: Traits { compression: true, direct_io: false, read_only: true, ..UNIX },
-    describe: Some(Describe {
+    traits: Traits { compression: true, direct_io: false, read_only: true, ..UNIX_TRAITS },
+    describe: Some(DescribeDef {
         program: "unsquashfs",
         args: &["-s"],
         lines: "Compression|Block size|\tcompression-level|Inodes are|Data is|Number of fragments",

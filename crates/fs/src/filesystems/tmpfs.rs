@@ -24,13 +24,13 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named(FAST_UNSAFE)
             .help("the defaults: tmpfs has no protection that an option could turn off"),
     ],
-    sized_by: "size={},nr_inodes=0",
+    size_options: "size={},nr_inodes=0",
     mount_names: "casefold gid gid_quota huge huge=advise huge=always huge=never huge=within_size inode32 inode64 mode \
                   mpol noswap nr_blocks nr_inodes quota size strict_encoding uid usrquota grpquota",
     min_bytes: 16 * MIB,
     // A file takes whole pages, and an inode and a directory entry of the kernel's memory.
     overhead: Overhead { fixed_bytes: MIB, percent: 1, per_file_bytes: 4096 },
     // Linux accepts direct I/O on tmpfs from 6.6 on, and copies from and to the page cache all the same.
-    traits: Traits { crash_safe: false, barriers: false, direct_io: false, volatile: true, ..UNIX },
+    traits: Traits { crash_safe: false, barriers: false, direct_io: false, volatile: true, ..UNIX_TRAITS },
     ..BASE
 };

@@ -29,8 +29,8 @@ pub const DEF: FsDef = FsDef {
     packages: &["udftools"],
     min_bytes: 64 * MIB,
     overhead: Overhead { fixed_bytes: 8 * MIB, percent: 2, per_file_bytes: 1536 },
-    traits: Traits { crash_safe: false, name_bytes: 254, ..UNIX },
-    describe: Some(Describe {
+    traits: Traits { crash_safe: false, name_bytes: 254, ..UNIX_TRAITS },
+    describe: Some(DescribeDef {
         program: "udfinfo",
         args: &[],
         lines: "label=|udfrev=|blocksize=|blocks=|integrity=",

@@ -6,7 +6,7 @@ use crate::def::*;
 pub const DEF: FsDef = FsDef {
     id: "xfs",
     // Kernel workers free the inodes of removed files. The name of a busy worker has a plus sign and the name of its queue.
-    background: Some(Background { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
+    background: Some(BackgroundWork { thread: "+xfs-inodegc/{}", has_work: |_| Ok(true), by_mkfs: None }),
     title: "XFS",
     mkfs: "mkfs.xfs",
     always: &["-f"],
@@ -60,22 +60,22 @@ pub const DEF: FsDef = FsDef {
         (Takes::Keys("concurrency extsize noalign rgcount rgsize size zoned !name !file !rtdev"), "-r"),
         (Takes::Path, "-p -P"),
     ],
-    pins: &[("-m", "uuid=")],
+    pinned_flags: &[("-m", "uuid=")],
     packages: &["xfsprogs"],
     min_bytes: 300 * MIB,
     overhead: Overhead { fixed_bytes: 80 * MIB, percent: 4, per_file_bytes: 2560 },
-    traits: Traits { reflink: true, ..UNIX },
+    traits: Traits { reflink: true, ..UNIX_TRAITS },
     no_discard: (&["-K"], ""),
     check: Some(CheckDef { program: "xfs_repair", before: &[], full: &["-n"] }),
-    describe: Some(Describe { program: "xfs_info", args: &[], lines: "" }),
+    describe: Some(DescribeDef { program: "xfs_info", args: &[], lines: "" }),
     journal: Some(JournalDef {
         min_bytes: 64 * MIB,
         default_bytes: 256 * MIB,
-        make: None,
+        make_command: None,
         mkfs: &["-l", "logdev={}"],
-        files: true,
+        accepts_files: true,
         mount: "logdev={}",
-        numbers: &[],
+        device_number_offsets: &[],
     }),
     ..BASE
 };

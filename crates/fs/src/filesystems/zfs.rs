@@ -67,10 +67,10 @@ pub const DEF: FsDef = FsDef {
     min_bytes: 1024 * MIB,
     // An internal reserve of 1/32, at least 128 MiB, and blocks that are freed only two transaction groups later.
     overhead: Overhead { fixed_bytes: 256 * MIB, percent: 15, per_file_bytes: 2048 },
-    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, compression: true, ..UNIX },
-    check: Some(CheckDef { program: "zpool", before: &[], full: &["scrub", "-w", NAME] }),
+    traits: Traits { data_checksums: true, copy_on_write: true, reflink: true, compression: true, ..UNIX_TRAITS },
+    check: Some(CheckDef { program: "zpool", before: &[], full: &["scrub", "-w", POOL_NAME] }),
     pool: Some(PoolDef {
-        name: NAME,
+        name: POOL_NAME,
         node: "/dev/fsarena-pool",
         properties: &[
             ("-o", "ashift=12"),
@@ -79,15 +79,15 @@ pub const DEF: FsDef = FsDef {
             ("-O", "relatime=on"),
             ("-O", "xattr=sa"),
         ],
-        open: &["import", "-N", "-f", "-o", "cachefile=none", "-d", "/dev/fsarena-pool", NAME],
-        close: &["export", NAME],
-        sync: &["sync", NAME],
-        health: (&["status", "-x", NAME], "is healthy"),
+        open: &["import", "-N", "-f", "-o", "cachefile=none", "-d", "/dev/fsarena-pool", POOL_NAME],
+        close: &["export", POOL_NAME],
+        sync: &["sync", POOL_NAME],
+        health: (&["status", "-x", POOL_NAME], "is healthy"),
         cache_limit: ("/sys/module/zfs/parameters/zfs_arc_max", 64 * MIB),
     }),
-    source: Some("zfs-dkms"),
+    module_source: Some("zfs-dkms"),
     ..BASE
 };
 
 /// The name of the pool.
-const NAME: &str = "fsarena";
+const POOL_NAME: &str = "fsarena";

@@ -362,7 +362,7 @@ fn named_paths(reads: Reads, value: &str) -> Vec<String> {
 /// The arguments of mkfs for a level of the factor `mkfs`.
 fn arguments(def: &FsDef, level: &str) -> Result<Vec<String>, crate::Error> {
     let levels = [("fs", def.id), ("mkfs", level)];
-    let levels = levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let levels = levels.iter().map(|(factor, level)| (factor.to_string(), level.to_string())).collect();
     lifecycle::variant_options(def, &Variant { name: def.id.into(), levels }).map(|options| options.mkfs)
 }
 
@@ -559,19 +559,20 @@ fn values_that_the_arguments_set_are_not_pinned() {
 #[test]
 fn equal_options_make_equal_filesystems() {
     let dir = tempfile::tempdir().unwrap();
-    let made = |name: &str| {
+    let pinned_values_of = |name: &str| {
         let image = dir.path().join(name);
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
         let mut words = vec!["-q".to_string(), "-F".into()];
         pin_random_values(find("ext4").unwrap(), &mut words);
-        let made = fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).expect(&mut |_| {});
-        made.unwrap();
-        let shown = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).expect(&mut |_| {});
-        let of = |line: &&str| line.contains("UUID") || line.contains("Hash Seed");
-        shown.unwrap().stdout.lines().filter(of).map(String::from).collect::<Vec<_>>()
+        let finished =
+            fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).run_checked(&mut |_| {});
+        finished.unwrap();
+        let shown = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).run_checked(&mut |_| {});
+        let is_pinned_value = |line: &&str| line.contains("UUID") || line.contains("Hash Seed");
+        shown.unwrap().stdout.lines().filter(is_pinned_value).map(String::from).collect::<Vec<_>>()
     };
-    assert_eq!(made("a"), made("b"));
-    assert_eq!(made("a").len(), 2);
+    assert_eq!(pinned_values_of("a"), pinned_values_of("b"));
+    assert_eq!(pinned_values_of("a").len(), 2);
 }
 
 #[test]

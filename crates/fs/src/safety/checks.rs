@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const BY_ID: &str = "/dev/disk/by-id";
 
 /// The value of `--erase-signature` for content without a known signature.
-const UNKNOWN: &str = "unknown";
+const UNKNOWN_CONTENT: &str = "unknown";
 /// The advice for a device with a partition table.
 const CLEAR_TABLE: &str = "Name a partition, or clear the table yourself: `wipefs --all`";
 
@@ -51,80 +51,95 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
 /// The stable names that lead to a device.
 fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
     let entries = std::fs::read_dir(by_id).into_iter().flatten().flatten().map(|entry| entry.path());
-    let same =
-        |path: &PathBuf| path.metadata().is_ok_and(|m| m.file_type().is_block_device() && m.rdev() == rdev);
-    let mut names: Vec<_> = entries.filter(same).map(|path| path.display().to_string()).collect();
+    let is_same_device = |path: &PathBuf| {
+        path.metadata().is_ok_and(|meta| meta.file_type().is_block_device() && meta.rdev() == rdev)
+    };
+    let mut names: Vec<_> = entries.filter(is_same_device).map(|path| path.display().to_string()).collect();
     names.sort();
     names
 }
 
 /// Checks that nothing uses the device, a partition of it, or the disk it is a partition of.
-pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown: &Path) -> Result<(), Error> {
-    if device.read_only() {
-        return Err(refused(shown, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
+pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown_path: &Path) -> Result<(), Error> {
+    if device.is_read_only() {
+        return Err(refused(
+            shown_path,
+            "the kernel has it read-only",
+            "Make it writable: `blockdev --setrw`",
+        ));
     }
-    let usage = DeviceUses::read(kernel)?;
-    check_user(&usage, device, shown, "it")?;
-    let partitions = device.partitions()?;
+    let uses = DeviceUses::read(kernel)?;
+    check_device_unused(&uses, device, shown_path, "it")?;
+    let partitions = device.partition_names()?;
     for name in &partitions {
-        let partition = partition(kernel, device, name)?;
-        check_user(&usage, &partition, shown, &format!("its partition {name}"))?;
+        let partition = open_partition(kernel, device, name)?;
+        check_device_unused(&uses, &partition, shown_path, &format!("its partition {name}"))?;
     }
     if let Some(first) = partitions.first() {
-        return Err(refused(shown, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
+        return Err(refused(shown_path, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
     }
-    if let Some(disk) = device.parent() {
-        check_user(&usage, &disk, shown, &format!("the disk {} that it is a partition of", disk.name))?;
+    if let Some(disk) = device.parent_disk() {
+        check_device_unused(
+            &uses,
+            &disk,
+            shown_path,
+            &format!("the disk {} that it is a partition of", disk.name),
+        )?;
     }
     Ok(())
 }
 
-fn partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
+fn open_partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
     let numbers = disk
         .attribute(&format!("{name}/dev"))
         .and_then(|text| fsarena_sys::device::parse_device_numbers(&text));
     let (major, minor) = numbers.ok_or_else(|| {
         refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
     })?;
-    Ok(BlockDevice::numbered(kernel, major, minor, Path::new("/dev").join(name))?)
+    Ok(BlockDevice::from_numbers(kernel, major, minor, Path::new("/dev").join(name))?)
 }
 
 /// Checks that nothing uses this one device.
-fn check_user(usage: &DeviceUses, device: &BlockDevice, shown: &Path, what: &str) -> Result<(), Error> {
-    match usage.find_use(device, &[]) {
-        Some(found) => Err(refused(shown, format!("{what} {}", found.how), found.fix)),
+fn check_device_unused(
+    uses: &DeviceUses,
+    device: &BlockDevice,
+    shown_path: &Path,
+    what: &str,
+) -> Result<(), Error> {
+    match uses.find_use(device, &[]) {
+        Some(found) => Err(refused(shown_path, format!("{what} {}", found.how), found.fix)),
         None => Ok(()),
     }
 }
 
 /// Checks that the device is empty, or has only content that fsarena left there or that the user gives up. `found` are its
-/// signatures, and `given_up` is the type of signature in `--erase-signature`.
+/// signatures, and `erasable` is the type of signature in `--erase-signature`.
 pub(super) fn check_content(
     device: &BlockDevice,
-    id: &Path,
+    stable_name: &Path,
     found: &[Signature],
-    given_up: Option<&str>,
+    erasable: Option<&str>,
     written: &WrittenLog,
 ) -> Result<(), Error> {
     if let Some(table) = found.iter().find(|signature| signature.is_partition_table()) {
-        return Err(refused(id, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
+        return Err(refused(stable_name, format!("it has a partition table ({})", table.kind), CLEAR_TABLE));
     }
-    let not_given_up = found.iter().find(|signature| given_up != Some(&signature.kind));
-    if not_given_up.is_none() && (!found.is_empty() || given_up == Some(UNKNOWN)) {
+    let not_erasable = found.iter().find(|signature| erasable != Some(&signature.kind));
+    if not_erasable.is_none() && (!found.is_empty() || erasable == Some(UNKNOWN_CONTENT)) {
         return Ok(());
     }
     let unreadable = |error: fsarena_sys::Error| match error {
         stopped @ fsarena_sys::Error::Interrupted { .. } => stopped.into(),
-        error => refused(id, error.to_string(), "Look at the kernel's log: `dmesg`"),
+        error => refused(stable_name, error.to_string(), "Look at the kernel's log: `dmesg`"),
     };
-    let last_content = written.content(id)?;
+    let last_content = written.last_content(stable_name)?;
     if let Some(content) = &last_content
         && content.matches(device, cancel::check).map_err(unreadable)?
     {
         return Ok(());
     }
-    let Some(signature) = not_given_up else {
-        if Samples::read(device, cancel::check).map_err(unreadable)?.blank {
+    let Some(signature) = not_erasable else {
+        if Samples::read(device, cancel::check).map_err(unreadable)?.is_blank {
             return Ok(());
         }
         let why = match last_content {
@@ -134,26 +149,26 @@ pub(super) fn check_content(
             }
         };
         return Err(refused(
-            id,
+            stable_name,
             why,
-            format!("To overwrite it, pass {}", setting("erase_signature", UNKNOWN)),
+            format!("To overwrite it, pass {}", setting("erase_signature", UNKNOWN_CONTENT)),
         ));
     };
     let (kind, uuid) = (&signature.kind, signature.uuid.as_deref().unwrap_or("without UUID"));
-    let whose = if written.contains(id, signature)? {
+    let whose = if written.has_signature(stable_name, signature)? {
         "and its content changed since fsarena wrote that, or the run that did so was killed"
     } else {
         "which fsarena did not write"
     };
     let fix = format!("To overwrite it, pass {}", setting("erase_signature", kind));
-    Err(refused(id, format!("it carries {kind} ({uuid}), {whose}"), fix))
+    Err(refused(stable_name, format!("it carries {kind} ({uuid}), {whose}"), fix))
 }
 
 /// Checks with an exclusive open that no mount, swap area or other device uses the device.
-pub(super) fn check_exclusive(device: &BlockDevice, shown: &Path) -> Result<(), Error> {
+pub(super) fn check_exclusive(device: &BlockDevice, shown_path: &Path) -> Result<(), Error> {
     if is_claimed(&device.path)? {
         let why = "the kernel says that it is in use";
-        return Err(refused(shown, why, "Look who uses it: `lsblk`, `fuser -v`"));
+        return Err(refused(shown_path, why, "Look who uses it: `lsblk`, `fuser -v`"));
     }
     Ok(())
 }
@@ -189,7 +204,7 @@ pub fn check_image_path(
         |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
     let mut loops = vec![];
     for image in undo::journaled_images(state_dir)? {
-        loops.extend(loopdev::attached(kernel, &image)?);
+        loops.extend(loopdev::devices_of_image(kernel, &image)?);
     }
     let tested = under_test.iter().find(|tested| is_backing(tested) || same_filesystem(tested)).cloned();
     let tested = tested.or_else(|| loops.into_iter().find(|device| is_backing(device)));
@@ -226,28 +241,30 @@ impl DeviceUses {
     /// The use of a device; None if it is not in use. Devices named in `except` do not count as its users.
     pub fn find_use(&self, device: &BlockDevice, except: &[String]) -> Option<DeviceUse> {
         // A btrfs mount has its own device number, so the source of the mount counts too.
-        let carries =
-            |m: &&MountEntry| m.major_minor == device.numbers() || is_device(Path::new(&m.source), device);
-        if let Some(mount) = self.mounts.iter().find(carries) {
+        let is_mount_of_device = |mount: &&MountEntry| {
+            mount.major_minor == device.numbers() || is_device(Path::new(&mount.source), device)
+        };
+        if let Some(mount) = self.mounts.iter().find(is_mount_of_device) {
             let how = format!("is mounted at {:?}", mount.target);
             return Some(DeviceUse { how, fix: "Unmount it if nothing there is needed" });
         }
         if self.swaps.iter().any(|swap| is_device(swap, device)) {
             return Some(DeviceUse { how: "is in use as swap".into(), fix: "Take it out with swapoff(8)" });
         }
-        let (holders, above) = match (device.holders(), loopdev::attached(&self.kernel, &device.path)) {
-            (Ok(holders), Ok(above)) => (holders, above),
-            (Err(error), _) | (_, Err(error)) => {
-                let how = format!("may be in use, for fsarena cannot see its users: {error}");
-                return Some(DeviceUse { how, fix: "Look at it with `lsblk`" });
-            }
-        };
+        let (holders, above) =
+            match (device.holder_names(), loopdev::devices_of_image(&self.kernel, &device.path)) {
+                (Ok(holders), Ok(above)) => (holders, above),
+                (Err(error), _) | (_, Err(error)) => {
+                    let how = format!("may be in use, for fsarena cannot see its users: {error}");
+                    return Some(DeviceUse { how, fix: "Look at it with `lsblk`" });
+                }
+            };
         if let Some(first) = holders.iter().find(|name| !except.contains(name)) {
             let fix = "Take that apart first (LVM, RAID, encryption, multipath)";
             return Some(DeviceUse { how: format!("is part of {first}"), fix });
         }
-        let known = |path: &PathBuf| except.iter().any(|name| path.ends_with(name));
-        let first = above.iter().find(|path| !known(path))?;
+        let is_excepted = |path: &PathBuf| except.iter().any(|name| path.ends_with(name));
+        let first = above.iter().find(|path| !is_excepted(path))?;
         let how = format!("is attached to {}", first.display());
         Some(DeviceUse { how, fix: "Detach that: `losetup --detach`" })
     }
@@ -255,13 +272,13 @@ impl DeviceUses {
     /// The use of a file as swap; None if it is not in use. `identity` is the device number of its filesystem (`major:minor`)
     /// and its inode number.
     pub fn find_use_of_file(&self, identity: &(String, u64)) -> Option<DeviceUse> {
-        let same = |path: &&PathBuf| {
+        let is_this_file = |path: &&PathBuf| {
             path.metadata().is_ok_and(|meta| {
                 let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
                 meta.is_file() && (format!("{major}:{minor}"), meta.ino()) == *identity
             })
         };
-        let swap = self.swaps.iter().find(same)?;
+        let swap = self.swaps.iter().find(is_this_file)?;
         let how = format!("is in use as swap, as {}", swap.display());
         Some(DeviceUse { how, fix: "Take it out with swapoff(8)" })
     }

@@ -14,7 +14,7 @@ use std::path::Path;
 /// A part of the storage of a device: a range of sectors of a disk, or a whole file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StoragePart {
-    on: Storage,
+    storage: Storage,
     from: u64,
     to: u64,
 }
@@ -33,55 +33,55 @@ enum Storage {
 
 /// Attributes with the identity of a disk, the most specific first. All namespaces of an NVMe controller have the same serial
 /// number, but each has its own `wwid`.
-const IDENTITIES: [&str; 4] = ["wwid", "device/wwid", "serial", "device/serial"];
+const IDENTITY_ATTRIBUTES: [&str; 4] = ["wwid", "device/wwid", "serial", "device/serial"];
 
 /// Returns an error if the storage of a device is in use through another node. `loops` are the files of all loop devices, and
 /// `signatures` those of the device.
 pub(super) fn check_other_nodes(
     kernel: &SysRoot,
     device: &BlockDevice,
-    shown: &Path,
+    shown_path: &Path,
     loops: &[BackingFile],
     signatures: &[Signature],
 ) -> Result<(), Error> {
-    let usage = DeviceUses::read(kernel)?;
+    let uses = DeviceUses::read(kernel)?;
     let mut below = vec![];
-    let own = storage_parts(kernel, device, loops, &mut below).map_err(|why| {
+    let own_parts = storage_parts(kernel, device, loops, &mut below).map_err(|why| {
         refused(
-            shown,
+            shown_path,
             why,
             format!("fsarena cannot tell who else uses it; use `{}`", setting("on", "loop:DIR")),
         )
     })?;
-    let use_of_file = |part: &StoragePart| match &part.on {
-        Storage::File(id) => usage.find_use_of_file(id),
+    let use_of_file = |part: &StoragePart| match &part.storage {
+        Storage::File(id) => uses.find_use_of_file(id),
         _ => None,
     };
-    if let Some(used) = own.iter().find_map(use_of_file) {
-        return Err(refused(shown, format!("its backing file {}", used.how), used.fix));
+    if let Some(used) = own_parts.iter().find_map(use_of_file) {
+        return Err(refused(shown_path, format!("its backing file {}", used.how), used.fix));
     }
     let mut others = device::all_block_devices(kernel)?;
     others.retain(|other| !below.contains(&other.name));
     let shared: Vec<_> =
-        others.iter().filter_map(|other| find_shared_storage(kernel, &own, other, loops)).collect();
-    let visible_use = shared.iter().find_map(|other| Some((other, usage.find_use(other.node, &below)?)));
+        others.iter().filter_map(|other| find_shared_storage(kernel, &own_parts, other, loops)).collect();
+    let visible_use = shared.iter().find_map(|other| Some((other, uses.find_use(other.node, &below)?)));
     let hidden_use = || {
-        shared.iter().filter(|other| other.within).find_map(|other| Some((other, find_claim(other.node)?)))
+        shared.iter().filter(|other| other.is_within).find_map(|other| Some((other, find_claim(other.node)?)))
     };
     if let Some((other, used)) = visible_use.or_else(hidden_use) {
-        let why = format!("{} has {} and {}", other.node.path.display(), other.common, used.how);
-        return Err(refused(shown, why, used.fix));
+        let why = format!("{} has {} and {}", other.node.path.display(), other.shared_storage, used.how);
+        return Err(refused(shown_path, why, used.fix));
     }
-    check_uuids(&usage, device, shown, signatures, &others, &below)
+    check_uuids(&uses, device, shown_path, signatures, &others, &below)
 }
 
 /// A node of the same storage as the device under check.
 struct SharedNode<'a> {
     node: &'a BlockDevice,
     /// The storage that both share: `the same backing file`.
-    common: &'static str,
+    shared_storage: &'static str,
     /// Whether the whole node is on that storage. If not, a claim of the node may concern another partition.
-    within: bool,
+    is_within: bool,
 }
 
 /// Whether a node is on the same storage as the device under check; None if it is not.
@@ -94,8 +94,9 @@ fn find_shared_storage<'a>(
     // An unreadable attribute of another device is not a reason to refuse this one.
     let theirs = storage_parts(kernel, node, loops, &mut vec![]).unwrap_or_default();
     let mut pairs = own.iter().flat_map(|own| theirs.iter().map(move |their| (own, their)));
-    let (own, their, common) = pairs.find_map(|(own, their)| Some((own, their, own.shares(their)?)))?;
-    Some(SharedNode { node, common, within: their.is_within(own) })
+    let (own, their, shared_storage) =
+        pairs.find_map(|(own, their)| Some((own, their, own.shares(their)?)))?;
+    Some(SharedNode { node, shared_storage, is_within: their.is_within(own) })
 }
 
 /// A use of another node that an exclusive open detects, because it is not visible in this mount namespace.
@@ -115,27 +116,28 @@ fn find_claim(other: &BlockDevice) -> Option<DeviceUse> {
 
 /// Returns an error if a device in use has the same UUID: a mount by UUID may use either device.
 fn check_uuids(
-    usage: &DeviceUses,
+    uses: &DeviceUses,
     device: &BlockDevice,
-    shown: &Path,
+    shown_path: &Path,
     signatures: &[Signature],
     others: &[BlockDevice],
     below: &[String],
 ) -> Result<(), Error> {
-    let mut own = uuids(device).map_err(|why| refused(shown, why, "Look at it with `blkid --probe`"))?;
-    own.extend(signatures.iter().filter_map(|signature| signature.uuid.clone()));
-    own.retain(|uuid| !is_void(uuid));
-    if own.is_empty() {
+    let mut own_uuids =
+        read_uuids(device).map_err(|why| refused(shown_path, why, "Look at it with `blkid --probe`"))?;
+    own_uuids.extend(signatures.iter().filter_map(|signature| signature.uuid.clone()));
+    own_uuids.retain(|uuid| !is_void(uuid));
+    if own_uuids.is_empty() {
         return Ok(());
     }
     for other in others {
-        let Some(used) = usage.find_use(other, below) else { continue };
-        let theirs = uuids(other).unwrap_or_default();
-        if let Some(uuid) = own.iter().find(|uuid| theirs.contains(uuid)) {
+        let Some(used) = uses.find_use(other, below) else { continue };
+        let theirs = read_uuids(other).unwrap_or_default();
+        if let Some(uuid) = own_uuids.iter().find(|uuid| theirs.contains(uuid)) {
             let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), used.how);
             let fix =
                 format!("{}; if this is a copy to give up, clear it yourself: `wipefs --all`", used.fix);
-            return Err(refused(shown, why, fix));
+            return Err(refused(shown_path, why, fix));
         }
     }
     Ok(())
@@ -147,7 +149,7 @@ fn is_void(uuid: &str) -> bool {
 }
 
 /// The UUIDs of the content of a device and of its partition entry, from blkid(8).
-fn uuids(device: &BlockDevice) -> Result<Vec<String>, String> {
+fn read_uuids(device: &BlockDevice) -> Result<Vec<String>, String> {
     let argv = Argv::new("blkid").args(["-p", "-o", "export"]).arg(&device.path).env("LC_ALL", "C");
     let ended = argv.run().map_err(|error| error.to_string())?;
     match ended.status.code() {
@@ -167,8 +169,8 @@ fn parse_blkid(text: &str) -> Vec<String> {
 impl StoragePart {
     /// The storage that two parts share, as text; None if they do not overlap.
     fn shares(&self, other: &StoragePart) -> Option<&'static str> {
-        let overlap = self.on == other.on && self.from < other.to && other.from < self.to;
-        overlap.then_some(match self.on {
+        let overlap = self.storage == other.storage && self.from < other.to && other.from < self.to;
+        overlap.then_some(match self.storage {
             Storage::File(_) => "the same backing file",
             Storage::Node(_) => "the same backing device",
             Storage::Hardware { .. } => "the same hardware identity",
@@ -190,26 +192,31 @@ fn storage_parts(
     below: &mut Vec<String>,
 ) -> Result<Vec<StoragePart>, String> {
     below.push(device.name.clone());
-    let (start, sectors) =
-        device.extent().ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
-    let parent = device.parent();
+    let (start, sectors) = device
+        .start_and_sectors()
+        .ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
+    let parent = device.parent_disk();
     let disk = parent.as_ref().unwrap_or(device);
-    let range = |on| StoragePart { on, from: start, to: start + sectors };
-    let mut all = vec![range(Storage::Node(disk.numbers()))];
+    let range = |storage| StoragePart { storage, from: start, to: start + sectors };
+    let mut parts = vec![range(Storage::Node(disk.numbers()))];
     let identity =
         |attribute: &&'static str| Some((*attribute, disk.attribute(attribute).filter(|id| !is_void(id))?));
-    if let Some((attribute, id)) = IDENTITIES.iter().find_map(identity) {
-        let (_, sectors) = disk.extent().unwrap_or_default();
-        all.push(range(Storage::Hardware { attribute, id, sectors }));
+    if let Some((attribute, id)) = IDENTITY_ATTRIBUTES.iter().find_map(identity) {
+        let (_, sectors) = disk.start_and_sectors().unwrap_or_default();
+        parts.push(range(Storage::Hardware { attribute, id, sectors }));
     }
     // The backing file of a loop device can be the node of a partition.
     if let Some(text) = disk.attribute("loop/backing_file") {
         match BlockDevice::open(kernel, Path::new(&text)) {
-            Ok(backing) => all.extend(storage_parts(kernel, &backing, loops, below)?),
+            Ok(backing) => parts.extend(storage_parts(kernel, &backing, loops, below)?),
             Err(_) => {
                 let file = loops.iter().find(|file| file.device == disk.name);
                 let file = file.ok_or_else(|| format!("losetup does not say which file {} is", disk.name))?;
-                all.push(StoragePart { on: Storage::File(file.identity.clone()), from: 0, to: u64::MAX });
+                parts.push(StoragePart {
+                    storage: Storage::File(file.identity.clone()),
+                    from: 0,
+                    to: u64::MAX,
+                });
             }
         }
     }
@@ -218,10 +225,10 @@ fn storage_parts(
     let mapped = device.attribute("dm/uuid").unwrap_or_default();
     if mapped.starts_with("mpath-") || mapped.starts_with("CRYPT-") {
         for slave in device.slaves().map_err(|error| error.to_string())? {
-            all.extend(storage_parts(kernel, &slave, loops, below)?);
+            parts.extend(storage_parts(kernel, &slave, loops, below)?);
         }
     }
-    Ok(all)
+    Ok(parts)
 }
 
 #[cfg(test)]
@@ -243,13 +250,13 @@ mod tests {
         /// Adds a disk of 2048 sectors, or a partition (`sdz/sdz1`), with these attributes.
         fn device(self, path: &str, numbers: &str, attributes: &[(&str, &str)]) -> Machine {
             let at = format!("sys/devices/{path}");
-            self.root.file(&format!("{at}/dev"), numbers);
-            self.root.file(&format!("{at}/size"), "2048\n");
+            self.root.write_file(&format!("{at}/dev"), numbers);
+            self.root.write_file(&format!("{at}/size"), "2048\n");
             for (name, text) in attributes {
-                self.root.file(&format!("{at}/{name}"), text);
+                self.root.write_file(&format!("{at}/{name}"), text);
             }
-            self.root.dir("sys/block");
-            self.root.link(&format!("sys/dev/block/{numbers}"), format!("../../devices/{path}"));
+            self.root.make_dir("sys/block");
+            self.root.make_link(&format!("sys/dev/block/{numbers}"), format!("../../devices/{path}"));
             self
         }
 
@@ -257,7 +264,7 @@ mod tests {
         fn built_on(self, upper: &str, lower: &str) -> Machine {
             for (from, which, to) in [(upper, "slaves", lower), (lower, "holders", upper)] {
                 let target = self.root.path().join("sys/devices").join(to);
-                self.root.link(&format!("sys/devices/{from}/{which}/{to}"), target);
+                self.root.make_link(&format!("sys/devices/{from}/{which}/{to}"), target);
             }
             self
         }
@@ -265,7 +272,8 @@ mod tests {
         /// The error of the guard for the device with these numbers; `free` without an error.
         fn check(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
             let kernel = SysRoot::at(self.root.path());
-            let device = BlockDevice::numbered(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
+            let device =
+                BlockDevice::from_numbers(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
             let file = |(name, inode): &(&str, u64)| BackingFile {
                 device: name.to_string(),
                 identity: ("254:0".into(), *inode),
@@ -312,8 +320,8 @@ mod tests {
         };
         let error = two(&mounted("65:16"), wwid).check((65, 0), &[]);
         assert!(error.contains("/dev/sdz has the same hardware identity and is mounted"), "{error}");
-        let other = ("device/wwid", "naa.5000c500ffffffff\n");
-        assert_eq!(two(&mounted("65:16"), other).check((65, 0), &[]), "free");
+        let other_wwid = ("device/wwid", "naa.5000c500ffffffff\n");
+        assert_eq!(two(&mounted("65:16"), other_wwid).check((65, 0), &[]), "free");
         // Held by a multipath device that does not include this path.
         let held = two("", wwid).device("dm-9", "253:9", &[("dm/uuid", "mpath-1\n")]).built_on("dm-9", "sdz");
         assert!(

@@ -23,19 +23,19 @@ impl Machine {
     }
 
     fn with_partition(self) -> Machine {
-        self.root.file("sys/devices/sdz/sdz1/partition", "1\n");
-        self.root.file("sys/devices/sdz/sdz1/dev", "8:401\n");
+        self.root.write_file("sys/devices/sdz/sdz1/partition", "1\n");
+        self.root.write_file("sys/devices/sdz/sdz1/dev", "8:401\n");
         self.link("8:401", "sdz/sdz1");
         self
     }
 
     fn link(&self, numbers: &str, device: &str) {
-        self.root.link(&format!("sys/dev/block/{numbers}"), format!("../../devices/{device}"));
+        self.root.make_link(&format!("sys/dev/block/{numbers}"), format!("../../devices/{device}"));
     }
 
     fn check(&self, minor: u32) -> String {
         let kernel = SysRoot::at(self.root.path());
-        let device = BlockDevice::numbered(&kernel, 8, minor, "/dev/sdz".into()).unwrap();
+        let device = BlockDevice::from_numbers(&kernel, 8, minor, "/dev/sdz".into()).unwrap();
         match check_unused(&kernel, &device, Path::new("/dev/disk/by-id/z")) {
             Ok(()) => "unused".into(),
             Err(error) => error.to_string(),
@@ -45,8 +45,8 @@ impl Machine {
 
 #[test]
 fn an_unused_disk_passes() {
-    let other = "36 35 8:1 / / rw - ext4 /dev/sda1 rw\n";
-    assert_eq!(Machine::new(other, "/dev/sda2 partition 1 0 -2\n").check(400), "unused");
+    let other_mount = "36 35 8:1 / / rw - ext4 /dev/sda1 rw\n";
+    assert_eq!(Machine::new(other_mount, "/dev/sda2 partition 1 0 -2\n").check(400), "unused");
 }
 
 #[test]
@@ -73,24 +73,24 @@ fn a_mounted_partition_is_named_before_the_table() {
 fn a_partition_is_free_only_when_its_disk_is() {
     let machine = Machine::new("", "").with_partition();
     assert_eq!(machine.check(401), "unused");
-    machine.root.file("sys/devices/sdz/holders/md0", "");
+    machine.root.write_file("sys/devices/sdz/holders/md0", "");
     assert!(machine.check(401).contains("the disk sdz that it is a partition of is part of md0"));
 }
 
 #[test]
 fn a_disk_with_holders_or_loop_devices_is_refused() {
     let machine = Machine::new("", "");
-    machine.root.file("sys/devices/sdz/holders/dm-3", "");
+    machine.root.write_file("sys/devices/sdz/holders/dm-3", "");
     assert!(machine.check(400).contains("it is part of dm-3"));
     let machine = Machine::new("", "");
-    machine.root.file("sys/block/loop9/loop/backing_file", "/dev/sdz\n");
+    machine.root.write_file("sys/block/loop9/loop/backing_file", "/dev/sdz\n");
     assert!(machine.check(400).contains("attached to /dev/loop9"));
 }
 
 #[test]
 fn a_read_only_disk_is_refused() {
     let machine = Machine::new("", "");
-    machine.root.file("sys/devices/sdz/ro", "1\n");
+    machine.root.write_file("sys/devices/sdz/ro", "1\n");
     assert!(machine.check(400).contains("read-only"));
 }
 

@@ -43,7 +43,7 @@ impl Drop for Name {
 
 fn erase(place: &Place, name: &Path, given_up: Option<&str>) -> Result<ScratchDevice, String> {
     let written = WrittenLog::open(&place.dir.join("state"));
-    ScratchDevice::from_erase(&SysRoot::host(), name, given_up, &written).map_err(|error| {
+    ScratchDevice::from_user_named(&SysRoot::host(), name, given_up, &written).map_err(|error| {
         assert_eq!(error.exit_code(), ExitCode::Refused, "{error}");
         error.to_string()
     })

@@ -5,7 +5,7 @@ use fsarena_core::{cell::Variant, event::CommandRecord};
 use fsarena_fs::filesystems::{self, FILESYSTEMS};
 use fsarena_fs::lifecycle::{self, Devices, VariantOptions};
 use fsarena_fs::{available, def::FsDef, safety::ScratchDevice};
-use fsarena_sys::argv::{Argv, can_confine};
+use fsarena_sys::argv::{Argv, has_landlock};
 use fsarena_sys::{image, kernel::SysRoot, loopdev, mount::effective_options};
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn every_option_set_is_made_and_mounted() {
             let made = format(&device, found.def, &options, &mut note);
             let made = made.unwrap_or_else(|error| panic!("{id}: {error}"));
             assert_eq!(made.argv[0], found.def.mkfs);
-            if !found.kernel {
+            if !found.is_mountable {
                 continue;
             }
             let described = lifecycle::describe(&device, found.def, &mut note);
@@ -91,7 +91,7 @@ fn every_option_set_is_made_and_mounted() {
     );
     let image = place.dir.join("image 1");
     device.release(&mut |_| {}).unwrap();
-    assert!(!image.exists() && loopdev::attached(&SysRoot::host(), &image).unwrap().is_empty());
+    assert!(!image.exists() && loopdev::devices_of_image(&SysRoot::host(), &image).unwrap().is_empty());
 }
 
 /// Whether mkfs or this kernel may lack an option set of EROFS: it depends on their versions and how they were built.
@@ -115,13 +115,14 @@ fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
     let survey = available::survey(&SysRoot::host()).unwrap();
     for found in survey.iter().filter(|found| found.def.traits.read_only) {
         let def = found.def;
-        if !found.kernel || !fsarena_sys::testkit::program(def.mkfs) {
+        if !found.is_mountable || !fsarena_sys::testkit::program(def.mkfs) {
             continue;
         }
         for (at, set) in def.options.iter().enumerate() {
             let id = format!("{} {}", def.id, set.id);
             let image =
-                image::sparse(&place.journal, &place.dir.join(format!("{}-{at}", def.id)), 64 << 20).unwrap();
+                image::create_sparse(&place.journal, &place.dir.join(format!("{}-{at}", def.id)), 64 << 20)
+                    .unwrap();
             let image = ScratchDevice::from_image(image);
             let mut options = lifecycle::variant_options(def, &variant(def, set.id)).unwrap();
             options.contents = Some(files.clone());
@@ -206,7 +207,7 @@ fn a_confined_program_cannot_write_to_another_device() {
     if !root() {
         return;
     }
-    if !can_confine() {
+    if !has_landlock() {
         fsarena_sys::testkit::skipped("this kernel has no Landlock");
         return;
     }
@@ -215,7 +216,7 @@ fn a_confined_program_cannot_write_to_another_device() {
     let link = place.dir.join("link");
     std::os::unix::fs::symlink(victim.path(), &link).unwrap();
     let make = |program: &str, args: &[&str], on: &[&Path]| {
-        let argv = Argv::new(program).args(args).args(on).writes_only([target.path()]);
+        let argv = Argv::new(program).args(args).args(on).confine_writes_to([target.path()]);
         argv.run().unwrap().status.success()
     };
     assert!(make("mke2fs", &["-q", "-F"], &[target.path()]));
@@ -276,7 +277,7 @@ fn a_loop_device_offers_discard_only_on_request() {
         let limit = SysRoot::host().fact(&format!("sys/class/block/{name}/queue/discard_max_bytes")).unwrap();
         assert_eq!(limit != "0", offered, "{limit}");
         device.detach(&mut |_| {}).unwrap();
-        assert!(loopdev::attached(&SysRoot::host(), &image).unwrap().is_empty());
+        assert!(loopdev::devices_of_image(&SysRoot::host(), &image).unwrap().is_empty());
     }
 }
 

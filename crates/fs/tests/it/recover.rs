@@ -5,7 +5,7 @@ use crate::common::root;
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{filesystems, safety::ScratchDevice};
 use fsarena_sys::loopdev::{self, LoopOptions};
-use fsarena_sys::undo::{Journal, Undo, recover};
+use fsarena_sys::undo::{Journal, UndoStep, recover};
 use fsarena_sys::{argv::Argv, image, kernel::SysRoot, process};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -33,11 +33,11 @@ fn recover_removes_everything_that_a_killed_process_left() {
         .unwrap();
     let kernel = SysRoot::host();
     let (image, target) = (dir.join("work/image 1"), dir.join("work/mnt"));
-    while process::holders(&kernel, &target).is_empty() {
+    while process::processes_using(&kernel, &target).is_empty() {
         assert!(child.try_wait().unwrap().is_none(), "the child failed");
         std::thread::yield_now();
     }
-    assert_eq!(loopdev::attached(&kernel, &image).unwrap().len(), 1);
+    assert_eq!(loopdev::devices_of_image(&kernel, &image).unwrap().len(), 1);
     let living = recover(&kernel, &state, &mut |_| {}).unwrap();
     assert_eq!((living.undone, living.still_running), (0, 1));
 
@@ -48,7 +48,7 @@ fn recover_removes_everything_that_a_killed_process_left() {
     assert_eq!(done.failed, 0, "{messages:#?}");
     assert!(done.undone >= 4, "{messages:#?}");
     assert!(!kernel.mounts().unwrap().iter().any(|mount| mount.target == target));
-    assert!(loopdev::attached(&kernel, &image).unwrap().is_empty());
+    assert!(loopdev::devices_of_image(&kernel, &image).unwrap().is_empty());
     assert!(!dir.join("work").exists());
     let again = recover(&kernel, &state, &mut |_| {}).unwrap();
     assert_eq!(again, Default::default());
@@ -58,7 +58,7 @@ fn recover_removes_everything_that_a_killed_process_left() {
 fn set_up_and_wait(dir: &Path) -> ! {
     let journal = Journal::create(&dir.join("state"), "runs/killed").unwrap();
     let (work, target) = (dir.join("work"), dir.join("work/mnt"));
-    let _tree = journal.note(Undo::RemoveTree { path: work.clone() }).unwrap();
+    let _tree = journal.note(UndoStep::RemoveTree { path: work.clone() }).unwrap();
     std::fs::create_dir_all(&target).unwrap();
     let image = image::create(&journal, &work.join("image 1"), 64 << 20, false).unwrap();
     let options = LoopOptions { direct_io: false, discard: false };

@@ -86,7 +86,7 @@ fn main() -> Result<(), Failure> {
 impl Compared {
     fn compare(&self, title: &str, root: &Path, programs: &Path) -> Result<(), Failure> {
         let program = compile(self.workload, programs)?;
-        let place = Place { root: root.join("root"), other: programs.into(), server_user: None };
+        let place = Place { root: root.join("root"), source_dir: programs.into(), server_user: None };
         std::fs::create_dir_all(&place.root)?;
         table::print(&Row {
             title,
@@ -101,7 +101,7 @@ impl Compared {
 
     /// Makes the files that the task starts from, and returns its work.
     fn prepared(&self, place: &Place) -> Result<Vec<Action>, Failure> {
-        let workload = workloads::find(self.workload).ok_or("no such workload")?;
+        let workload = workloads::find_workload(self.workload).ok_or("no such workload")?;
         let defs = workload.def().settings;
         let mut settings = Settings::defaults(defs);
         let (times, rows) = (self.times.to_string(), ("rows", "2000"));

@@ -1,7 +1,7 @@
 //! Churn: creates, deletes, overwrites and appends to files with the sizes and ages of a published profile.
 
-use super::profile::{Ages, Directories, draw_size};
-use crate::payload::noise;
+use super::profile::{AgeDistribution, DirectoryTree, draw_size};
+use crate::payload::generate_noise;
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng};
@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// What decides the operations of churn.
+/// The parameters that determine the operations of churn.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ChurnPlan {
     /// The seed.
@@ -21,38 +21,38 @@ pub struct ChurnPlan {
     pub capacity: u64,
     /// The share of the capacity that files take.
     pub fullness: f64,
-    /// The bytes to write once the files take that share, in hundredths of the capacity.
+    /// The bytes to write after the files have taken that share for the first time, in per cent of the capacity.
     pub percent: u32,
 }
 
 /// The bytes of a block, in which the space of a file is counted and contents are drawn.
-pub const BLOCK: usize = 4096;
+pub const BLOCK_BYTES: usize = 4096;
 /// The space that a file takes besides its blocks, in bytes: its inode and its name.
 const FILE_OVERHEAD: u64 = 512;
-/// Of a hundred writes, so many append to a file, and as many overwrite a part of one. The others create a file. The profile
-/// has no such figures.
-const APPENDS: u32 = 15;
-/// The largest file is this part of the capacity.
-const LARGEST_PART: u64 = 64;
-/// The data is synced whenever this part of the capacity was written.
-const SYNC_PART: u64 = 64;
+/// The percentage of writes that append to a file. The same percentage overwrites a part of a file; the other writes create a
+/// file. The profile has no such figures.
+const APPEND_PERCENT: u32 = 15;
+/// The capacity divided by this number is the size of the largest file.
+const LARGEST_FILE_DIVISOR: u64 = 64;
+/// The data is synced whenever the capacity divided by this number has been written.
+const SYNC_DIVISOR: u64 = 64;
 /// The number of blocks that all contents are made of: enough that no filesystem compresses 128 KiB of them.
 const POOL_BLOCKS: usize = 4096;
 
 impl ChurnPlan {
-    /// The bytes to write once the filesystem is filled.
-    pub fn churned_bytes(&self) -> u64 {
+    /// The bytes to write after the filesystem has been filled.
+    pub fn bytes_to_churn(&self) -> u64 {
         (u128::from(self.capacity) * u128::from(self.percent) / 100) as u64
     }
 
-    /// The number of parts that the history has: one for each time that the capacity is written. The filesystem is mounted
-    /// anew for each part.
+    /// The number of parts of the history: one for each time that the capacity is written. The filesystem is mounted again for
+    /// each part.
     pub fn parts(&self) -> u32 {
         self.percent.div_ceil(100)
     }
 
     /// The bytes that files may take.
-    fn target(&self) -> u64 {
+    fn target_bytes(&self) -> u64 {
         (self.capacity as f64 * self.fullness) as u64
     }
 
@@ -66,10 +66,12 @@ impl ChurnPlan {
     /// # Errors
     /// If the filesystem refuses an operation.
     pub fn perform_part(&self, part: u32, dir: &Path) -> io::Result<()> {
-        let pool = noise(POOL_SEED, POOL_BLOCKS * BLOCK);
-        let mut performer = Performer { dir, dirs: vec![], places: BTreeMap::new(), pool };
-        for (of_part, operation) in self.operations().take_while(|(of_part, _)| *of_part <= part) {
-            performer.perform(&operation, of_part == part)?;
+        let pool = generate_noise(POOL_SEED, POOL_BLOCKS * BLOCK_BYTES);
+        let mut performer = HistoryPerformer { dir, dirs: vec![], dir_of_file: BTreeMap::new(), pool };
+        for (operation_part, operation) in
+            self.operations().take_while(|(operation_part, _)| *operation_part <= part)
+        {
+            performer.perform_or_follow(&operation, operation_part == part)?;
         }
         Ok(())
     }
@@ -101,9 +103,9 @@ pub enum Operation {
     Write {
         /// Its number.
         file: u64,
-        /// Where, in bytes.
+        /// The offset in bytes.
         offset: u64,
-        /// How much, in bytes.
+        /// The number of bytes.
         bytes: u64,
         /// A number that the new contents depend on.
         version: u64,
@@ -117,49 +119,49 @@ pub enum Operation {
     Sync,
 }
 
-/// A file that exists.
+/// A file that exists at this point of the history.
 #[derive(Debug, Clone, Copy)]
-struct Living {
+struct LiveFile {
     bytes: u64,
     /// Its index in [`Churn::numbers`].
-    at: usize,
+    index: usize,
 }
 
-/// The space of a file of so many bytes.
-fn space_of(bytes: u64) -> u64 {
-    bytes.next_multiple_of(BLOCK as u64) + FILE_OVERHEAD
+/// The space that a file of this size takes, in bytes.
+fn space_bytes(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK_BYTES as u64) + FILE_OVERHEAD
 }
 
-/// The operations of a history. It is an iterator over the part of each operation, and the operation.
+/// An iterator over the operations of a history, each after the number of the part that it belongs to.
 pub struct Churn {
     plan: ChurnPlan,
     rng: ChaCha8Rng,
-    ages: Ages,
-    dirs: Directories,
+    ages: AgeDistribution,
+    dirs: DirectoryTree,
     made_dirs: usize,
     /// The files that exist, by number, and their numbers in the order of their deaths.
-    living: BTreeMap<u64, Living>,
+    live_files: BTreeMap<u64, LiveFile>,
     deaths: BTreeMap<(u64, u64), u64>,
     /// The numbers of the files that exist, in any order.
-    numbers: Vec<u64>,
-    space: u64,
-    /// The number of files so far.
-    files: u64,
+    live_numbers: Vec<u64>,
+    used_bytes: u64,
+    /// The number of files created so far.
+    created_files: u64,
     /// Bytes of created files so far: the clock of lifetimes.
-    created: u64,
+    created_bytes: u64,
     /// Bytes written since the filesystem was filled; None before.
-    churned: Option<u64>,
-    unsynced: u64,
+    churned_bytes: Option<u64>,
+    unsynced_bytes: u64,
     /// The write that waits until there is space for it.
-    pending: Option<Pending>,
-    ended: bool,
+    pending: Option<PendingWrite>,
+    has_ended: bool,
 }
 
 /// A write that needs space.
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingWrite {
     /// The file to append to; None for a new file.
-    append: Option<u64>,
+    append_to: Option<u64>,
     bytes: u64,
 }
 
@@ -168,31 +170,31 @@ impl Churn {
         let mut rng = ChaCha8Rng::seed_from_u64(mix(plan.seed, 0xC4));
         Churn {
             plan,
-            ages: Ages::new(),
-            dirs: Directories::draw(&mut rng),
+            ages: AgeDistribution::new(),
+            dirs: DirectoryTree::draw(&mut rng),
             rng,
             made_dirs: 0,
-            living: BTreeMap::new(),
+            live_files: BTreeMap::new(),
             deaths: BTreeMap::new(),
-            numbers: vec![],
-            space: 0,
-            files: 0,
-            created: 0,
-            churned: None,
-            unsynced: 0,
+            live_numbers: vec![],
+            used_bytes: 0,
+            created_files: 0,
+            created_bytes: 0,
+            churned_bytes: None,
+            unsynced_bytes: 0,
             pending: None,
-            ended: false,
+            has_ended: false,
         }
     }
 
-    fn part(&self) -> u32 {
-        let part = self.churned.unwrap_or(0) / self.plan.capacity.max(1);
+    fn current_part(&self) -> u32 {
+        let part = self.churned_bytes.unwrap_or(0) / self.plan.capacity.max(1);
         (part as u32).min(self.plan.parts() - 1)
     }
 
     fn count_written(&mut self, bytes: u64) {
-        self.unsynced += bytes;
-        if let Some(churned) = &mut self.churned {
+        self.unsynced_bytes += bytes;
+        if let Some(churned) = &mut self.churned_bytes {
             *churned += bytes;
         }
     }
@@ -203,12 +205,12 @@ impl Churn {
             self.made_dirs += 1;
             return Some(Operation::MakeDir { dir, parent: self.dirs.parents[dir] });
         }
-        if self.churned.is_some_and(|churned| churned >= self.plan.churned_bytes()) {
-            self.ended = true;
+        if self.churned_bytes.is_some_and(|churned| churned >= self.plan.bytes_to_churn()) {
+            self.has_ended = true;
             return Some(Operation::Sync);
         }
-        if self.unsynced >= self.plan.capacity / SYNC_PART {
-            self.unsynced = 0;
+        if self.unsynced_bytes >= self.plan.capacity / SYNC_DIVISOR {
+            self.unsynced_bytes = 0;
             return Some(Operation::Sync);
         }
         let pending = match self.pending.take() {
@@ -218,85 +220,86 @@ impl Churn {
                 Err(pending) => pending,
             },
         };
-        if self.space + space_of(pending.bytes) <= self.plan.target() {
-            return Some(self.write(pending));
+        if self.used_bytes + space_bytes(pending.bytes) <= self.plan.target_bytes() {
+            return Some(self.apply_write(pending));
         }
-        if self.churned.is_none() {
-            // It is full for the first time.
-            self.churned = Some(0);
+        if self.churned_bytes.is_none() {
+            // The files take their share for the first time.
+            self.churned_bytes = Some(0);
         }
         let Some((_, file)) = self.deaths.pop_first() else {
-            // A file alone is larger than the share that may be filled.
-            self.ended = true;
+            // A single file is larger than the space that files may take.
+            self.has_ended = true;
             return Some(Operation::Sync);
         };
         self.pending = Some(pending);
-        self.remove(file);
+        self.remove_live_file(file);
         Some(Operation::Delete { file })
     }
 
     /// Draws the next write: an overwrite, or a write that needs space.
-    fn draw_write(&mut self) -> Result<Operation, Pending> {
-        let kind = self.rng.random_range(0..100);
-        let bytes = draw_size(&mut self.rng, (self.plan.capacity / LARGEST_PART).max(1));
-        if self.churned.is_none() || self.numbers.is_empty() || kind >= 2 * APPENDS {
-            return Err(Pending { append: None, bytes });
+    fn draw_write(&mut self) -> Result<Operation, PendingWrite> {
+        let draw = self.rng.random_range(0..100);
+        let bytes = draw_size(&mut self.rng, (self.plan.capacity / LARGEST_FILE_DIVISOR).max(1));
+        if self.churned_bytes.is_none() || self.live_numbers.is_empty() || draw >= 2 * APPEND_PERCENT {
+            return Err(PendingWrite { append_to: None, bytes });
         }
-        let file = self.numbers[self.rng.random_range(0..self.numbers.len())];
-        if kind < APPENDS {
-            return Err(Pending { append: Some(file), bytes });
+        let file = self.live_numbers[self.rng.random_range(0..self.live_numbers.len())];
+        if draw < APPEND_PERCENT {
+            return Err(PendingWrite { append_to: Some(file), bytes });
         }
-        let length = self.living[&file].bytes;
+        let length = self.live_files[&file].bytes;
         let bytes = bytes.min(length);
-        let blocks = (length - bytes) / BLOCK as u64;
-        let offset = self.rng.random_range(0..=blocks) * BLOCK as u64;
-        let version = self.churned.unwrap_or(0);
+        let blocks = (length - bytes) / BLOCK_BYTES as u64;
+        let offset = self.rng.random_range(0..=blocks) * BLOCK_BYTES as u64;
+        let version = self.churned_bytes.unwrap_or(0);
         self.count_written(bytes);
         Ok(Operation::Write { file, offset, bytes, version })
     }
 
-    fn write(&mut self, Pending { append, bytes }: Pending) -> Operation {
-        if let Some((file, mut living)) = append.and_then(|file| Some((file, *self.living.get(&file)?))) {
-            let (offset, version) = (living.bytes, self.churned.unwrap_or(0));
-            self.space -= space_of(living.bytes);
-            living.bytes += bytes;
-            self.space += space_of(living.bytes);
-            self.living.insert(file, living);
+    fn apply_write(&mut self, PendingWrite { append_to, bytes }: PendingWrite) -> Operation {
+        if let Some((file, mut live)) = append_to.and_then(|file| Some((file, *self.live_files.get(&file)?)))
+        {
+            let (offset, version) = (live.bytes, self.churned_bytes.unwrap_or(0));
+            self.used_bytes -= space_bytes(live.bytes);
+            live.bytes += bytes;
+            self.used_bytes += space_bytes(live.bytes);
+            self.live_files.insert(file, live);
             self.count_written(bytes);
             return Operation::Write { file, offset, bytes, version };
         }
-        let (file, dir) = (self.files, self.dirs.draw_place(&mut self.rng));
-        self.files += 1;
-        let hours = match self.churned {
-            None => self.ages.draw_rest(&mut self.rng),
+        let (file, dir) = (self.created_files, self.dirs.draw_directory(&mut self.rng));
+        self.created_files += 1;
+        let hours = match self.churned_bytes {
+            None => self.ages.draw_remaining_lifetime(&mut self.rng),
             Some(_) => self.ages.draw_lifetime(&mut self.rng),
         };
-        // In the mean lifetime of a file as much is created as there are files.
-        let bytes_per_hour = self.plan.target() as f64 / self.ages.mean_lifetime();
-        let now = self.churned.map_or(0, |_| self.created);
+        // In the mean lifetime of a file, as many bytes are created as all files have.
+        let bytes_per_hour = self.plan.target_bytes() as f64 / self.ages.mean_lifetime();
+        let now = self.churned_bytes.map_or(0, |_| self.created_bytes);
         let death = (now + (hours * bytes_per_hour) as u64, file);
-        let living = Living { bytes, at: self.numbers.len() };
-        if self.churned.is_some() {
-            self.created += bytes;
+        let live = LiveFile { bytes, index: self.live_numbers.len() };
+        if self.churned_bytes.is_some() {
+            self.created_bytes += bytes;
         }
-        self.space += space_of(living.bytes);
-        self.living.insert(file, living);
+        self.used_bytes += space_bytes(live.bytes);
+        self.live_files.insert(file, live);
         self.deaths.insert(death, file);
-        self.numbers.push(file);
+        self.live_numbers.push(file);
         self.count_written(bytes);
         Operation::Create { file, dir, bytes }
     }
 
-    fn remove(&mut self, file: u64) {
-        if let Some(living) = self.living.remove(&file) {
-            self.space -= space_of(living.bytes);
-            self.numbers.swap_remove(living.at);
-            if let Some(moved) = self.numbers.get(living.at) {
-                self.living.entry(*moved).and_modify(|moved| moved.at = living.at);
+    fn remove_live_file(&mut self, file: u64) {
+        if let Some(live) = self.live_files.remove(&file) {
+            self.used_bytes -= space_bytes(live.bytes);
+            self.live_numbers.swap_remove(live.index);
+            if let Some(moved) = self.live_numbers.get(live.index) {
+                self.live_files.entry(*moved).and_modify(|moved| moved.index = live.index);
             }
         }
-        if self.pending.is_some_and(|pending| pending.append == Some(file)) {
-            self.pending = self.pending.map(|pending| Pending { append: None, ..pending });
+        if self.pending.is_some_and(|pending| pending.append_to == Some(file)) {
+            self.pending = self.pending.map(|pending| PendingWrite { append_to: None, ..pending });
         }
     }
 }
@@ -305,78 +308,78 @@ impl Iterator for Churn {
     type Item = (u32, Operation);
 
     fn next(&mut self) -> Option<(u32, Operation)> {
-        if self.ended {
+        if self.has_ended {
             return None;
         }
         // The part before the operation: a part ends with the write that reaches its end.
-        let part = self.part();
+        let part = self.current_part();
         self.next_operation().map(|operation| (part, operation))
     }
 }
 
 /// Performs operations in a directory.
-struct Performer<'a> {
+struct HistoryPerformer<'a> {
     dir: &'a Path,
     /// The directories so far.
     dirs: Vec<PathBuf>,
     /// The directory of each file that exists.
-    places: BTreeMap<u64, usize>,
-    /// The blocks that contents are made of.
+    dir_of_file: BTreeMap<u64, usize>,
+    /// The blocks that contents consist of.
     pool: Vec<u8>,
 }
 
-impl Performer<'_> {
-    /// Performs an operation, or only follows it.
-    fn perform(&mut self, operation: &Operation, really: bool) -> io::Result<()> {
+impl HistoryPerformer<'_> {
+    /// Performs an operation, or if `performs` is false only records which directories and files it makes or removes.
+    fn perform_or_follow(&mut self, operation: &Operation, performs: bool) -> io::Result<()> {
         match *operation {
             Operation::MakeDir { dir, parent } => {
                 let above = self.dirs.get(parent).map_or(self.dir, PathBuf::as_path);
                 let path = above.join(format!("d{dir}"));
-                if really {
+                if performs {
                     std::fs::create_dir(&path)?;
                 }
                 self.dirs.push(path);
             }
             Operation::Create { file, dir, bytes } => {
-                self.places.insert(file, dir);
-                if really {
-                    self.write(&File::create_new(self.path(file))?, file, 0, bytes, 0)?;
+                self.dir_of_file.insert(file, dir);
+                if performs {
+                    self.write_contents(&File::create_new(self.path(file))?, file, 0, bytes, 0)?;
                 }
             }
-            Operation::Write { file, offset, bytes, version } if really => {
+            Operation::Write { file, offset, bytes, version } if performs => {
                 let open = File::options().write(true).open(self.path(file))?;
-                self.write(&open, file, offset, bytes, version + 1)?;
+                self.write_contents(&open, file, offset, bytes, version + 1)?;
             }
             Operation::Delete { file } => {
-                if really {
+                if performs {
                     std::fs::remove_file(self.path(file))?;
                 }
-                self.places.remove(&file);
+                self.dir_of_file.remove(&file);
             }
-            Operation::Sync if really => rustix::fs::syncfs(File::open(self.dir)?)?,
+            Operation::Sync if performs => rustix::fs::syncfs(File::open(self.dir)?)?,
             Operation::Write { .. } | Operation::Sync => {}
         }
         Ok(())
     }
 
     fn path(&self, file: u64) -> PathBuf {
-        self.dirs[self.places[&file]].join(format!("f{file}"))
+        self.dirs[self.dir_of_file[&file]].join(format!("f{file}"))
     }
 
-    /// Writes contents that depend on the file, the place and the version. Equal blocks of two files are at equal places of
-    /// blocks, so that an image of the device has few different blocks.
-    fn write(&self, to: &File, file: u64, offset: u64, bytes: u64, version: u64) -> io::Result<()> {
+    /// Writes contents that depend on the file, the offset and the version. They consist of whole blocks of the pool, so that an
+    /// image of the device has few different blocks.
+    fn write_contents(&self, to: &File, file: u64, offset: u64, bytes: u64, version: u64) -> io::Result<()> {
         let end = offset + bytes;
         let mut at = offset;
         let mut buffer = Vec::with_capacity(WRITE_BYTES);
         while at < end {
             buffer.clear();
             let begin = at;
-            while at < end && buffer.len() + BLOCK <= WRITE_BYTES {
-                let (block, within) = (at / BLOCK as u64, at as usize % BLOCK);
-                let length = (BLOCK - within).min((end - at) as usize);
+            while at < end && buffer.len() + BLOCK_BYTES <= WRITE_BYTES {
+                let (block, within) = (at / BLOCK_BYTES as u64, at as usize % BLOCK_BYTES);
+                let length = (BLOCK_BYTES - within).min((end - at) as usize);
                 let number = mix(mix(file, version), block) as usize % POOL_BLOCKS;
-                buffer.extend_from_slice(&self.pool[number * BLOCK + within..][..length]);
+                buffer.extend_from_slice(&self.pool[number * BLOCK_BYTES + within..][..length]);
                 at += length as u64;
             }
             to.write_all_at(&buffer, begin)?;
@@ -410,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn files_take_the_given_share_while_so_much_is_written() {
+    fn files_take_the_given_share_during_churn() {
         let (mut living, mut written, mut filled) = (BTreeMap::new(), 0, 0);
         for (part, operation) in PLAN.operations() {
             assert!(part < PLAN.parts());
@@ -424,17 +427,24 @@ mod tests {
                 Operation::Delete { file } => drop(living.remove(&file).expect("it exists")),
                 Operation::MakeDir { .. } | Operation::Sync => {}
             }
-            let space: u64 = living.values().map(|bytes| space_of(*bytes)).sum();
-            assert!(space <= PLAN.target());
+            let space: u64 = living.values().map(|bytes| space_bytes(*bytes)).sum();
+            assert!(space <= PLAN.target_bytes());
             if let Operation::Create { bytes, .. } | Operation::Write { bytes, .. } = operation {
                 written += bytes;
-                // It is filled at the first deletion; from then on few files are missing.
+                // The filesystem is full at the first deletion, and nearly full from then on.
                 filled = filled.max(space);
-                assert!(written < 8 << 20 || space > PLAN.target() * 9 / 10, "{space} of {}", PLAN.target());
+                assert!(
+                    written < 8 << 20 || space > PLAN.target_bytes() * 9 / 10,
+                    "{space} of {}",
+                    PLAN.target_bytes()
+                );
             }
         }
-        let least = PLAN.churned_bytes() + PLAN.target() * 9 / 10 - 512 * living.len() as u64;
-        assert!((least / 10 * 8..least / 10 * 12).contains(&written), "{written} written, about {least}");
+        let expected_bytes = PLAN.bytes_to_churn() + PLAN.target_bytes() * 9 / 10 - 512 * living.len() as u64;
+        assert!(
+            (expected_bytes / 10 * 8..expected_bytes / 10 * 12).contains(&written),
+            "{written} written, about {expected_bytes}"
+        );
     }
 
     #[test]

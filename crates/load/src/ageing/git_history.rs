@@ -9,11 +9,11 @@ use fsarena_core::schedule::mix;
 use rand::{RngExt, SeedableRng};
 use std::io::{self, Write};
 
-/// Quantiles of a distribution: shares of the values, each with the value that so many do not exceed.
+/// Quantiles of a distribution: pairs of a share, and the value that this share of the values does not exceed.
 type Quantiles = [(f64, f64); 9];
 
 /// Files per commit; 3.2 on average.
-const FILES: Quantiles = [
+const FILES_PER_COMMIT: Quantiles = [
     (0.25, 1.0),
     (0.5, 1.0),
     (0.75, 3.0),
@@ -25,7 +25,7 @@ const FILES: Quantiles = [
     (1.0, 1825.0),
 ];
 /// Lines added to a file by a commit; 20.5 on average.
-const ADDED: Quantiles = [
+const LINES_ADDED: Quantiles = [
     (0.1, 0.0),
     (0.25, 1.0),
     (0.5, 2.0),
@@ -37,7 +37,7 @@ const ADDED: Quantiles = [
     (1.0, 29_758.0),
 ];
 /// Lines removed from a file by a commit; 12.9 on average.
-const REMOVED: Quantiles = [
+const LINES_REMOVED: Quantiles = [
     (0.1, 0.0),
     (0.25, 0.0),
     (0.5, 1.0),
@@ -49,7 +49,7 @@ const REMOVED: Quantiles = [
     (1.0, 6734.0),
 ];
 /// Bytes of a file; 9,949 on average.
-const SIZES: Quantiles = [
+const FILE_SIZES: Quantiles = [
     (0.01, 10.0),
     (0.1, 131.0),
     (0.25, 452.0),
@@ -60,22 +60,22 @@ const SIZES: Quantiles = [
     (0.999, 400_000.0),
     (1.0, 1_088_754.0),
 ];
-/// Of 32,234 files in commits, so many were added, and so many removed.
-const FILES_ADDED: f64 = 1864.0 / 32_234.0;
-const FILES_REMOVED: f64 = 1279.0 / 32_234.0;
+/// The shares of the 32,234 files in commits that were added and that were removed.
+const ADDED_FILE_SHARE: f64 = 1864.0 / 32_234.0;
+const REMOVED_FILE_SHARE: f64 = 1279.0 / 32_234.0;
 /// Files in the first commit, and their directories.
-const TREE_FILES: usize = 4847;
-const DIRECTORIES: usize = 225;
+const FIRST_COMMIT_FILES: usize = 4847;
+const DIRECTORY_COUNT: usize = 225;
 /// Bytes of a line of generated text.
-const LINE: usize = 36;
-/// The words of which lines are made.
-const WORDS: usize = 4000;
-/// When the first commit was made, in seconds since 1970, and how long after each commit the next follows.
-const FIRST_COMMIT: u64 = 1_500_000_000;
-const BETWEEN_COMMITS: u64 = 3600;
+const LINE_BYTES: usize = 36;
+/// Number of words from which lines are made.
+const WORD_COUNT: usize = 4000;
+/// The time of the first commit in seconds since 1970, and the seconds between two commits.
+const FIRST_COMMIT_TIME: u64 = 1_500_000_000;
+const COMMIT_INTERVAL_S: u64 = 3600;
 
-/// Draws a value by quantiles, evenly between two of them.
-fn draw(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
+/// Draws a value from a distribution. Between two quantiles, values are spread evenly.
+fn draw_from(rng: &mut ChaCha8Rng, quantiles: &Quantiles) -> usize {
     let share = rng.random::<f64>();
     let (mut low, mut from) = (0.0, 0.0);
     for (until, high) in quantiles {
@@ -98,28 +98,28 @@ struct TextFile {
 ///
 /// # Errors
 /// If the stream cannot be written.
-pub fn write_stream(seed: u64, commits: u32, to: &mut dyn Write) -> io::Result<()> {
+pub fn write_fast_import_stream(seed: u64, commits: u32, to: &mut dyn Write) -> io::Result<()> {
     let mut rng = ChaCha8Rng::seed_from_u64(mix(seed, 0x617));
-    let mut history = History { text: Text::new(&mut rng), rng, files: vec![], names: 0 };
-    let first: Vec<usize> = (0..TREE_FILES).map(|_| history.add_file()).collect();
+    let mut history = History { lines: LineGenerator::new(&mut rng), rng, files: vec![], file_count: 0 };
+    let first: Vec<usize> = (0..FIRST_COMMIT_FILES).map(|_| history.add_file()).collect();
     history.write_commit(1, &first, &[], to)?;
     for commit in 1..=u64::from(commits) {
         let mut changed = vec![];
         let mut removed = vec![];
-        for _ in 0..draw(&mut history.rng, &FILES).max(1) {
+        for _ in 0..draw_from(&mut history.rng, &FILES_PER_COMMIT).max(1) {
             let kind = history.rng.random::<f64>();
-            if kind < FILES_ADDED {
+            if kind < ADDED_FILE_SHARE {
                 changed.push(history.add_file());
             } else {
                 let file = history.rng.random_range(0..history.files.len());
                 if history.files[file].lines.is_empty() || changed.contains(&file) {
                     continue;
                 }
-                if kind < FILES_ADDED + FILES_REMOVED {
+                if kind < ADDED_FILE_SHARE + REMOVED_FILE_SHARE {
                     history.files[file].lines.clear();
                     removed.push(file);
                 } else {
-                    history.change(file);
+                    history.change_lines(file);
                     changed.push(file);
                 }
             }
@@ -129,27 +129,27 @@ pub fn write_stream(seed: u64, commits: u32, to: &mut dyn Write) -> io::Result<(
     writeln!(to, "done")
 }
 
-/// The lines that files are made of.
-struct Text {
+/// A generator of lines of text.
+struct LineGenerator {
     words: Vec<String>,
 }
 
-impl Text {
-    fn new(rng: &mut ChaCha8Rng) -> Text {
+impl LineGenerator {
+    fn new(rng: &mut ChaCha8Rng) -> LineGenerator {
         let mut word =
             || (0..rng.random_range(2..=9)).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect();
-        Text { words: (0..WORDS).map(|_| word()).collect() }
+        LineGenerator { words: (0..WORD_COUNT).map(|_| word()).collect() }
     }
 
     /// Appends the line with a number.
     fn push_line(&self, number: u32, to: &mut Vec<u8>) {
         let begin = to.len();
         let mut word = u64::from(number);
-        while to.len() - begin < LINE - 8 {
+        while to.len() - begin < LINE_BYTES - 8 {
             word = mix(word, 1);
             // The square makes some words frequent.
             let rank = (word % 10_000) as f64 / 10_000.0;
-            to.extend_from_slice(self.words[(rank * rank * WORDS as f64) as usize].as_bytes());
+            to.extend_from_slice(self.words[(rank * rank * WORD_COUNT as f64) as usize].as_bytes());
             to.push(b' ');
         }
         to.push(b'\n');
@@ -157,39 +157,40 @@ impl Text {
 }
 
 struct History {
-    text: Text,
+    lines: LineGenerator,
     rng: ChaCha8Rng,
     files: Vec<TextFile>,
-    names: usize,
+    file_count: usize,
 }
 
 impl History {
-    fn new_line(&mut self) -> u32 {
+    fn draw_line(&mut self) -> u32 {
         self.rng.random()
     }
 
     /// Adds a file; returns its index.
     fn add_file(&mut self) -> usize {
-        let lines = (draw(&mut self.rng, &SIZES) / LINE).max(1);
-        let lines = (0..lines).map(|_| self.new_line()).collect();
-        // Directories lie at the top or in one of those.
-        let dir = self.rng.random_range(0..DIRECTORIES);
+        let lines = (draw_from(&mut self.rng, &FILE_SIZES) / LINE_BYTES).max(1);
+        let lines = (0..lines).map(|_| self.draw_line()).collect();
+        // A directory lies at the top or in one of the directories at the top.
+        let dir = self.rng.random_range(0..DIRECTORY_COUNT);
         let above = if dir < 15 { String::new() } else { format!("d{}/", dir % 15) };
-        let path = format!("{above}d{dir}/file{}.c", self.names);
-        self.names += 1;
+        let path = format!("{above}d{dir}/file{}.c", self.file_count);
+        self.file_count += 1;
         self.files.push(TextFile { path, lines });
         self.files.len() - 1
     }
 
     /// Removes lines from a file at one place, and adds lines there.
-    fn change(&mut self, file: usize) {
-        let (added, removed) = (draw(&mut self.rng, &ADDED), draw(&mut self.rng, &REMOVED));
-        let added: Vec<u32> = (0..added.max(usize::from(removed == 0))).map(|_| self.new_line()).collect();
+    fn change_lines(&mut self, file: usize) {
+        let (added, removed) =
+            (draw_from(&mut self.rng, &LINES_ADDED), draw_from(&mut self.rng, &LINES_REMOVED));
+        let added: Vec<u32> = (0..added.max(usize::from(removed == 0))).map(|_| self.draw_line()).collect();
         let lines = &mut self.files[file].lines;
-        let at = self.rng.random_range(0..=lines.len());
+        let start = self.rng.random_range(0..=lines.len());
         // One line always stays: an empty file is one that was removed.
-        let end = (at + removed).min(lines.len());
-        lines.splice(at..end, added);
+        let end = (start + removed).min(lines.len());
+        lines.splice(start..end, added);
         if lines.is_empty() {
             lines.push(0);
         }
@@ -202,16 +203,16 @@ impl History {
         removed: &[usize],
         to: &mut dyn Write,
     ) -> io::Result<()> {
-        let at = FIRST_COMMIT + mark * BETWEEN_COMMITS;
-        writeln!(to, "commit refs/heads/main\nmark :{mark}\nauthor F <f@example.org> {at} +0000")?;
-        writeln!(to, "committer F <f@example.org> {at} +0000\ndata <<END\nCommit {mark}\nEND")?;
+        let time = FIRST_COMMIT_TIME + mark * COMMIT_INTERVAL_S;
+        writeln!(to, "commit refs/heads/main\nmark :{mark}\nauthor F <f@example.org> {time} +0000")?;
+        writeln!(to, "committer F <f@example.org> {time} +0000\ndata <<END\nCommit {mark}\nEND")?;
         if mark > 1 {
             writeln!(to, "from :{}", mark - 1)?;
         }
         let mut contents = vec![];
         for file in changed.iter().map(|file| &self.files[*file]) {
             contents.clear();
-            file.lines.iter().for_each(|line| self.text.push_line(*line, &mut contents));
+            file.lines.iter().for_each(|line| self.lines.push_line(*line, &mut contents));
             writeln!(to, "M 100644 inline {}\ndata {}", file.path, contents.len())?;
             to.write_all(&contents)?;
             writeln!(to)?;
@@ -231,17 +232,22 @@ mod tests {
     fn equal_seeds_give_equal_histories_with_the_statistics_of_git() {
         let stream = |seed| {
             let mut bytes = vec![];
-            write_stream(seed, 300, &mut bytes).unwrap();
+            write_fast_import_stream(seed, 300, &mut bytes).unwrap();
             bytes
         };
         let bytes = stream(1);
         assert!(bytes == stream(1) && bytes != stream(2));
         let mut rng = ChaCha8Rng::seed_from_u64(1);
-        let mut mean = |quantiles, of: f64| {
-            (0..200_000).map(|_| draw(&mut rng, quantiles)).sum::<usize>() as f64 / 200_000.0 / of
+        let mut mean_ratio = |quantiles, measured: f64| {
+            (0..200_000).map(|_| draw_from(&mut rng, quantiles)).sum::<usize>() as f64 / 200_000.0 / measured
         };
         // Between the few quantiles of the tail the values are spread evenly, so the means are larger.
-        let means = [mean(&FILES, 3.22), mean(&ADDED, 20.5), mean(&REMOVED, 12.9), mean(&SIZES, 9949.0)];
-        assert!(means.iter().all(|ratio| (0.8..2.0).contains(ratio)), "{means:?}");
+        let ratios = [
+            mean_ratio(&FILES_PER_COMMIT, 3.22),
+            mean_ratio(&LINES_ADDED, 20.5),
+            mean_ratio(&LINES_REMOVED, 12.9),
+            mean_ratio(&FILE_SIZES, 9949.0),
+        ];
+        assert!(ratios.iter().all(|ratio| (0.8..2.0).contains(ratio)), "{ratios:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Pulls the commits of a git repository one after the other, as Conway et al. do ("File Systems Fated for Senescence? Nonsense,
 //! Says Science!", FAST 2017).
 
-use super::git_history::write_stream;
+use super::git_history::write_fast_import_stream;
 use crate::task::{Result, TaskError, failed_to};
 use fsarena_core::event::CommandRecord;
 use fsarena_sys::argv::Argv;
@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What decides the pulls of a history.
+/// The parameters that determine the pulls of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GitPulls {
     /// The seed of a generated history.
@@ -26,14 +26,14 @@ pub struct GitPulls {
 /// The pulls of a part of the history. The filesystem is mounted anew for each part.
 const PULLS_PER_PART: u32 = 100;
 /// The directory of the repository that pulls.
-const REPOSITORY: &str = "repository";
+const REPOSITORY_DIR: &str = "repository";
 /// Bytes that the first commit of a generated history takes, with its objects; and those of each pull.
-const FIRST_BYTES: u64 = 160 << 20;
-const PULL_BYTES: u64 = 64 << 10;
+const FIRST_COMMIT_BYTES: u64 = 160 << 20;
+const BYTES_PER_PULL: u64 = 64 << 10;
 
-/// What git may not do: pack at its own time, use several threads, refuse a repository of another user, or draw from the
-/// configuration of the user.
-const CONFIG: &str = "[gc]\n auto = 0\n[maintenance]\n auto = false\n[pack]\n threads = 1\n[index]\n threads = 1\n\
+/// The configuration of git: it does not pack on its own, use several threads, refuse a repository of another user, or depend
+/// on the configuration of the user.
+const GIT_CONFIG: &str = "[gc]\n auto = 0\n[maintenance]\n auto = false\n[pack]\n threads = 1\n[index]\n threads = 1\n\
                       [safe]\n directory = *\n[uploadpack]\n allowAnySHA1InWant = true\n[init]\n defaultBranch = main\n\
                       [user]\n name = F\n email = f@example.org\n[core]\n autocrlf = false\n[protocol \"file\"]\n allow = always\n";
 
@@ -43,19 +43,19 @@ impl GitPulls {
     /// # Errors
     /// If git is missing, or the repository has no commit.
     pub fn new(seed: u64, pulls: u32, repository: Option<PathBuf>) -> Result<GitPulls> {
-        let git = Argv::new("git").arg("version").expect(&mut |_| ())?.stdout.trim().to_string();
+        let git = Argv::new("git").arg("version").run_checked(&mut |_| ())?.stdout.trim().to_string();
         let Some(path) = repository else { return Ok(GitPulls { seed, pulls, repository: None, git }) };
         let command =
             Argv::new("git").args(["-c", "safe.directory=*", "-C"]).arg(&path).args(["rev-parse", "HEAD"]);
-        let head = command.expect(&mut |_| ())?.stdout.trim().to_string();
+        let head = command.run_checked(&mut |_| ())?.stdout.trim().to_string();
         // All images have the same history.
         Ok(GitPulls { seed: 0, pulls, repository: Some((path, head)), git })
     }
 
-    /// The bytes that the files of so many pulls take; of a repository of `repository_bytes` if it is one of the user.
-    pub fn bytes(pulls: u32, repository_bytes: Option<u64>) -> u64 {
+    /// The space that the files take after this many pulls. `repository_bytes` is the size of the user's repository, if it is one.
+    pub fn space_bytes(pulls: u32, repository_bytes: Option<u64>) -> u64 {
         // Files take about three times the space of their compressed objects.
-        repository_bytes.map_or(FIRST_BYTES, |bytes| 4 * bytes) + u64::from(pulls) * PULL_BYTES
+        repository_bytes.map_or(FIRST_COMMIT_BYTES, |bytes| 4 * bytes) + u64::from(pulls) * BYTES_PER_PULL
     }
 
     /// The number of parts.
@@ -63,7 +63,7 @@ impl GitPulls {
         self.pulls.div_ceil(PULLS_PER_PART)
     }
 
-    /// Pulls the commits of a part in a directory. `other` keeps the generated history for the next part.
+    /// Pulls the commits of a part in a directory. `source_dir` keeps the generated history for the next part.
     ///
     /// # Errors
     /// If git fails.
@@ -71,68 +71,70 @@ impl GitPulls {
         &self,
         part: u32,
         dir: &Path,
-        other: &Path,
+        source_dir: &Path,
         log: &mut dyn FnMut(CommandRecord),
     ) -> Result<()> {
-        let config = other.join("gitconfig");
-        std::fs::write(&config, CONFIG).map_err(failed_to("write", &config))?;
-        let git = Git { config };
+        let config_path = source_dir.join("gitconfig");
+        std::fs::write(&config_path, GIT_CONFIG).map_err(failed_to("write", &config_path))?;
+        let git = Git { config_path };
         let (source, head) = match &self.repository {
             Some((path, head)) => (path.clone(), head.clone()),
-            None => (self.generate(other, &git)?, "main".into()),
+            None => (self.generate_repository(source_dir, &git)?, "main".into()),
         };
-        let commits = self.commits(&source, &head, &git)?;
-        let repository = dir.join(REPOSITORY);
+        let commits = self.list_commits(&source, &head, &git)?;
+        let repository = dir.join(REPOSITORY_DIR);
         let (first, last) = (part * PULLS_PER_PART, ((part + 1) * PULLS_PER_PART).min(self.pulls));
         if part == 0 {
-            git.run(dir, ["init", "-q", REPOSITORY]).expect(log)?;
-            git.pull(&repository, &source, &commits[0]).expect(log)?;
+            git.command(dir, ["init", "-q", REPOSITORY_DIR]).run_checked(log)?;
+            git.pull_command(&repository, &source, &commits[0]).run_checked(log)?;
         }
         let pulled = &commits[first as usize + 1..=last as usize];
-        for (at, commit) in pulled.iter().enumerate() {
+        for (index, commit) in pulled.iter().enumerate() {
             // The log keeps the last pull of a part.
-            let is_last = at + 1 == pulled.len();
-            let mut keep = |record: CommandRecord| {
+            let is_last = index + 1 == pulled.len();
+            let mut log_if_last = |record: CommandRecord| {
                 if is_last {
                     log(record)
                 }
             };
-            git.pull(&repository, &source, commit).expect(&mut keep)?;
+            git.pull_command(&repository, &source, commit).run_checked(&mut log_if_last)?;
         }
         Ok(())
     }
 
     /// The commits to pull, the first one first.
-    fn commits(&self, source: &Path, head: &str, git: &Git) -> Result<Vec<String>> {
+    fn list_commits(&self, source: &Path, head: &str, git: &Git) -> Result<Vec<String>> {
         let count = self.pulls + 1;
         let number = count.to_string();
-        let listed =
-            git.run(source, ["rev-list", "--first-parent", "-n", &number, head]).expect(&mut |_| ())?;
+        let listed = git
+            .command(source, ["rev-list", "--first-parent", "-n", &number, head])
+            .run_checked(&mut |_| ())?;
         let mut commits: Vec<String> = listed.stdout.lines().map(String::from).collect();
         commits.reverse();
         if commits.len() < count as usize {
-            let (has, path) = (commits.len().saturating_sub(1), source.display());
-            let why = format!("{path} has {has} commits to pull after its first, fewer than {}", self.pulls);
+            let (available, path) = (commits.len().saturating_sub(1), source.display());
+            let why =
+                format!("{path} has {available} commits to pull after its first, fewer than {}", self.pulls);
             return Err(TaskError::Plan(why));
         }
         Ok(commits)
     }
 
-    /// Makes the repository of the generated history, unless it is there.
-    fn generate(&self, other: &Path, git: &Git) -> Result<PathBuf> {
-        let made = other.join(format!("history-{}-{}.git", self.seed, self.pulls));
-        if made.exists() {
-            return Ok(made);
+    /// Makes the repository of the generated history, unless it exists.
+    fn generate_repository(&self, source_dir: &Path, git: &Git) -> Result<PathBuf> {
+        let generated = source_dir.join(format!("history-{}-{}.git", self.seed, self.pulls));
+        if generated.exists() {
+            return Ok(generated);
         }
-        let path = other.join("history.git");
-        git.run(other, ["init", "-q", "--bare", "history.git"]).expect(&mut |_| ())?;
+        let path = source_dir.join("history.git");
+        git.command(source_dir, ["init", "-q", "--bare", "history.git"]).run_checked(&mut |_| ())?;
         let mut import = Command::new("git");
         import.current_dir(&path).args(["fast-import", "--quiet", "--done"]).envs(git.environment());
         let mut child = import.stdin(Stdio::piped()).spawn().map_err(failed_to("start git in", &path))?;
         let written = match child.stdin.take() {
             Some(stdin) => {
                 let mut to = BufWriter::with_capacity(1 << 20, stdin);
-                write_stream(self.seed, self.pulls, &mut to).and_then(|()| to.flush())
+                write_fast_import_stream(self.seed, self.pulls, &mut to).and_then(|()| to.flush())
             }
             None => Ok(()),
         };
@@ -141,35 +143,35 @@ impl GitPulls {
         if !status.success() {
             return Err(TaskError::Unfit(format!("git fast-import in {} ended: {status}", path.display())));
         }
-        std::fs::rename(&path, &made).map_err(failed_to("rename", &path))?;
-        Ok(made)
+        std::fs::rename(&path, &generated).map_err(failed_to("rename", &path))?;
+        Ok(generated)
     }
 }
 
-/// git with a configuration of its own.
+/// Builds the commands of git, which has a separate configuration.
 struct Git {
-    config: PathBuf,
+    config_path: PathBuf,
 }
 
 impl Git {
-    /// Its environment: no time, no user and no configuration of this machine gets into the files.
+    /// The environment of git. It keeps times, users and the configuration of this machine out of the files.
     fn environment(&self) -> [(&'static str, PathBuf); 4] {
         let date = || PathBuf::from("1500000000 +0000");
         [
-            ("GIT_CONFIG_GLOBAL", self.config.clone()),
+            ("GIT_CONFIG_GLOBAL", self.config_path.clone()),
             ("GIT_CONFIG_NOSYSTEM", "1".into()),
             ("GIT_COMMITTER_DATE", date()),
             ("GIT_AUTHOR_DATE", date()),
         ]
     }
 
-    fn run<const N: usize>(&self, dir: &Path, args: [&str; N]) -> Argv {
+    fn command<const N: usize>(&self, dir: &Path, args: [&str; N]) -> Argv {
         let argv = Argv::new("git").args(args).cwd(dir);
         self.environment().into_iter().fold(argv, |argv, (name, value)| argv.env(name, value))
     }
 
-    fn pull(&self, repository: &Path, source: &Path, commit: &str) -> Argv {
-        self.run(repository, ["pull", "-q", "--ff-only"]).arg(source).arg(commit)
+    fn pull_command(&self, repository: &Path, source: &Path, commit: &str) -> Argv {
+        self.command(repository, ["pull", "-q", "--ff-only"]).arg(source).arg(commit)
     }
 }
 
@@ -185,13 +187,13 @@ mod tests {
         }
         let digest = |seed| {
             let dir = tempfile::tempdir_in("/dev/shm").unwrap();
-            let (root, other) = (dir.path().join("root"), dir.path().join("other"));
-            for dir in [&root, &other] {
+            let (root, source_dir) = (dir.path().join("root"), dir.path().join("other"));
+            for dir in [&root, &source_dir] {
                 std::fs::create_dir(dir).unwrap();
             }
             let pulls = GitPulls::new(seed, 3, None).unwrap();
             assert_eq!(pulls.parts(), 1);
-            pulls.perform_part(0, &root, &other, &mut |_| ()).unwrap();
+            pulls.perform_part(0, &root, &source_dir, &mut |_| ()).unwrap();
             tree_copy::digest(&root).unwrap()
         };
         let one = digest(1);

@@ -7,7 +7,7 @@
 use rand::{Rng, RngExt};
 
 /// Upper bounds of classes of file sizes in bytes, and the weight of each class. A class begins at a quarter of its bound.
-const SIZES: [(u64, u32); 11] = [
+const SIZE_CLASSES: [(u64, u32); 11] = [
     (8, 1),
     (32, 7),
     (128, 16),
@@ -22,7 +22,7 @@ const SIZES: [(u64, u32); 11] = [
 ];
 
 /// Upper bounds of classes of file ages in hours, and the weight of each class.
-const AGES: [(f64, u32); 10] = [
+const AGE_CLASSES: [(f64, u32); 10] = [
     (10.74, 1),
     (31.0, 2),
     (85.98, 8),
@@ -36,7 +36,7 @@ const AGES: [(f64, u32); 10] = [
 ];
 
 /// For each depth from 1: the weight of the files there, and the number of directories.
-const DEPTHS: [(u32, u32); 15] = [
+const DEPTH_CLASSES: [(u32, u32); 15] = [
     (1, 1),
     (2, 5),
     (14, 13),
@@ -54,106 +54,122 @@ const DEPTHS: [(u32, u32); 15] = [
     (1, 1),
 ];
 
-/// Draws one of some classes by their weights.
+/// Draws the index of a class by the weights of the classes.
 fn draw_class(rng: &mut impl Rng, weights: impl Iterator<Item = u32> + Clone) -> usize {
-    let mut left = rng.random_range(0..weights.clone().sum::<u32>());
+    let mut remaining = rng.random_range(0..weights.clone().sum::<u32>());
     for (class, weight) in weights.enumerate() {
-        if left < weight {
+        if remaining < weight {
             return class;
         }
-        left -= weight;
+        remaining -= weight;
     }
     unreachable!("the number is below the sum of the weights")
 }
 
-/// Draws the size of a file in bytes: its class by weight, evenly by ln bytes within the class. At most `largest`.
-pub fn draw_size(rng: &mut impl Rng, largest: u64) -> u64 {
-    let (bound, _) = SIZES[draw_class(rng, SIZES.iter().map(|(_, weight)| *weight))];
+/// Draws the size of a file in bytes: its class by weight, evenly by ln bytes within the class. At most `max_bytes`.
+pub fn draw_size(rng: &mut impl Rng, max_bytes: u64) -> u64 {
+    let (bound, _) = SIZE_CLASSES[draw_class(rng, SIZE_CLASSES.iter().map(|(_, weight)| *weight))];
     let bytes = bound as f64 * 4f64.powf(-rng.random::<f64>());
-    (bytes.round() as u64).clamp(1, largest)
+    (bytes.round() as u64).clamp(1, max_bytes)
 }
 
 /// The ages of files, and the lifetimes that lead to them.
 ///
 /// If files are created at a constant rate and the distribution of ages does not change, the density of ages is
-/// proportional to the share of files that live at least so long. The density is constant within a class, except that classes
+/// proportional to the share of files that live at least as long. The density is constant within a class, except that classes
 /// whose density rises with age are joined with those before them, because no lifetimes lead to a rising density.
-pub struct Ages {
-    /// For each class: where it begins and ends in hours, and its density per hour.
-    classes: Vec<(f64, f64, f64)>,
+pub struct AgeDistribution {
+    classes: Vec<AgeClass>,
 }
 
-impl Ages {
+/// A class of ages with a constant density.
+#[derive(Debug, Clone, Copy)]
+struct AgeClass {
+    begin_hours: f64,
+    end_hours: f64,
+    /// Share of the files for each hour of the class.
+    density: f64,
+}
+
+impl AgeClass {
+    /// Share of the files in the class.
+    fn share(&self) -> f64 {
+        self.density * (self.end_hours - self.begin_hours)
+    }
+}
+
+impl AgeDistribution {
     /// The ages of the profile.
-    pub fn new() -> Ages {
-        let all: f64 = AGES.iter().map(|(_, weight)| f64::from(*weight)).sum();
-        let (mut classes, mut begin) = (Vec::<(f64, f64, f64)>::new(), 0.0);
-        for (end, weight) in AGES {
-            let mut class = (begin, end, f64::from(weight) / all / (end - begin));
-            while let Some((before, middle, density)) = classes.pop_if(|before| before.2 < class.2) {
-                let share = density * (middle - before) + class.2 * (class.1 - class.0);
-                class = (before, class.1, share / (class.1 - before));
+    pub fn new() -> AgeDistribution {
+        let total: f64 = AGE_CLASSES.iter().map(|(_, weight)| f64::from(*weight)).sum();
+        let (mut classes, mut begin_hours) = (Vec::<AgeClass>::new(), 0.0);
+        for (end_hours, weight) in AGE_CLASSES {
+            let density = f64::from(weight) / total / (end_hours - begin_hours);
+            let mut class = AgeClass { begin_hours, end_hours, density };
+            while let Some(before) = classes.pop_if(|before| before.density < class.density) {
+                let share = before.share() + class.share();
+                let begin_hours = before.begin_hours;
+                class = AgeClass { begin_hours, density: share / (class.end_hours - begin_hours), ..class };
             }
             classes.push(class);
-            begin = end;
+            begin_hours = end_hours;
         }
-        Ages { classes }
+        AgeDistribution { classes }
     }
 
     /// The mean lifetime of a file in hours: the number of files divided by the files that are created in an hour.
     pub fn mean_lifetime(&self) -> f64 {
-        1.0 / self.classes[0].2
+        1.0 / self.classes[0].density
     }
 
-    /// Draws how many hours a file lives that already exists. These times are distributed as the ages.
-    pub fn draw_rest(&self, rng: &mut impl Rng) -> f64 {
-        let mut left = rng.random::<f64>();
-        for (begin, end, density) in &self.classes {
-            let share = density * (end - begin);
-            if left < share {
-                return begin + left / density;
+    /// Draws how many more hours an existing file lives. These times have the same distribution as the ages.
+    pub fn draw_remaining_lifetime(&self, rng: &mut impl Rng) -> f64 {
+        let mut remaining = rng.random::<f64>();
+        for class in &self.classes {
+            if remaining < class.share() {
+                return class.begin_hours + remaining / class.density;
             }
-            left -= share;
+            remaining -= class.share();
         }
-        self.classes.last().map_or(0.0, |class| class.1)
+        self.classes.last().map_or(0.0, |class| class.end_hours)
     }
 
     /// Draws how many hours a new file lives. The share of files that live on falls at the end of each class to the density of
     /// the next; the deaths are spread around that moment.
     pub fn draw_lifetime(&self, rng: &mut impl Rng) -> f64 {
-        let survivors = rng.random::<f64>() * self.classes[0].2;
-        let last = self.classes.iter().rfind(|class| class.2 > survivors).unwrap_or(&self.classes[0]);
-        last.1 * rng.random_range(0.75..1.25)
+        let survivors = rng.random::<f64>() * self.classes[0].density;
+        let last = self.classes.iter().rfind(|class| class.density > survivors).unwrap_or(&self.classes[0]);
+        last.end_hours * rng.random_range(0.75..1.25)
     }
 }
 
 /// The directories of a profile, each with its parent, and which of them are at each depth.
-pub struct Directories {
+pub struct DirectoryTree {
     /// The parent of each directory but the first, which is the top.
     pub parents: Vec<usize>,
     /// The directories at each depth from 1.
-    depths: Vec<std::ops::Range<usize>>,
+    ranges_by_depth: Vec<std::ops::Range<usize>>,
 }
 
-impl Directories {
-    /// Draws a place for each directory below a random one of the depth above it.
-    pub fn draw(rng: &mut impl Rng) -> Directories {
-        let (mut parents, mut depths) = (vec![], Vec::<std::ops::Range<usize>>::new());
-        for (_, count) in DEPTHS {
+impl DirectoryTree {
+    /// Draws the parent of each directory: a random directory of the depth above it.
+    pub fn draw(rng: &mut impl Rng) -> DirectoryTree {
+        let (mut parents, mut ranges_by_depth) = (vec![], Vec::<std::ops::Range<usize>>::new());
+        for (_, count) in DEPTH_CLASSES {
             let begin = parents.len();
             for _ in 0..count {
-                let above = depths.last().cloned().unwrap_or(0..1);
+                let above = ranges_by_depth.last().cloned().unwrap_or(0..1);
                 parents.push(rng.random_range(above));
             }
-            depths.push(begin..parents.len());
+            ranges_by_depth.push(begin..parents.len());
         }
-        Directories { parents, depths }
+        DirectoryTree { parents, ranges_by_depth }
     }
 
     /// Draws the directory of a new file.
-    pub fn draw_place(&self, rng: &mut impl Rng) -> usize {
-        let depth = draw_class(rng, DEPTHS.iter().map(|(weight, _)| *weight));
-        rng.random_range(self.depths[depth].clone())
+    pub fn draw_directory(&self, rng: &mut impl Rng) -> usize {
+        let depth = draw_class(rng, DEPTH_CLASSES.iter().map(|(weight, _)| *weight));
+        rng.random_range(self.ranges_by_depth[depth].clone())
     }
 }
 
@@ -178,20 +194,25 @@ mod tests {
 
     #[test]
     fn lifetimes_lead_to_the_ages_of_the_profile() {
-        let (ages, mut rng) = (Ages::new(), ChaCha8Rng::seed_from_u64(2));
+        let (ages, mut rng) = (AgeDistribution::new(), ChaCha8Rng::seed_from_u64(2));
         // 31 of 464 files are younger than 240 hours, and the density falls from there on.
         assert!((ages.mean_lifetime() - 240.0 * 464.0 / 31.0).abs() < 1.0, "{}", ages.mean_lifetime());
         let lifetimes: Vec<f64> = (0..40_000).map(|_| ages.draw_lifetime(&mut rng)).collect();
-        let all: f64 = lifetimes.iter().sum();
-        assert!((all / 40_000.0 / ages.mean_lifetime() - 1.0).abs() < 0.02, "{}", all / 40_000.0);
+        let total: f64 = lifetimes.iter().sum();
+        assert!((total / 40_000.0 / ages.mean_lifetime() - 1.0).abs() < 0.02, "{}", total / 40_000.0);
         // A file of lifetime L has, at a random moment of its life, an age below a with probability min(a, L)/L.
         for (age, weight) in [(1945.59, 150.0), (5502.98, 294.0), (15_768.0, 440.0)] {
-            let younger = lifetimes.iter().map(|lifetime| lifetime.min(age)).sum::<f64>() / all;
-            let rest = (0..40_000).filter(|_| ages.draw_rest(&mut rng) < age).count() as f64 / 40_000.0;
+            let younger = lifetimes.iter().map(|lifetime| lifetime.min(age)).sum::<f64>() / total;
+            let remaining_share = (0..40_000).filter(|_| ages.draw_remaining_lifetime(&mut rng) < age).count()
+                as f64
+                / 40_000.0;
             let published = weight / 464.0;
             // Deaths are spread around the end of a class, which makes the oldest class older.
             assert!((younger - published).abs() < 0.04, "{age} hours: {younger}, published {published}");
-            assert!((rest - published).abs() < 0.01, "{age} hours: {rest}, published {published}");
+            assert!(
+                (remaining_share - published).abs() < 0.01,
+                "{age} hours: {remaining_share}, published {published}"
+            );
         }
     }
 }

@@ -9,18 +9,19 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::{ffi::OsStr, path::Path};
 use walkdir::{DirEntry, WalkDir};
 
-/// The bits of a mode that count: the type, and whether the owner may execute it. The others depend on the umask.
-const COUNTED_MODE: u32 = 0o170_100;
+/// The bits of a mode that a digest includes: the type, and whether the owner may execute the file. The others depend on the
+/// umask.
+const COUNTED_MODE_BITS: u32 = 0o170_100;
 
 /// The entries below a directory in the order of their names, each with its path below that directory.
-fn entries(root: &Path) -> impl Iterator<Item = io::Result<DirEntry>> {
+fn walk_sorted(root: &Path) -> impl Iterator<Item = io::Result<DirEntry>> {
     let walk = WalkDir::new(root).min_depth(1).sort_by(|a, b| a.file_name().cmp(b.file_name()));
     walk.into_iter().map(|entry| entry.map_err(io::Error::from))
 }
 
-/// Whether a file has what git notes of one repository: the inode numbers of its files, when they changed, and where commits
-/// came from. Its contents do not count for a digest.
-fn is_own_of_git(path: &Path) -> bool {
+/// Whether a file has data that git keeps about one copy of a repository: inode numbers, times of changes, and sources of commits.
+/// A digest leaves out its contents.
+fn is_git_bookkeeping(path: &Path) -> bool {
     let mut parts = path.iter().skip_while(|part| *part != ".git").skip(1);
     parts
         .next()
@@ -34,13 +35,13 @@ fn is_own_of_git(path: &Path) -> bool {
 pub fn digest(root: &Path) -> io::Result<TreeDigest> {
     let (mut hasher, mut files, mut bytes) = (blake3::Hasher::new(), 0, 0);
     let mut buffer = vec![0; 1 << 20];
-    for entry in entries(root) {
+    for entry in walk_sorted(root) {
         let entry = entry?;
         let (meta, path) = (entry.metadata()?, entry.path());
         let name = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes();
-        let is_counted = meta.is_file() && !is_own_of_git(path);
+        let is_counted = meta.is_file() && !is_git_bookkeeping(path);
         let length = if is_counted { meta.len() } else { 0 };
-        for number in [name.len() as u64, u64::from(meta.mode() & COUNTED_MODE), length] {
+        for number in [name.len() as u64, u64::from(meta.mode() & COUNTED_MODE_BITS), length] {
             hasher.update(&number.to_le_bytes());
         }
         hasher.update(name);
@@ -63,22 +64,22 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
     Ok(TreeDigest { digest: hasher.finalize().to_hex()[..32].into(), files, bytes })
 }
 
-/// A digest of the places of the extents of all files below a directory, in the order of the files' names. None if the
-/// filesystem does not report them.
+/// The digest of the positions of all files' extents below a directory, in the order of the files' names. None if the filesystem
+/// does not report extents.
 ///
 /// # Errors
 /// If the filesystem cannot be synced, or a file cannot be opened.
 pub fn layout_digest(root: &Path) -> io::Result<Option<String>> {
     rustix::fs::syncfs(File::open(root)?)?;
     let mut hasher = blake3::Hasher::new();
-    for entry in entries(root) {
+    for entry in walk_sorted(root) {
         let entry = entry?;
         if !entry.file_type().is_file() {
             continue;
         }
-        let Ok(found) = extents::extents_of(&File::open(entry.path())?) else { return Ok(None) };
-        hasher.update(&(found.len() as u64).to_le_bytes());
-        for extent in found {
+        let Ok(extents) = extents::extents_of(&File::open(entry.path())?) else { return Ok(None) };
+        hasher.update(&(extents.len() as u64).to_le_bytes());
+        for extent in extents {
             for number in [extent.logical, extent.physical, extent.length, extent.flags.into()] {
                 hasher.update(&number.to_le_bytes());
             }
@@ -87,38 +88,38 @@ pub fn layout_digest(root: &Path) -> io::Result<Option<String>> {
     Ok(Some(hasher.finalize().to_hex()[..32].into()))
 }
 
-/// Copies everything below a directory into another directory, in the order of the names. Permissions and times of
-/// modification stay. Special files are refused.
+/// Copies everything below a directory into another directory, in the order of the names. The copies have
+/// the same permissions and times of modification. Special files are refused.
 ///
 /// # Errors
 /// If a file cannot be read or written.
 pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut directories: Vec<(std::path::PathBuf, Metadata)> = vec![];
-    for entry in entries(from) {
+    for entry in walk_sorted(from) {
         let entry = entry?;
         let (meta, path) = (entry.metadata()?, entry.path());
-        let copy = to.join(path.strip_prefix(from).unwrap_or(path));
+        let target = to.join(path.strip_prefix(from).unwrap_or(path));
         if meta.is_dir() {
-            dirs::make_dir(&copy)?;
-            directories.push((copy, meta));
+            dirs::make_dir(&target)?;
+            directories.push((target, meta));
         } else if meta.is_symlink() {
-            symlink(std::fs::read_link(path)?, &copy)?;
+            symlink(std::fs::read_link(path)?, &target)?;
         } else if meta.is_file() {
-            let mut file = File::create_new(&copy)?;
+            let mut file = File::create_new(&target)?;
             io::copy(&mut File::open(path)?, &mut file)?;
-            keep_times(&file, &meta)?;
+            copy_times_and_mode(&file, &meta)?;
         } else {
             return Err(io::Error::other(format!("{} is a special file", path.display())));
         }
     }
     // A directory that is read-only takes no files, and each new file changes its time.
     for (path, meta) in directories.iter().rev() {
-        keep_times(&File::open(path)?, meta)?;
+        copy_times_and_mode(&File::open(path)?, meta)?;
     }
     Ok(())
 }
 
-fn keep_times(file: &File, meta: &Metadata) -> io::Result<()> {
+fn copy_times_and_mode(file: &File, meta: &Metadata) -> io::Result<()> {
     file.set_modified(meta.modified()?)?;
     file.set_permissions(PermissionsExt::from_mode(meta.mode() & 0o7777))
 }

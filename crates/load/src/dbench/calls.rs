@@ -10,19 +10,19 @@ use std::ffi::{CStr, OsStr};
 use std::{io, mem::MaybeUninit, os::unix::ffi::OsStrExt, path::Path};
 
 /// Bytes of glibc's buffer for the entries of a directory.
-const DIRECTORY_BYTES: usize = 32 << 10;
+const DIRECTORY_BUFFER_BYTES: usize = 32 << 10;
 /// The flags with which opendir(3) opens a directory.
-const OPEN_DIRECTORY: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_DIRECTORY;
+const OPENDIR_FLAGS: libc::c_int = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_DIRECTORY;
 /// Wildcards in a name of FIND_FIRST.
 const WILDCARDS: &[u8] = b"<>*?\"";
 
 /// A buffer for entries of directories.
-pub struct Entries(Vec<MaybeUninit<u8>>);
+pub struct EntryBuffer(Vec<MaybeUninit<u8>>);
 
-impl Entries {
+impl EntryBuffer {
     /// Allocates the buffer.
-    pub fn new() -> Entries {
-        Entries(vec![MaybeUninit::uninit(); DIRECTORY_BYTES])
+    pub fn new() -> EntryBuffer {
+        EntryBuffer(vec![MaybeUninit::uninit(); DIRECTORY_BUFFER_BYTES])
     }
 }
 
@@ -48,12 +48,12 @@ impl PathBuffer {
     }
 
     /// The path in the form for system calls.
-    pub fn path(&self) -> &CStr {
+    pub fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 
     /// Appends parts to the path.
-    fn extend(&mut self, parts: &[&[u8]]) {
+    fn append(&mut self, parts: &[&[u8]]) {
         self.bytes.pop();
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
         self.bytes.push(0);
@@ -66,50 +66,50 @@ impl PathBuffer {
     }
 
     /// Calls `with` with the directory and the last part of the path, and returns its result.
-    fn split_last<T>(&mut self, with: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
+    fn with_split_last<T>(&mut self, with: impl FnOnce(&CStr, &[u8]) -> T) -> Option<T> {
         let slash = self.bytes.iter().rposition(|byte| *byte == b'/')?;
         self.bytes[slash] = 0;
         let (directory, last) = self.bytes.split_at(slash + 1);
         let directory = CStr::from_bytes_until_nul(directory).unwrap_or_default();
-        let done = with(directory, &last[..last.len() - 1]);
+        let result = with(directory, &last[..last.len() - 1]);
         self.bytes[slash] = b'/';
-        Some(done)
+        Some(result)
     }
 }
 
-/// Looks a name up as a case-insensitive file server does: if `stat` fails, reads the directory until a name
+/// Looks a name up as a case-insensitive file server does: if `stat` fails, reads the directory until an entry
 /// matches in another case.
-pub fn resolve(name: &mut PathBuffer, entries: &mut Entries) {
-    if stat(name.path()).is_ok() {
+pub fn look_up_name(name: &mut PathBuffer, entries: &mut EntryBuffer) {
+    if stat(name.as_c_str()).is_ok() {
         return;
     }
-    name.split_last(|directory, last| {
+    name.with_split_last(|directory, last| {
         read_directory(directory, entries, |entry| last.eq_ignore_ascii_case(entry));
     });
 }
 
-/// Reads the directory of a pattern, up to `most` entries. Does nothing for a name without wildcards, because `resolve` has
+/// Lists the directory of a pattern, up to `entries_left` entries. Does nothing for a name without wildcards, because `look_up_name` has
 /// looked it up already.
-pub fn find(name: &mut PathBuffer, entries: &mut Entries, mut most: i64) {
+pub fn list_pattern(name: &mut PathBuffer, entries: &mut EntryBuffer, mut entries_left: i64) {
     if !name.bytes().iter().any(|byte| WILDCARDS.contains(byte)) {
         return;
     }
-    name.split_last(|directory, _| {
+    name.with_split_last(|directory, _| {
         read_directory(directory, entries, |_| {
-            most -= 1;
-            most <= 0
+            entries_left -= 1;
+            entries_left <= 0
         });
     });
 }
 
-/// Reads a directory until `stop` returns true, with the system calls of opendir, readdir and closedir.
-fn read_directory(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(&[u8]) -> bool) {
-    let Ok(open) = open_file(directory, OPEN_DIRECTORY) else { return };
+/// Reads a directory until `is_last` returns true, with the system calls of opendir, readdir and closedir.
+fn read_directory(directory: &CStr, entries: &mut EntryBuffer, mut is_last: impl FnMut(&[u8]) -> bool) {
+    let Ok(open) = open_file(directory, OPENDIR_FLAGS) else { return };
     // opendir(3) reads the status to choose the size of its buffer.
     let _ = fstat(&open);
     let mut raw = RawDir::new(&open, &mut entries.0);
     while let Some(Ok(entry)) = raw.next() {
-        if stop(entry.file_name().to_bytes()) {
+        if is_last(entry.file_name().to_bytes()) {
             return;
         }
     }
@@ -117,9 +117,9 @@ fn read_directory(directory: &CStr, entries: &mut Entries, mut stop: impl FnMut(
 
 /// Removes the files below a directory; the directories stay.
 pub fn delete_tree(path: &mut PathBuffer) {
-    let Ok(open) = open_file(path.path(), OPEN_DIRECTORY) else { return };
+    let Ok(open) = open_file(path.as_c_str(), OPENDIR_FLAGS) else { return };
     let _ = fstat(&open);
-    let mut entries = Entries::new();
+    let mut entries = EntryBuffer::new();
     let mut raw = RawDir::new(&open, &mut entries.0);
     let length = path.bytes().len();
     while let Some(Ok(entry)) = raw.next() {
@@ -127,19 +127,19 @@ pub fn delete_tree(path: &mut PathBuffer) {
         if last == b"." || last == b".." {
             continue;
         }
-        path.extend(&[b"/", last]);
-        match stat(path.path()) {
-            Ok(found) if found.st_mode & libc::S_IFMT == libc::S_IFDIR => delete_tree(path),
+        path.append(&[b"/", last]);
+        match stat(path.as_c_str()) {
+            Ok(status) if status.st_mode & libc::S_IFMT == libc::S_IFDIR => delete_tree(path),
             // Ignores an error. An operation that requires the removal will fail.
-            Ok(_) => drop(nix::unistd::unlink(path.path())),
+            Ok(_) => drop(nix::unistd::unlink(path.as_c_str())),
             Err(_) => {}
         }
         path.truncate(length);
     }
 }
 
-/// Sets the times of a file back by some seconds. Has no effect if the file was renamed, as in the real dbench.
-pub fn set_times(file: &OwnedFd, path: &CStr) {
+/// Sets the times of a file back by 10 and 12 seconds. Has no effect if the file was renamed, as in the real dbench.
+pub fn set_times_back(file: &OwnedFd, path: &CStr) {
     if let Ok(status) = fstat(file) {
         let times = libc::utimbuf { actime: status.st_atime - 10, modtime: status.st_mtime - 12 };
         // SAFETY: the path ends in a zero byte, and the times outlive the call.
@@ -147,10 +147,20 @@ pub fn set_times(file: &OwnedFd, path: &CStr) {
     }
 }
 
-/// Locks or unlocks a range, and waits for the lock. The real dbench uses 32 bits of the offset and ignores errors.
-pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
+/// Locks a range of a file, and waits for the lock.
+pub fn lock_range(file: &OwnedFd, offset: i64, size: i64) {
+    set_lock(file, libc::F_WRLCK, offset, size);
+}
+
+/// Unlocks a range of a file.
+pub fn unlock_range(file: &OwnedFd, offset: i64, size: i64) {
+    set_lock(file, libc::F_UNLCK, offset, size);
+}
+
+/// Sets the lock of a range. The real dbench uses 32 bits of the offset and ignores errors.
+fn set_lock(file: &OwnedFd, lock_type: libc::c_int, offset: i64, size: i64) {
     let range = libc::flock {
-        l_type: if unlock { libc::F_UNLCK } else { libc::F_WRLCK } as libc::c_short,
+        l_type: lock_type as libc::c_short,
         l_whence: libc::SEEK_SET as libc::c_short,
         l_start: i64::from(offset as u32),
         l_len: i64::from(size as i32),
@@ -163,23 +173,23 @@ pub fn lock(file: &OwnedFd, unlock: bool, offset: i64, size: i64) {
 ///
 /// # Errors
 /// The error of the system call.
-pub fn create(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd> {
+pub fn create_or_open(path: &CStr, options: i64, disposition: i64) -> io::Result<OwnedFd> {
     const CREATE: i64 = 2;
     const OVERWRITE: i64 = 4;
     const OVERWRITE_IF: i64 = 5;
-    let directory = libc::O_RDONLY | libc::O_DIRECTORY;
-    if options & super::load_stats::DIRECTORY != 0 {
+    let directory_flags = libc::O_RDONLY | libc::O_DIRECTORY;
+    if options & super::load_stats::DIRECTORY_OPTION != 0 {
         // The directory may exist already.
         let _ = nix::unistd::mkdir(path, Mode::S_IRWXU);
-        return open_file(path, directory);
+        return open_file(path, directory_flags);
     }
-    let how = match disposition {
+    let flags = match disposition {
         CREATE => libc::O_CREAT,
         OVERWRITE | OVERWRITE_IF => libc::O_CREAT | libc::O_TRUNC,
         _ => 0,
     };
-    match open_file(path, libc::O_RDWR | how) {
-        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => open_file(path, directory),
+    match open_file(path, libc::O_RDWR | flags) {
+        Err(error) if error.raw_os_error() == Some(libc::EISDIR) => open_file(path, directory_flags),
         done => done,
     }
 }
@@ -205,7 +215,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::MetadataExt;
 
-    fn name(path: &std::path::Path) -> PathBuffer {
+    fn name_in(path: &std::path::Path) -> PathBuffer {
         let mut name = PathBuffer::default();
         name.set(path.as_os_str().as_bytes(), |bytes| bytes.extend_from_slice(b"/Ab"));
         name
@@ -214,13 +224,13 @@ mod tests {
     #[test]
     fn looking_a_name_up_leaves_it_unchanged() {
         let dir = tempfile::tempdir().unwrap();
-        let mut name = name(dir.path());
+        let mut name = name_in(dir.path());
         let before = name.bytes().to_vec();
-        resolve(&mut name, &mut Entries::new());
+        look_up_name(&mut name, &mut EntryBuffer::new());
         std::fs::write(dir.path().join("aB"), "").unwrap();
-        resolve(&mut name, &mut Entries::new());
+        look_up_name(&mut name, &mut EntryBuffer::new());
         assert_eq!(name.bytes(), before);
-        assert_eq!(name.path().to_bytes(), before);
+        assert_eq!(name.as_c_str().to_bytes(), before);
     }
 
     #[test]
@@ -230,7 +240,7 @@ mod tests {
         let path = std::ffi::CString::new(dir.path().as_os_str().as_bytes()).unwrap();
         let read_until = |until: &[u8]| {
             let mut names = vec![];
-            read_directory(&path, &mut Entries::new(), |entry| {
+            read_directory(&path, &mut EntryBuffer::new(), |entry| {
                 names.push(entry.to_vec());
                 entry.eq_ignore_ascii_case(until)
             });
@@ -259,11 +269,11 @@ mod tests {
     #[test]
     fn dispositions_open_create_and_truncate_as_in_the_real_dbench() {
         let dir = tempfile::tempdir().unwrap();
-        let name = name(dir.path());
-        assert_eq!(create(name.path(), 0x40, 1).unwrap_err().raw_os_error(), Some(libc::ENOENT));
-        let file = create(name.path(), 0x40, 2).unwrap();
+        let name = name_in(dir.path());
+        assert_eq!(create_or_open(name.as_c_str(), 0x40, 1).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        let file = create_or_open(name.as_c_str(), 0x40, 2).unwrap();
         rustix::io::pwrite(&file, b"abc", 0).unwrap();
-        set_times(&file, name.path());
+        set_times_back(&file, name.as_c_str());
         let meta = std::fs::metadata(dir.path().join("Ab")).unwrap();
         assert!(
             meta.len() == 3
@@ -272,13 +282,15 @@ mod tests {
                         as i64
                         - 10
         );
-        assert_eq!(fstat(create(name.path(), 0x40, 2).unwrap()).unwrap().st_size, 3);
-        assert_eq!(fstat(create(name.path(), 0x40, 5).unwrap()).unwrap().st_size, 0);
+        assert_eq!(fstat(create_or_open(name.as_c_str(), 0x40, 2).unwrap()).unwrap().st_size, 3);
+        assert_eq!(fstat(create_or_open(name.as_c_str(), 0x40, 5).unwrap()).unwrap().st_size, 0);
         std::fs::remove_file(dir.path().join("Ab")).unwrap();
-        assert!(create(name.path(), 1, 2).is_ok() && create(name.path(), 1, 2).is_ok());
+        assert!(
+            create_or_open(name.as_c_str(), 1, 2).is_ok() && create_or_open(name.as_c_str(), 1, 2).is_ok()
+        );
         // Opening a directory with the options of a file opens the directory.
-        assert!(create(name.path(), 0x40, 1).is_ok());
-        lock(&file, false, 2_147_483_538, 1);
-        lock(&file, true, 2_147_483_538, 1);
+        assert!(create_or_open(name.as_c_str(), 0x40, 1).is_ok());
+        lock_range(&file, 2_147_483_538, 1);
+        unlock_range(&file, 2_147_483_538, 1);
     }
 }

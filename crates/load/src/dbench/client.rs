@@ -1,11 +1,11 @@
 //! A client of dbench, which plays the program repeatedly until the run is over: its options, its table of open files, and
 //! the data that it writes.
 
-use crate::dbench::calls::{self, Entries, PathBuffer, as_path};
+use crate::dbench::calls::{self, EntryBuffer, PathBuffer, as_path};
 use crate::dbench::cursor::{Cursor, Step};
 use crate::dbench::kind::{Numbers, OperationKind};
-use crate::dbench::program::{Expected, Instruction, Program};
-use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add};
+use crate::dbench::program::{ExpectedResult, Instruction, LoadProgram};
+use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters, add_unshared};
 use chacha20::ChaCha8Rng;
 use fsarena_core::schedule::mix;
 use fsarena_engine::Content;
@@ -46,17 +46,17 @@ pub struct PlayerOptions {
 /// The state that all clients of a run share.
 pub struct SharedState<'r> {
     /// The program that all clients play.
-    pub program: &'r Program,
+    pub program: &'r LoadProgram,
     /// The counters and error messages of all clients.
     pub counters: &'r SharedCounters,
     /// The data of writes.
-    pub payloads: &'r Payloads,
+    pub payloads: &'r WritePayloads,
     /// The directory in which the clients work.
     pub root: CString,
     /// The options of the player.
     pub options: &'r PlayerOptions,
     /// Limit of each client in bytes a nanosecond, or `None` without a limit.
-    pub rate: Option<f64>,
+    pub bytes_per_ns: Option<f64>,
     /// The clock.
     pub clock: Clock,
 }
@@ -67,46 +67,46 @@ struct ClientFailed;
 type ClientResult<T = ()> = Result<T, ClientFailed>;
 
 /// One client.
-pub struct Client<'r> {
+pub struct DbenchClient<'r> {
     shared: &'r SharedState<'r>,
     cursor: Cursor<'r>,
     counters: &'r ClientCounters,
-    /// The name that replaces `client1` in names.
+    /// The name that replaces `client1` in file names.
     own_name: Vec<u8>,
     handles: Handles,
-    names: [PathBuffer; 2],
-    entries: Entries,
+    paths: [PathBuffer; 2],
+    entry_buffer: EntryBuffer,
     /// The buffer of reads.
-    buffer: Vec<u8>,
-    /// The index of the pattern to write; `None` writes plain data.
+    read_buffer: Vec<u8>,
+    /// The index of the pattern to write; `None` writes the default data.
     pattern: Option<usize>,
     /// The start of this pass, in ticks.
     pass_start: u64,
-    /// The start of the last operation under a rate, in ticks, and the value of `bytes` at that time.
+    /// The start of the last operation under a rate, in ticks, and the value of `moved_bytes` at that time.
     last_paced: Option<(u64, u64)>,
     /// Bytes read and written so far.
-    bytes: u64,
+    moved_bytes: u64,
     /// Number of writes so far.
-    writes: usize,
+    write_count: usize,
 }
 
-impl<'r> Client<'r> {
+impl<'r> DbenchClient<'r> {
     /// Makes the client with this number, from 0.
-    pub fn new(shared: &'r SharedState<'r>, number: u32) -> Client<'r> {
-        Client {
+    pub fn new(shared: &'r SharedState<'r>, number: u32) -> DbenchClient<'r> {
+        DbenchClient {
             shared,
             cursor: Cursor::new(shared.program, number, shared.options.clients, shared.options.seed),
             counters: shared.counters.client(number),
             own_name: format!("client{number}").into_bytes(),
             handles: Handles::default(),
-            names: Default::default(),
-            entries: Entries::new(),
-            buffer: vec![0; shared.program.largest],
+            paths: Default::default(),
+            entry_buffer: EntryBuffer::new(),
+            read_buffer: vec![0; shared.program.max_io_bytes],
             pattern: None,
             pass_start: 0,
             last_paced: None,
-            bytes: 0,
-            writes: 0,
+            moved_bytes: 0,
+            write_count: 0,
         }
     }
 
@@ -122,22 +122,22 @@ impl<'r> Client<'r> {
     fn play(&mut self) -> ClientResult {
         let clock = self.shared.clock;
         while self.shared.counters.phase() != Phase::Over {
-            match self.cursor.step() {
+            match self.cursor.next_step() {
                 Step::Operation(kind, instruction, numbers) => {
-                    if let Some(rate) = self.shared.rate {
-                        self.wait_for_rate(rate);
+                    if let Some(bytes_per_ns) = self.shared.bytes_per_ns {
+                        self.wait_for_rate(bytes_per_ns);
                     }
                     let from = clock.now();
-                    self.operation(kind, instruction, numbers)?;
-                    self.count(kind, numbers, clock.now().saturating_sub(from));
+                    self.perform_operation(kind, instruction, numbers)?;
+                    self.count_operation(kind, numbers, clock.now().saturating_sub(from));
                 }
-                Step::At(ns) if self.shared.rate.is_none() => {
+                Step::WaitUntil(ns) if self.shared.bytes_per_ns.is_none() => {
                     self.wait_until(self.pass_start + self.shared.clock.scale.ticks(ns));
                 }
-                Step::At(_) => {}
+                Step::WaitUntil(_) => {}
                 Step::End => self.begin_pass(),
-                other => {
-                    self.control(other);
+                control => {
+                    self.perform_control_step(control);
                     self.begin_pass();
                 }
             }
@@ -153,50 +153,51 @@ impl<'r> Client<'r> {
     }
 
     /// Performs a step that is not a file operation.
-    fn control(&mut self, step: Step) {
+    fn perform_control_step(&mut self, step: Step) {
         match step {
             Step::Sleep(us) => {
                 let ns = us.saturating_mul(1000);
                 self.sleep_until(self.shared.clock.now().saturating_add(self.shared.clock.scale.ticks(ns)));
             }
-            Step::SetPoint(point) => self.counters.point.store(point, Relaxed),
-            Step::WaitPoint { client, point } => {
-                let other = self.shared.counters.client(client as u32);
-                while other.point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
+            Step::SetSyncPoint(point) => self.counters.sync_point.store(point, Relaxed),
+            Step::WaitForSyncPoint { client, point } => {
+                let awaited = self.shared.counters.client(client as u32);
+                while awaited.sync_point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over
+                {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
-            Step::Pattern(index) => self.pattern = Some(index),
+            Step::SetPattern(index) => self.pattern = Some(index),
             _ => {}
         }
     }
 
     /// Counts a finished operation.
     #[inline]
-    fn count(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
+    fn count_operation(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
         // As in the real dbench, a short read counts with the requested bytes.
         let moved =
             if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
-        self.bytes += moved;
-        add(&self.counters.operations, 1);
-        add(&self.counters.bytes, moved);
+        self.moved_bytes += moved;
+        add_unshared(&self.counters.operations, 1);
+        add_unshared(&self.counters.bytes, moved);
         if self.shared.counters.phase() == Phase::Measured {
-            self.counters.count(kind, self.shared.clock.scale.ns(ticks));
-            add(&self.counters.measured_bytes[usize::from(kind == OperationKind::WriteX)], moved);
+            self.counters.count_operation(kind, self.shared.clock.scale.ns(ticks));
+            add_unshared(&self.counters.measured_bytes[usize::from(kind == OperationKind::WriteX)], moved);
         }
     }
 
     /// Delays an operation until the bytes since the last one fit the rate. A client that falls behind never catches
     /// up.
-    fn wait_for_rate(&mut self, rate: f64) {
+    fn wait_for_rate(&mut self, bytes_per_ns: f64) {
         let now = self.shared.clock.now();
         let Some((last, bytes)) = self.last_paced else {
-            self.last_paced = (self.bytes > 0).then_some((now, self.bytes));
+            self.last_paced = (self.moved_bytes > 0).then_some((now, self.moved_bytes));
             return;
         };
-        let ns = ((self.bytes - bytes) as f64 / rate) as u64;
+        let ns = ((self.moved_bytes - bytes) as f64 / bytes_per_ns) as u64;
         self.wait_until(last + self.shared.clock.scale.ticks(ns));
-        self.last_paced = Some((self.shared.clock.now(), self.bytes));
+        self.last_paced = Some((self.shared.clock.now(), self.moved_bytes));
     }
 
     /// Waits for a time, in ticks. If it has passed, records how late the client is.
@@ -218,11 +219,13 @@ impl<'r> Client<'r> {
             if now >= due || phase == Phase::Over {
                 return;
             }
-            self.shared.counters.wait(phase, Duration::from_nanos(self.shared.clock.scale.ns(due - now)));
+            self.shared
+                .counters
+                .wait_for_phase_change(phase, Duration::from_nanos(self.shared.clock.scale.ns(due - now)));
         }
     }
 
-    fn operation(
+    fn perform_operation(
         &mut self,
         kind: OperationKind,
         instruction: &Instruction,
@@ -231,12 +234,12 @@ impl<'r> Client<'r> {
         for index in 0..kind.def().name_count {
             self.compose_name(index, instruction)?;
             if kind != OperationKind::Deltree {
-                calls::resolve(&mut self.names[index], &mut self.entries);
+                calls::look_up_name(&mut self.paths[index], &mut self.entry_buffer);
             }
         }
-        let [name, other] = &self.names;
+        let [path, new_path] = &self.paths;
         match kind {
-            OperationKind::NtCreateX => return self.create(instruction, numbers),
+            OperationKind::NtCreateX => return self.create_file(instruction, numbers),
             OperationKind::Close => match self.handles.remove(numbers[0]) {
                 Some(closed) => drop(closed),
                 None => return self.fail_for_closed_handle(instruction, numbers[0]),
@@ -245,34 +248,40 @@ impl<'r> Client<'r> {
                 return self.check_result(
                     instruction,
                     "rename",
-                    std::fs::rename(as_path(name.path()), as_path(other.path())),
+                    std::fs::rename(as_path(path.as_c_str()), as_path(new_path.as_c_str())),
                 );
             }
             OperationKind::Unlink => {
                 return self.check_result(
                     instruction,
                     "unlink",
-                    nix::unistd::unlink(name.path()).map_err(io::Error::from),
+                    nix::unistd::unlink(path.as_c_str()).map_err(io::Error::from),
                 );
             }
             OperationKind::Rmdir => {
-                return self.check_result(instruction, "rmdir", std::fs::remove_dir(as_path(name.path())));
+                return self.check_result(
+                    instruction,
+                    "rmdir",
+                    std::fs::remove_dir(as_path(path.as_c_str())),
+                );
             }
             OperationKind::Mkdir => {
                 // The directory may exist already, because other clients create it, too.
-                let _ = nix::unistd::mkdir(name.path(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
+                let _ = nix::unistd::mkdir(path.as_c_str(), Mode::S_IRWXU | Mode::S_IRWXG | Mode::S_IRWXO);
             }
-            OperationKind::Deltree => calls::delete_tree(&mut self.names[0]),
+            OperationKind::Deltree => calls::delete_tree(&mut self.paths[0]),
             OperationKind::QueryPath => {}
-            OperationKind::Find => calls::find(&mut self.names[0], &mut self.entries, numbers[1]),
+            OperationKind::Find => {
+                calls::list_pattern(&mut self.paths[0], &mut self.entry_buffer, numbers[1])
+            }
             OperationKind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
-            _ => return self.handle_operation(kind, instruction, numbers),
+            _ => return self.perform_on_open_file(kind, instruction, numbers),
         }
         Ok(())
     }
 
     /// Performs an operation on an open file.
-    fn handle_operation(
+    fn perform_on_open_file(
         &mut self,
         kind: OperationKind,
         instruction: &Instruction,
@@ -286,26 +295,26 @@ impl<'r> Client<'r> {
             OperationKind::QueryFile => drop(fstat(&open.file)),
             OperationKind::SetFile => {
                 let path = std::ffi::CStr::from_bytes_until_nul(&open.name).unwrap_or_default();
-                calls::set_times(&open.file, path);
+                calls::set_times_back(&open.file, path);
             }
-            OperationKind::LockX => calls::lock(&open.file, false, numbers[1], numbers[2]),
-            OperationKind::UnlockX => calls::lock(&open.file, true, numbers[1], numbers[2]),
-            OperationKind::ReadX => return self.read(instruction, numbers),
-            _ => return self.write(instruction, numbers),
+            OperationKind::LockX => calls::lock_range(&open.file, numbers[1], numbers[2]),
+            OperationKind::UnlockX => calls::unlock_range(&open.file, numbers[1], numbers[2]),
+            OperationKind::ReadX => return self.read_file(instruction, numbers),
+            _ => return self.write_file(instruction, numbers),
         }
         Ok(())
     }
 
-    fn create(
+    fn create_file(
         &mut self,
         instruction: &Instruction,
         [options, disposition, number, _]: Numbers,
     ) -> ClientResult {
-        let name = &self.names[0];
-        let file = match calls::create(name.path(), options, disposition) {
+        let name = &self.paths[0];
+        let file = match calls::create_or_open(name.as_c_str(), options, disposition) {
             Ok(file) => file,
-            Err(error) if instruction.expected == Expected::Success => {
-                if is_shortage(&error) {
+            Err(error) if instruction.expected == ExpectedResult::Success => {
+                if is_caused_by_machine(&error) {
                     return self.fail(instruction, Some(error), &[b"open ", name.bytes()]);
                 }
                 self.record_unexpected_result(instruction, Some(error), &[b"open ", name.bytes()]);
@@ -313,12 +322,12 @@ impl<'r> Client<'r> {
             }
             Err(_) => return Ok(()),
         };
-        if instruction.expected == Expected::Failure {
+        if instruction.expected == ExpectedResult::Failure {
             self.record_unexpected_result(instruction, None, &[b"open succeeded: ", name.bytes()]);
             return Ok(());
         }
         let _ = fstat(&file);
-        let name = name.path().to_bytes_with_nul().to_vec();
+        let name = name.as_c_str().to_bytes_with_nul().to_vec();
         if self.handles.insert(number, OpenFile { file, name }).is_err() {
             let why = format!("{MAX_HANDLES} files are open, the most that a client can have");
             return self.fail(instruction, None, &[why.as_bytes()]);
@@ -326,12 +335,18 @@ impl<'r> Client<'r> {
         Ok(())
     }
 
-    fn read(&mut self, instruction: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
+    fn read_file(
+        &mut self,
+        instruction: &Instruction,
+        [number, offset, size, expected_bytes]: Numbers,
+    ) -> ClientResult {
         let size = self.check_size(instruction, size)?;
         let Some(open) = self.handles.get(number) else { return Ok(()) };
-        let done = rustix::io::pread(&open.file, &mut self.buffer[..size], offset as u64);
-        if done.map_or(-1, |read| read as i64) != result && instruction.expected == Expected::Success {
-            let error = done.err().map(io::Error::from);
+        let result = rustix::io::pread(&open.file, &mut self.read_buffer[..size], offset as u64);
+        if result.map_or(-1, |read| read as i64) != expected_bytes
+            && instruction.expected == ExpectedResult::Success
+        {
+            let error = result.err().map(io::Error::from);
             self.record_unexpected_result(
                 instruction,
                 error,
@@ -341,13 +356,17 @@ impl<'r> Client<'r> {
         Ok(())
     }
 
-    fn write(&mut self, instruction: &Instruction, [number, offset, size, result]: Numbers) -> ClientResult {
+    fn write_file(
+        &mut self,
+        instruction: &Instruction,
+        [number, offset, size, expected_bytes]: Numbers,
+    ) -> ClientResult {
         let size = self.check_size(instruction, size)?;
-        self.writes = self.writes.wrapping_add(1);
+        self.write_count = self.write_count.wrapping_add(1);
         let Some(open) = self.handles.get(number) else { return Ok(()) };
-        let payload = self.shared.payloads.slice(self.pattern, self.writes, size);
+        let payload = self.shared.payloads.data_for_write(self.pattern, self.write_count, size);
         match rustix::io::pwrite(&open.file, payload, offset as u64) {
-            Ok(written) if written as i64 == result => Ok(()),
+            Ok(written) if written as i64 == expected_bytes => Ok(()),
             Ok(_) => self.fail(instruction, None, &[b"wrote another number of bytes to ", &open.name]),
             Err(errno) => self.fail(instruction, Some(errno.into()), &[b"write ", &open.name]),
         }
@@ -356,7 +375,7 @@ impl<'r> Client<'r> {
     /// Checks a size that may depend on random numbers.
     fn check_size(&self, instruction: &Instruction, size: i64) -> ClientResult<usize> {
         match usize::try_from(size) {
-            Ok(size) if size <= self.buffer.len() => Ok(size),
+            Ok(size) if size <= self.read_buffer.len() => Ok(size),
             _ => {
                 let what = format!("{size} bytes to read or write");
                 self.fail(instruction, None, &[what.as_bytes()])
@@ -369,22 +388,22 @@ impl<'r> Client<'r> {
         let (names, id) = (&self.shared.program.names, instruction.names[index]);
         let root = self.shared.root.as_bytes();
         let (own_name, strings) = (&self.own_name, &self.cursor.strings);
-        self.names[index].set(root, |bytes| names.compose(id, own_name, strings, bytes));
-        if names.is_random(id) && super::name::check(&self.names[index].bytes()[root.len()..]).is_err() {
-            let name = self.names[index].bytes();
+        self.paths[index].set(root, |bytes| names.append_name(id, own_name, strings, bytes));
+        if names.is_random(id) && super::name::check_name(&self.paths[index].bytes()[root.len()..]).is_err() {
+            let name = self.paths[index].bytes();
             return self.fail(instruction, None, &[b"a name that leads out of the directory: ", name]);
         }
         Ok(())
     }
 
     /// Fails the client if an operation has another result than the loadfile states, as in the real dbench.
-    fn check_result(&self, instruction: &Instruction, what: &str, done: io::Result<()>) -> ClientResult {
-        let name = self.names[0].bytes();
-        match (done, instruction.expected) {
-            (Ok(()), Expected::Failure) => {
+    fn check_result(&self, instruction: &Instruction, what: &str, result: io::Result<()>) -> ClientResult {
+        let name = self.paths[0].bytes();
+        match (result, instruction.expected) {
+            (Ok(()), ExpectedResult::Failure) => {
                 self.fail(instruction, None, &[what.as_bytes(), b" succeeded: ", name])
             }
-            (Err(error), Expected::Success) => {
+            (Err(error), ExpectedResult::Success) => {
                 self.fail(instruction, Some(error), &[what.as_bytes(), b" ", name])
             }
             _ => Ok(()),
@@ -417,10 +436,10 @@ impl<'r> Client<'r> {
 }
 
 /// Whether the machine or the filesystem caused the error rather than the load.
-fn is_shortage(error: &io::Error) -> bool {
+fn is_caused_by_machine(error: &io::Error) -> bool {
     use libc::{EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC, EROFS};
-    let shortages = [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, EROFS, EACCES];
-    error.raw_os_error().is_some_and(|code| shortages.contains(&code))
+    let machine_errors = [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, EROFS, EACCES];
+    error.raw_os_error().is_some_and(|code| machine_errors.contains(&code))
 }
 
 /// Largest number of open files of one client, as in the real dbench.
@@ -439,7 +458,7 @@ struct OpenFile {
 #[derive(Debug, Default)]
 struct Handles {
     numbers: Vec<Option<i64>>,
-    open: Vec<Option<OpenFile>>,
+    files: Vec<Option<OpenFile>>,
 }
 
 impl Handles {
@@ -454,64 +473,70 @@ impl Handles {
         }
         if free == self.numbers.len() {
             self.numbers.push(None);
-            self.open.push(None);
+            self.files.push(None);
         }
         self.numbers[free] = Some(number);
-        self.open[free] = Some(file);
+        self.files[free] = Some(file);
         Ok(())
     }
 
     /// The open file with this number.
     #[inline]
     fn get(&self, number: i64) -> Option<&OpenFile> {
-        let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
-        self.open[place].as_ref()
+        let slot = self.numbers.iter().position(|slot_number| *slot_number == Some(number))?;
+        self.files[slot].as_ref()
     }
 
     /// Removes the open file with this number.
     fn remove(&mut self, number: i64) -> Option<OpenFile> {
-        let place = self.numbers.iter().position(|kept| *kept == Some(number))?;
-        self.numbers[place] = None;
-        self.open[place].take()
+        let slot = self.numbers.iter().position(|slot_number| *slot_number == Some(number))?;
+        self.numbers[slot] = None;
+        self.files[slot].take()
     }
 }
 
 /// Number of offsets in the noise at which the data of a write can begin, so that successive writes differ.
-const OFFSETS: usize = 256;
+const OFFSET_COUNT: usize = 256;
 /// Bytes between two such offsets.
 const OFFSET_STEP: usize = 509;
 
 /// The data that clients write. It is made before the run starts, and all clients share it.
 #[derive(Debug)]
-pub struct Payloads {
+pub struct WritePayloads {
     /// Data for writes without a pattern.
-    plain: Vec<u8>,
-    /// Whether successive writes take different parts of `plain`.
+    default_data: Vec<u8>,
+    /// Whether successive writes take different parts of `default_data`.
     varies: bool,
     /// Each pattern of the program, repeated up to the largest write.
     patterns: Vec<Vec<u8>>,
 }
 
-impl Payloads {
+impl WritePayloads {
     /// Makes the data for a program.
-    pub fn new(program: &Program, content: Content, seed: u64) -> Payloads {
+    pub fn new(program: &LoadProgram, content: Content, seed: u64) -> WritePayloads {
         let varies = content != Content::Zeros;
-        let mut plain = vec![0; program.largest + if varies { OFFSETS * OFFSET_STEP } else { 0 }];
+        let mut default_data =
+            vec![0; program.max_io_bytes + if varies { OFFSET_COUNT * OFFSET_STEP } else { 0 }];
         if varies {
-            ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut plain);
+            ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut default_data);
         }
-        let fill = |pattern: &Vec<u8>| pattern.iter().copied().cycle().take(program.largest).collect();
-        Payloads { plain, varies, patterns: program.patterns.iter().map(fill).collect() }
+        let repeat_pattern =
+            |pattern: &Vec<u8>| pattern.iter().copied().cycle().take(program.max_io_bytes).collect();
+        WritePayloads {
+            default_data,
+            varies,
+            patterns: program.patterns.iter().map(repeat_pattern).collect(),
+        }
     }
 
     /// Returns `bytes` bytes of data for the write with this number.
     #[inline]
-    pub fn slice(&self, pattern: Option<usize>, write: usize, bytes: usize) -> &[u8] {
+    pub fn data_for_write(&self, pattern: Option<usize>, write: usize, bytes: usize) -> &[u8] {
         match pattern {
             Some(index) => &self.patterns[index][..bytes],
             None => {
-                let from = if self.varies { write % OFFSETS * OFFSET_STEP } else { 0 };
-                &self.plain[from..from + bytes]
+                let from = if self.varies { write % OFFSET_COUNT * OFFSET_STEP } else { 0 };
+                &self.default_data[from..from + bytes]
             }
         }
     }
@@ -545,11 +570,14 @@ mod tests {
     fn writes_get_the_pattern_or_zeros_or_changing_noise() {
         let text = "WRITEPATTERN ab\nWriteX 1 0 7 7 *\n";
         let program = loadfile::parse("f", text.as_bytes()).unwrap();
-        let zeros = Payloads::new(&program, Content::Zeros, 1);
-        assert_eq!(zeros.slice(None, 5, 7), [0; 7]);
-        assert_eq!(zeros.slice(Some(0), 5, 7), b"ab\nab\na");
-        let noise = Payloads::new(&program, Content::Random, 1);
-        assert_ne!(noise.slice(None, 1, 7), noise.slice(None, 2, 7));
-        assert_eq!(noise.slice(None, 1, 7), Payloads::new(&program, Content::Random, 1).slice(None, 1, 7));
+        let zeros = WritePayloads::new(&program, Content::Zeros, 1);
+        assert_eq!(zeros.data_for_write(None, 5, 7), [0; 7]);
+        assert_eq!(zeros.data_for_write(Some(0), 5, 7), b"ab\nab\na");
+        let noise = WritePayloads::new(&program, Content::Random, 1);
+        assert_ne!(noise.data_for_write(None, 1, 7), noise.data_for_write(None, 2, 7));
+        assert_eq!(
+            noise.data_for_write(None, 1, 7),
+            WritePayloads::new(&program, Content::Random, 1).data_for_write(None, 1, 7)
+        );
     }
 }

@@ -1,10 +1,10 @@
 //! Walks through the steps of a program for one client: resolves loops, repetitions, and numbers that depend on the run.
 //! Performs no operations.
 
-use super::kind::{NUMBERS, Numbers, OperationKind};
-use super::name::MAX_STRINGS;
+use super::kind::{MAX_NUMBERS, Numbers, OperationKind};
+use super::name::MAX_RANDOM_STRINGS;
 use super::number::{Number, parse_integer};
-use super::program::{Action, Instruction, Program};
+use super::program::{Instruction, InstructionAction, LoadProgram};
 use fsarena_core::schedule::mix;
 use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 
@@ -13,23 +13,23 @@ use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 pub enum Step<'p> {
     /// An operation with its resolved numbers.
     Operation(OperationKind, &'p Instruction, Numbers),
-    /// See [`Action::At`]: nanoseconds.
-    At(u64),
-    /// See [`Action::Sleep`]: microseconds.
+    /// See [`InstructionAction::WaitUntil`]: nanoseconds.
+    WaitUntil(u64),
+    /// See [`InstructionAction::Sleep`]: microseconds.
     Sleep(u64),
-    /// See [`Action::SetPoint`].
-    SetPoint(i64),
-    /// See [`Action::WaitPoint`].
-    WaitPoint {
+    /// See [`InstructionAction::SetSyncPoint`].
+    SetSyncPoint(i64),
+    /// See [`InstructionAction::WaitForSyncPoint`].
+    WaitForSyncPoint {
         /// The number of the other client, from 0.
         client: i64,
         /// The point that it has to reach.
         point: i64,
     },
-    /// See [`Action::Pattern`]: the index in [`Program::patterns`].
-    Pattern(usize),
+    /// See [`InstructionAction::SetPattern`]: the index in [`LoadProgram::patterns`].
+    SetPattern(usize),
     /// A random string has been drawn.
-    Drawn,
+    StringDrawn,
     /// The end of the program. The next step is the first one again.
     End,
 }
@@ -37,31 +37,31 @@ pub enum Step<'p> {
 /// The position of a client in a program.
 #[derive(Debug)]
 pub struct Cursor<'p> {
-    program: &'p Program,
+    program: &'p LoadProgram,
     /// The index of the next instruction.
-    at: usize,
+    next_index: usize,
     /// Remaining repetitions of the current operation.
-    repeat: i64,
+    repetitions_left: i64,
     /// The index of the first instruction of the loop, and its remaining rounds.
     loop_state: (usize, i64),
     /// The numbers of the previous operation.
-    previous: Numbers,
+    previous_numbers: Numbers,
     client: i64,
     clients: i64,
     rng: Xoshiro256PlusPlus,
     /// The current random strings.
-    pub strings: [Vec<u8>; MAX_STRINGS],
+    pub strings: [Vec<u8>; MAX_RANDOM_STRINGS],
 }
 
 impl<'p> Cursor<'p> {
     /// Makes a cursor at the first line, for client number `client` (from 0) of `clients`.
-    pub fn new(program: &'p Program, client: u32, clients: u32, seed: u64) -> Cursor<'p> {
+    pub fn new(program: &'p LoadProgram, client: u32, clients: u32, seed: u64) -> Cursor<'p> {
         Cursor {
             program,
-            at: 0,
-            repeat: 1,
+            next_index: 0,
+            repetitions_left: 1,
             loop_state: (0, 0),
-            previous: [0; NUMBERS],
+            previous_numbers: [0; MAX_NUMBERS],
             client: client.into(),
             clients: clients.into(),
             rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client.into())),
@@ -71,81 +71,83 @@ impl<'p> Cursor<'p> {
 
     /// Moves to the next step and returns it.
     #[inline]
-    pub fn step(&mut self) -> Step<'p> {
+    pub fn next_step(&mut self) -> Step<'p> {
         loop {
             let program = self.program;
-            let Some(instruction) = program.instructions().get(self.at) else {
-                self.at = 0;
+            let Some(instruction) = program.instructions().get(self.next_index) else {
+                self.next_index = 0;
                 return Step::End;
             };
-            if let Action::Operation(kind) = instruction.action {
-                self.repeat -= 1;
-                if self.repeat == 0 {
-                    self.at += 1;
-                    self.repeat = 1;
+            if let InstructionAction::Operation(kind) = instruction.action {
+                self.repetitions_left -= 1;
+                if self.repetitions_left == 0 {
+                    self.next_index += 1;
+                    self.repetitions_left = 1;
                 }
-                self.previous = std::array::from_fn(|index| self.value(instruction, index));
-                return Step::Operation(kind, instruction, self.previous);
+                self.previous_numbers = std::array::from_fn(|index| self.resolve_number(instruction, index));
+                return Step::Operation(kind, instruction, self.previous_numbers);
             }
-            self.at += 1;
-            if let Some(next) = self.control(instruction) {
+            self.next_index += 1;
+            if let Some(next) = self.handle_control(instruction) {
                 return next;
             }
         }
     }
 
     /// Handles an instruction that is not an operation. Returns a step if the client has something to do.
-    fn control(&mut self, instruction: &Instruction) -> Option<Step<'p>> {
+    fn handle_control(&mut self, instruction: &Instruction) -> Option<Step<'p>> {
         let program = self.program;
         let number = |index| program.number(instruction, index).unwrap_or(0);
         Some(match instruction.action {
-            Action::At => Step::At(number(0) as u64),
-            Action::Sleep => Step::Sleep(number(0) as u64),
-            Action::SetPoint => Step::SetPoint(number(0)),
-            Action::WaitPoint => Step::WaitPoint { client: number(0), point: number(1) },
-            Action::Pattern => Step::Pattern(number(0) as usize),
-            Action::Draw => {
-                let (place, string) = &program.strings[number(0) as usize];
-                string.draw(&mut self.rng, &mut self.strings[usize::from(*place)]);
-                Step::Drawn
+            InstructionAction::WaitUntil => Step::WaitUntil(number(0) as u64),
+            InstructionAction::Sleep => Step::Sleep(number(0) as u64),
+            InstructionAction::SetSyncPoint => Step::SetSyncPoint(number(0)),
+            InstructionAction::WaitForSyncPoint => {
+                Step::WaitForSyncPoint { client: number(0), point: number(1) }
             }
-            Action::Loop => {
-                self.loop_state = (self.at, number(0));
+            InstructionAction::SetPattern => Step::SetPattern(number(0) as usize),
+            InstructionAction::DrawString => {
+                let (slot, string) = &program.strings[number(0) as usize];
+                string.draw_into(&mut self.rng, &mut self.strings[usize::from(*slot)]);
+                Step::StringDrawn
+            }
+            InstructionAction::Loop => {
+                self.loop_state = (self.next_index, number(0));
                 return None;
             }
-            Action::EndLoop => {
+            InstructionAction::EndLoop => {
                 self.loop_state.1 -= 1;
                 if self.loop_state.1 > 0 {
-                    self.at = self.loop_state.0;
+                    self.next_index = self.loop_state.0;
                 }
                 return None;
             }
-            Action::Repeat => {
-                self.repeat = number(0);
+            InstructionAction::Repeat => {
+                self.repetitions_left = number(0);
                 return None;
             }
-            Action::Operation(_) => return None,
+            InstructionAction::Operation(_) => return None,
         })
     }
 
     /// The value of a number of an instruction.
     #[inline]
-    fn value(&mut self, instruction: &Instruction, index: usize) -> i64 {
+    fn resolve_number(&mut self, instruction: &Instruction, index: usize) -> i64 {
         let number = match self.program.number(instruction, index) {
             Ok(value) => return value,
             Err(number) => number,
         };
-        let previous = self.previous[index];
+        let previous = self.previous_numbers[index];
         match number {
             Number::Literal(value) => *value,
             // Like two calls of C's random(), this is never negative.
             Number::Random(qualifiers) => qualifiers
                 .iter()
                 .fold((self.rng.next_u64() >> 1) as i64, |value, qualifier| qualifier.apply(value)),
-            Number::Previous(more) => previous.wrapping_add(*more),
-            Number::PreviousAndChild => previous.wrapping_add(self.client),
-            Number::PreviousAndClients => previous.wrapping_add(self.clients),
-            Number::Stored(place) => parse_integer(&self.strings[usize::from(*place)]).unwrap_or(0),
+            Number::PreviousPlus(more) => previous.wrapping_add(*more),
+            Number::PreviousPlusChild => previous.wrapping_add(self.client),
+            Number::PreviousPlusClients => previous.wrapping_add(self.clients),
+            Number::RandomStringValue(slot) => parse_integer(&self.strings[usize::from(*slot)]).unwrap_or(0),
         }
     }
 }
@@ -161,7 +163,7 @@ mod tests {
         let mut cursor = Cursor::new(&program, 3, 8, 1);
         let mut steps = vec![];
         for _ in 0..count {
-            steps.push(match cursor.step() {
+            steps.push(match cursor.next_step() {
                 Step::Operation(_, _, numbers) => numbers[0].to_string(),
                 other => format!("{other:?}"),
             });
@@ -181,7 +183,7 @@ mod tests {
         let text = "Flush 10 0x0\nREPEAT 2\nFlush +5 0x0\nFlush +child 0x0\nFlush +num_children 0x0\n";
         assert_eq!(walk(text, 5).join(" "), "10 15 20 23 31");
         let text = "RANDOMSTRING 2 \"[7]1\"\nFlush $2 0x0\n";
-        assert_eq!(walk(text, 2).join(" "), "Drawn 71");
+        assert_eq!(walk(text, 2).join(" "), "StringDrawn 71");
     }
 
     #[test]
@@ -192,7 +194,7 @@ mod tests {
             let mut cursor = Cursor::new(&program, client, 8, 5);
             let mut drawn = vec![];
             while drawn.len() < 100 {
-                if let Step::Operation(_, _, numbers) = cursor.step() {
+                if let Step::Operation(_, _, numbers) = cursor.next_step() {
                     drawn.push(numbers[0]);
                 }
             }
@@ -210,10 +212,10 @@ mod tests {
             walk(text, 6),
             [
                 "Sleep(5)",
-                "SetPoint(2)",
-                "WaitPoint { client: 1, point: 2 }",
-                "Pattern(0)",
-                "At(1500000000)",
+                "SetSyncPoint(2)",
+                "WaitForSyncPoint { client: 1, point: 2 }",
+                "SetPattern(0)",
+                "WaitUntil(1500000000)",
                 "1"
             ]
         );

@@ -53,7 +53,7 @@ pub struct KindDef {
     /// Its name in the output of dbench 4.0.
     pub name_in_4_0: &'static str,
     /// The prefix of its readings.
-    pub reading: &'static str,
+    pub reading_prefix: &'static str,
     /// The number of file names in its arguments.
     pub name_count: usize,
     /// The number of numbers that must follow the file names, in this order; the other operations need none. A loadfile may
@@ -70,50 +70,54 @@ pub struct KindDef {
 }
 
 /// The largest number of meaningful numbers in the arguments of an operation; see [`KindDef::number_count`].
-pub const NUMBERS: usize = 4;
+pub const MAX_NUMBERS: usize = 4;
 /// The numbers in the arguments of one operation.
-pub type Numbers = [i64; NUMBERS];
+pub type Numbers = [i64; MAX_NUMBERS];
 
-const fn def(kind: OperationKind, name: &'static str, [name_count, number_count]: [usize; 2]) -> KindDef {
+const fn kind_def(
+    kind: OperationKind,
+    name: &'static str,
+    [name_count, number_count]: [usize; 2],
+) -> KindDef {
     let Operation { printed, reading } = OPERATIONS[kind as usize];
-    KindDef { kind, name, name_in_4_0: printed, reading, name_count, number_count }
+    KindDef { kind, name, name_in_4_0: printed, reading_prefix: reading, name_count, number_count }
 }
 
 /// Every kind, in the order of [`OperationKind`] and of [`OPERATIONS`].
-pub const KINDS: [KindDef; 17] = [
-    def(OperationKind::NtCreateX, "NTCreateX", [1, 3]),
-    def(OperationKind::Close, "Close", [0, 1]),
-    def(OperationKind::Rename, "Rename", [2, 0]),
-    def(OperationKind::Unlink, "Unlink", [1, 0]),
-    def(OperationKind::Deltree, "Deltree", [1, 0]),
-    def(OperationKind::Rmdir, "Rmdir", [1, 0]),
-    def(OperationKind::Mkdir, "Mkdir", [1, 0]),
-    def(OperationKind::QueryPath, "QUERY_PATH_INFORMATION", [1, 0]),
-    def(OperationKind::QueryFile, "QUERY_FILE_INFORMATION", [0, 1]),
-    def(OperationKind::QueryFs, "QUERY_FS_INFORMATION", [0, 0]),
-    def(OperationKind::SetFile, "SET_FILE_INFORMATION", [0, 1]),
-    def(OperationKind::Find, "FIND_FIRST", [1, 2]),
-    def(OperationKind::WriteX, "WriteX", [0, 4]),
-    def(OperationKind::ReadX, "ReadX", [0, 4]),
-    def(OperationKind::LockX, "LockX", [0, 3]),
-    def(OperationKind::UnlockX, "UnlockX", [0, 3]),
-    def(OperationKind::Flush, "Flush", [0, 1]),
+pub const KIND_DEFS: [KindDef; 17] = [
+    kind_def(OperationKind::NtCreateX, "NTCreateX", [1, 3]),
+    kind_def(OperationKind::Close, "Close", [0, 1]),
+    kind_def(OperationKind::Rename, "Rename", [2, 0]),
+    kind_def(OperationKind::Unlink, "Unlink", [1, 0]),
+    kind_def(OperationKind::Deltree, "Deltree", [1, 0]),
+    kind_def(OperationKind::Rmdir, "Rmdir", [1, 0]),
+    kind_def(OperationKind::Mkdir, "Mkdir", [1, 0]),
+    kind_def(OperationKind::QueryPath, "QUERY_PATH_INFORMATION", [1, 0]),
+    kind_def(OperationKind::QueryFile, "QUERY_FILE_INFORMATION", [0, 1]),
+    kind_def(OperationKind::QueryFs, "QUERY_FS_INFORMATION", [0, 0]),
+    kind_def(OperationKind::SetFile, "SET_FILE_INFORMATION", [0, 1]),
+    kind_def(OperationKind::Find, "FIND_FIRST", [1, 2]),
+    kind_def(OperationKind::WriteX, "WriteX", [0, 4]),
+    kind_def(OperationKind::ReadX, "ReadX", [0, 4]),
+    kind_def(OperationKind::LockX, "LockX", [0, 3]),
+    kind_def(OperationKind::UnlockX, "UnlockX", [0, 3]),
+    kind_def(OperationKind::Flush, "Flush", [0, 1]),
 ];
 
 impl OperationKind {
     /// Its properties.
     pub const fn def(self) -> &'static KindDef {
-        &KINDS[self as usize]
+        &KIND_DEFS[self as usize]
     }
 
     /// Finds a kind by its name in a loadfile, in upper or lower case as in dbench 5.0.
-    pub fn find(name: &[u8]) -> Option<OperationKind> {
-        KINDS.iter().find(|def| def.name.as_bytes().eq_ignore_ascii_case(name)).map(|def| def.kind)
+    pub fn from_name(name: &[u8]) -> Option<OperationKind> {
+        KIND_DEFS.iter().find(|def| def.name.as_bytes().eq_ignore_ascii_case(name)).map(|def| def.kind)
     }
 
     /// Finds a kind by its name in the output of dbench 4.0 or 5.0.
-    pub fn find_printed(name: &str) -> Option<OperationKind> {
-        KINDS.iter().find(|def| def.name_in_4_0 == name || def.name == name).map(|def| def.kind)
+    pub fn from_printed_name(name: &str) -> Option<OperationKind> {
+        KIND_DEFS.iter().find(|def| def.name_in_4_0 == name || def.name == name).map(|def| def.kind)
     }
 }
 
@@ -123,17 +127,17 @@ mod tests {
 
     #[test]
     fn the_table_is_in_the_order_of_the_kinds_and_finds_each_by_its_names() {
-        for (at, def) in KINDS.iter().enumerate() {
+        for (at, def) in KIND_DEFS.iter().enumerate() {
             assert_eq!(def.kind as usize, at);
-            assert_eq!(OperationKind::find(def.name.to_lowercase().as_bytes()), Some(def.kind));
-            assert_eq!(OperationKind::find_printed(def.name_in_4_0), Some(def.kind));
+            assert_eq!(OperationKind::from_name(def.name.to_lowercase().as_bytes()), Some(def.kind));
+            assert_eq!(OperationKind::from_printed_name(def.name_in_4_0), Some(def.kind));
             assert!(
                 def.name_in_4_0 == def.name || def.name.contains('_'),
                 "{} is not {}",
                 def.name_in_4_0,
                 def.name
             );
-            assert!(def.number_count <= NUMBERS);
+            assert!(def.number_count <= MAX_NUMBERS);
         }
     }
 }

@@ -2,23 +2,23 @@
 //! the figures for comparing the generated load with dbench's standard loadfile.
 
 use super::cursor::{Cursor, Step};
-use super::kind::{KINDS, Numbers, OperationKind};
-use super::name::{MAX_STRINGS, NameId};
-use super::program::{Expected, Instruction, Program};
+use super::kind::{KIND_DEFS, Numbers, OperationKind};
+use super::name::{MAX_RANDOM_STRINGS, NameId};
+use super::program::{ExpectedResult, Instruction, LoadProgram};
 use std::collections::{BTreeMap, HashMap};
 
 /// Largest number of operations to count. A loadfile has fewer lines, but its loops can repeat them without a limit.
 const MAX_STEPS: u64 = 20_000_000;
 /// The option of NTCreateX that creates a directory.
-pub const DIRECTORY: i64 = 0x1;
+pub const DIRECTORY_OPTION: i64 = 0x1;
 
 /// Statistics of one pass of a program.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LoadStats {
     /// Number of operations, by [`OperationKind`].
-    pub counts: [u64; KINDS.len()],
+    pub counts: [u64; KIND_DEFS.len()],
     /// Number of operations that are expected to fail, by [`OperationKind`].
-    pub failures: [u64; KINDS.len()],
+    pub expected_failures: [u64; KIND_DEFS.len()],
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
@@ -32,15 +32,15 @@ pub struct LoadStats {
     /// Number of writes that do not extend the file.
     pub writes_within: u64,
     /// Number of handles without a read or a write.
-    pub idle_opens: u64,
+    pub unused_opens: u64,
     /// Number of handles with reads only.
-    pub reading_opens: u64,
+    pub read_only_opens: u64,
     /// Largest number of files at one time.
     pub most_files: u64,
     /// Sum of the number of files after each operation. Divided by the number of operations, it is the mean.
-    pub files_by_operation: u64,
+    pub file_count_sum: u64,
     /// Largest number of handles at one time.
-    pub most_open: u64,
+    pub most_open_handles: u64,
     /// Number of created directories.
     pub directories: u64,
     /// Largest number of bytes of all files at one time.
@@ -49,22 +49,22 @@ pub struct LoadStats {
 
 impl LoadStats {
     /// Plays one pass and collects its statistics.
-    pub fn collect(program: &Program) -> LoadStats {
+    pub fn collect(program: &LoadProgram) -> LoadStats {
         let mut played = PlayedPass {
             program,
             stats: LoadStats::default(),
             files: HashMap::new(),
-            open: vec![],
+            open_handles: vec![],
             bytes: 0,
         };
         let mut cursor = Cursor::new(program, 0, 1, 0);
         for _ in 0..MAX_STEPS {
-            match cursor.step() {
+            match cursor.next_step() {
                 Step::End => break,
                 Step::Operation(kind, instruction, numbers) => {
-                    played.count(kind, instruction);
-                    if instruction.expected != Expected::Failure {
-                        played.operation(kind, instruction, numbers, &cursor.strings);
+                    played.count_operation(kind, instruction);
+                    if instruction.expected != ExpectedResult::Failure {
+                        played.apply(kind, instruction, numbers, &cursor.strings);
                     }
                     played.update_peaks();
                 }
@@ -86,7 +86,7 @@ impl LoadStats {
 }
 
 /// The size of a file, or `None` for a directory.
-type Size = Option<i64>;
+type FileSize = Option<i64>;
 
 /// An open handle.
 struct OpenHandle {
@@ -100,58 +100,60 @@ struct OpenHandle {
 
 /// The files and handles of the pass so far.
 struct PlayedPass<'p> {
-    program: &'p Program,
+    program: &'p LoadProgram,
     stats: LoadStats,
-    files: HashMap<Vec<u8>, Size>,
-    open: Vec<OpenHandle>,
+    files: HashMap<Vec<u8>, FileSize>,
+    open_handles: Vec<OpenHandle>,
     /// Bytes of all files.
     bytes: i64,
 }
 
 impl PlayedPass<'_> {
-    fn count(&mut self, kind: OperationKind, instruction: &Instruction) {
+    fn count_operation(&mut self, kind: OperationKind, instruction: &Instruction) {
         self.stats.counts[kind as usize] += 1;
-        if instruction.expected == Expected::Failure {
-            self.stats.failures[kind as usize] += 1;
+        if instruction.expected == ExpectedResult::Failure {
+            self.stats.expected_failures[kind as usize] += 1;
         }
     }
 
     fn update_peaks(&mut self) {
         let files = self.files.len() as u64 - self.stats.directories;
-        self.stats.files_by_operation += files;
+        self.stats.file_count_sum += files;
         self.stats.most_files = self.stats.most_files.max(files);
-        self.stats.most_open = self.stats.most_open.max(self.open.len() as u64);
+        self.stats.most_open_handles = self.stats.most_open_handles.max(self.open_handles.len() as u64);
         self.stats.most_bytes = self.stats.most_bytes.max(self.bytes.max(0) as u64);
     }
 
-    fn name(&self, id: NameId, strings: &[Vec<u8>; MAX_STRINGS]) -> Vec<u8> {
+    fn compose_name(&self, id: NameId, strings: &[Vec<u8>; MAX_RANDOM_STRINGS]) -> Vec<u8> {
         let mut name = vec![];
-        self.program.names.compose(id, b"client1", strings, &mut name);
+        self.program.names.append_name(id, b"client1", strings, &mut name);
         name
     }
 
-    fn operation(
+    fn apply(
         &mut self,
         kind: OperationKind,
         instruction: &Instruction,
         numbers: Numbers,
-        strings: &[Vec<u8>; MAX_STRINGS],
+        strings: &[Vec<u8>; MAX_RANDOM_STRINGS],
     ) {
         match kind {
-            OperationKind::NtCreateX => self.create(self.name(instruction.names[0], strings), numbers),
+            OperationKind::NtCreateX => {
+                self.create(self.compose_name(instruction.names[0], strings), numbers)
+            }
             OperationKind::Close => self.close(numbers[0]),
             OperationKind::Rename => {
-                let [from, to] = instruction.names.map(|name| self.name(name, strings));
+                let [from, to] = instruction.names.map(|name| self.compose_name(name, strings));
                 if let Some(size) = self.files.remove(&from) {
                     self.remove(&to);
                     self.files.insert(to, size);
                 }
             }
-            OperationKind::Unlink => self.remove(&self.name(instruction.names[0], strings)),
+            OperationKind::Unlink => self.remove(&self.compose_name(instruction.names[0], strings)),
             OperationKind::Deltree => {
-                let below = [self.name(instruction.names[0], strings), b"/".to_vec()].concat();
-                let gone = self.files.keys().filter(|name| name.starts_with(&below));
-                gone.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
+                let below = [self.compose_name(instruction.names[0], strings), b"/".to_vec()].concat();
+                let removed = self.files.keys().filter(|name| name.starts_with(&below));
+                removed.cloned().collect::<Vec<_>>().iter().for_each(|name| self.remove(name));
             }
             OperationKind::ReadX => self.read(numbers),
             OperationKind::WriteX => self.write(numbers),
@@ -160,7 +162,7 @@ impl PlayedPass<'_> {
     }
 
     fn create(&mut self, name: Vec<u8>, [options, disposition, handle, _]: Numbers) {
-        if options & DIRECTORY != 0 {
+        if options & DIRECTORY_OPTION != 0 {
             if self.files.insert(name.clone(), None).is_none() {
                 self.stats.directories += 1;
             }
@@ -170,7 +172,7 @@ impl PlayedPass<'_> {
                 self.bytes -= std::mem::take(size);
             }
         }
-        self.open.push(OpenHandle { handle, name, reads: 0, writes: 0, read_end: None });
+        self.open_handles.push(OpenHandle { handle, name, reads: 0, writes: 0, read_end: None });
     }
 
     fn remove(&mut self, name: &[u8]) {
@@ -181,15 +183,15 @@ impl PlayedPass<'_> {
         }
     }
 
-    fn find(&mut self, handle: i64) -> Option<&mut OpenHandle> {
-        self.open.iter_mut().find(|open| open.handle == handle)
+    fn find_handle(&mut self, handle: i64) -> Option<&mut OpenHandle> {
+        self.open_handles.iter_mut().find(|open| open.handle == handle)
     }
 
     fn close(&mut self, handle: i64) {
-        let Some(at) = self.open.iter().position(|open| open.handle == handle) else { return };
-        match self.open.remove(at) {
-            OpenHandle { writes: 0, reads: 0, .. } => self.stats.idle_opens += 1,
-            OpenHandle { writes: 0, .. } => self.stats.reading_opens += 1,
+        let Some(at) = self.open_handles.iter().position(|open| open.handle == handle) else { return };
+        match self.open_handles.remove(at) {
+            OpenHandle { writes: 0, reads: 0, .. } => self.stats.unused_opens += 1,
+            OpenHandle { writes: 0, .. } => self.stats.read_only_opens += 1,
             _ => {}
         }
     }
@@ -197,7 +199,7 @@ impl PlayedPass<'_> {
     fn read(&mut self, [handle, offset, size, _]: Numbers) {
         self.stats.read_bytes += size.max(0) as u64;
         *self.stats.read_sizes.entry(size).or_default() += 1;
-        let Some(open) = self.find(handle) else { return };
+        let Some(open) = self.find_handle(handle) else { return };
         open.reads += 1;
         if open.read_end.replace(offset.saturating_add(size)) == Some(offset) {
             self.stats.sequential_reads += 1;
@@ -207,7 +209,7 @@ impl PlayedPass<'_> {
     fn write(&mut self, [handle, offset, size, _]: Numbers) {
         self.stats.written_bytes += size.max(0) as u64;
         *self.stats.write_sizes.entry(size).or_default() += 1;
-        let Some(open) = self.find(handle) else { return };
+        let Some(open) = self.find_handle(handle) else { return };
         open.writes += 1;
         let end = offset.saturating_add(size);
         let name = open.name.clone();
@@ -251,11 +253,11 @@ Deltree \"\\client1\" NT_STATUS_OK
     fn operations_peaks_bytes_and_kinds_of_opens_are_counted() {
         let stats = LoadStats::collect(&loadfile::parse("f", TEXT.as_bytes()).unwrap());
         assert_eq!((stats.operations(), stats.count(OperationKind::NtCreateX)), (18, 5));
-        assert_eq!(stats.failures[OperationKind::NtCreateX as usize], 1);
-        assert_eq!((stats.most_files, stats.directories, stats.most_open), (2, 1, 2));
+        assert_eq!(stats.expected_failures[OperationKind::NtCreateX as usize], 1);
+        assert_eq!((stats.most_files, stats.directories, stats.most_open_handles), (2, 1, 2));
         assert_eq!(stats.most_bytes, 10_100);
         assert_eq!((stats.read_bytes, stats.written_bytes), (8292, 4197));
         assert_eq!((stats.sequential_reads, stats.writes_within), (1, 1));
-        assert_eq!((stats.idle_opens, stats.reading_opens), (1, 1));
+        assert_eq!((stats.unused_opens, stats.read_only_opens), (1, 1));
     }
 }

@@ -1,10 +1,10 @@
 //! Finds, decompresses and parses the loadfiles of dbench line by line. A file that is not a loadfile is refused because of
 //! its first bytes, its size or its first long line, so memory use is bounded for any input.
 
-use crate::dbench::Program;
-use crate::dbench::kind::{NUMBERS, OperationKind};
+use crate::dbench::LoadProgram;
+use crate::dbench::kind::{MAX_NUMBERS, OperationKind};
 use crate::dbench::number::{Number, RandomString, parse_integer};
-use crate::dbench::program::{Action, Expected, ProgramBuilder};
+use crate::dbench::program::{ExpectedResult, InstructionAction, LoadProgramBuilder};
 use crate::error::{Result, TaskError};
 use flate2::bufread::MultiGzDecoder;
 use fsarena_core::setting_text::setting;
@@ -13,18 +13,18 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// Paths of the loadfile that dbench installs: first those of Debian's package, then those of dbench 5.0 from source.
-const INSTALLED: [&str; 4] = [
+const INSTALLED_LOADFILES: [&str; 4] = [
     "/usr/share/dbench/client.txt",
     "/usr/share/dbench/client.load",
     "/usr/local/share/doc/dbench/loadfiles/client.load",
     "/usr/share/doc/dbench/loadfiles/client.load",
 ];
 /// Largest size of the text in bytes, twenty times the standard loadfile.
-const MAX_BYTES: u64 = 512 << 20;
+const MAX_TEXT_BYTES: u64 = 512 << 20;
 /// Largest number of lines of a program, which take 320 MB in memory.
 const MAX_LINES: usize = 10_000_000;
 /// Bytes read at once.
-const CHUNK: usize = 256 << 10;
+const CHUNK_BYTES: usize = 256 << 10;
 /// The first bytes of a file that gzip compressed.
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -32,16 +32,16 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 ///
 /// # Errors
 /// If none is named and none is installed.
-pub fn find(named: &str) -> Result<PathBuf> {
-    if !named.is_empty() {
-        return Ok(named.into());
+pub fn find(named_path: &str) -> Result<PathBuf> {
+    if !named_path.is_empty() {
+        return Ok(named_path.into());
     }
-    let installed = INSTALLED.iter().map(PathBuf::from).find(|path| path.is_file());
+    let installed = INSTALLED_LOADFILES.iter().map(PathBuf::from).find(|path| path.is_file());
     installed.ok_or_else(|| {
         TaskError::Missing(format!(
             "no loadfile: fsarena does not bring dbench's own, which is under the GPL. On Debian: apt install dbench (looked \
              for {}); or name one with {}, or use the workload dbench-like",
-            INSTALLED.join(", "),
+            INSTALLED_LOADFILES.join(", "),
             setting("set", "loadfile=FILE")
         ))
     })
@@ -51,16 +51,16 @@ pub fn find(named: &str) -> Result<PathBuf> {
 ///
 /// # Errors
 /// If the file cannot be read, is too large, or is not a loadfile; the last error has the number of the line.
-pub fn load(path: &Path) -> Result<Program> {
-    let failed = |source| read_error(path, source);
-    let file = input::open(path).map_err(failed)?;
-    let bytes = file.metadata().map_err(failed)?.len();
-    if bytes > MAX_BYTES {
-        return Err(unfit(path, too_large(bytes)));
+pub fn load(path: &Path) -> Result<LoadProgram> {
+    let read_failure = |source| read_error(path, source);
+    let file = input::open(path).map_err(read_failure)?;
+    let bytes = file.metadata().map_err(read_failure)?.len();
+    if bytes > MAX_TEXT_BYTES {
+        return Err(file_error(path, too_large(bytes)));
     }
-    let mut plain = BufReader::with_capacity(CHUNK, file);
-    if plain.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC) {
-        parse_lines(path, BufReader::with_capacity(CHUNK, MultiGzDecoder::new(plain)))
+    let mut plain = BufReader::with_capacity(CHUNK_BYTES, file);
+    if plain.fill_buf().map_err(read_failure)?.starts_with(&GZIP_MAGIC) {
+        parse_lines(path, BufReader::with_capacity(CHUNK_BYTES, MultiGzDecoder::new(plain)))
     } else {
         parse_lines(path, plain)
     }
@@ -70,47 +70,47 @@ pub fn load(path: &Path) -> Result<Program> {
 ///
 /// # Errors
 /// If the text is not a loadfile, with the number of the line.
-pub fn parse(origin: &str, text: &[u8]) -> Result<Program> {
+pub fn parse(origin: &str, text: &[u8]) -> Result<LoadProgram> {
     parse_lines(Path::new(origin), text)
 }
 
 fn too_large(bytes: u64) -> String {
-    let [bytes, most] = [bytes, MAX_BYTES].map(bytesize::ByteSize);
-    format!("{bytes} are too many to read (at most {most}): the standard loadfile has 26 MB")
+    let [bytes, max] = [bytes, MAX_TEXT_BYTES].map(bytesize::ByteSize);
+    format!("{bytes} are too many to read (at most {max}): the standard loadfile has 26 MB")
 }
 
-fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<Program> {
-    let at = |line, why| line_error(path, line, why);
-    let mut parser = Parser::default();
-    let (mut line, mut number, mut bytes) = (Vec::with_capacity(LONGEST_LINE + 2), 0, 0);
+fn parse_lines(path: &Path, mut text: impl BufRead) -> Result<LoadProgram> {
+    let error_at = |line, why| line_error(path, line, why);
+    let mut parser = LoadfileParser::default();
+    let (mut line, mut number, mut bytes) = (Vec::with_capacity(MAX_LINE_BYTES + 2), 0, 0);
     loop {
         line.clear();
-        let longest = LONGEST_LINE as u64 + 2;
+        let longest = MAX_LINE_BYTES as u64 + 2;
         let read = text.by_ref().take(longest).read_until(b'\n', &mut line);
         number += 1;
-        bytes += read.map_err(|source| unpack_error(path, number, source))? as u64;
+        bytes += read.map_err(|source| decompression_error(path, number, source))? as u64;
         let Some(content) = line.strip_suffix(b"\n") else {
             match line.len() {
                 0 => break,
                 length if length as u64 == longest => {
-                    let what = "it is longer than 1,022 bytes, the limit of a loadfile";
-                    return Err(at(number, not_text(&line).unwrap_or_else(|| what.into())));
+                    let too_long = "it is longer than 1,022 bytes, the limit of a loadfile";
+                    return Err(error_at(number, non_text_error(&line).unwrap_or_else(|| too_long.into())));
                 }
-                _ => return Err(at(number, "the file ends within this line: is it cut short?".into())),
+                _ => return Err(error_at(number, "the file ends within this line: is it cut short?".into())),
             }
         };
-        if bytes > MAX_BYTES {
-            return Err(at(number, too_large(bytes)));
+        if bytes > MAX_TEXT_BYTES {
+            return Err(error_at(number, too_large(bytes)));
         }
-        parser.parse_line(number, content).map_err(|why| at(number, why))?;
-        if parser.builder.len() > MAX_LINES {
-            return Err(at(number, format!("more than {MAX_LINES} lines are too many to play")));
+        parser.parse_line(number, content).map_err(|why| error_at(number, why))?;
+        if parser.builder.line_count() > MAX_LINES {
+            return Err(error_at(number, format!("more than {MAX_LINES} lines are too many to play")));
         }
     }
-    parser.finish().map_err(|(line, why)| at(line, why))
+    parser.finish().map_err(|(line, why)| error_at(line, why))
 }
 
-fn unfit(path: &Path, why: impl std::fmt::Display) -> TaskError {
+fn file_error(path: &Path, why: impl std::fmt::Display) -> TaskError {
     TaskError::Plan(format!("loadfile {path:?}: {why}"))
 }
 
@@ -121,12 +121,12 @@ fn line_error(path: &Path, line: u32, why: String) -> TaskError {
 fn read_error(path: &Path, source: std::io::Error) -> TaskError {
     match source.kind() {
         ErrorKind::NotFound => TaskError::Missing(format!("loadfile {path:?}: {source}")),
-        _ => unfit(path, source),
+        _ => file_error(path, source),
     }
 }
 
 /// The error of reading a line, which can be an error of the decompression.
-fn unpack_error(path: &Path, line: u32, source: std::io::Error) -> TaskError {
+fn decompression_error(path: &Path, line: u32, source: std::io::Error) -> TaskError {
     let why = match source.kind() {
         ErrorKind::UnexpectedEof => "the packed file ends here: it is cut short".into(),
         ErrorKind::InvalidInput | ErrorKind::InvalidData => format!("the packed file is damaged: {source}"),
@@ -136,38 +136,38 @@ fn unpack_error(path: &Path, line: u32, source: std::io::Error) -> TaskError {
 }
 
 /// The result of parsing a line. The error describes the invalid part of the line.
-type Parsed = Result<(), String>;
+type ParseResult = Result<(), String>;
 
 /// The longest line, in bytes, as in the real dbench.
-const LONGEST_LINE: usize = 1022;
+const MAX_LINE_BYTES: usize = 1022;
 /// The largest number of words of a line after the operation, as in the real dbench.
 const MAX_WORDS: usize = 19;
 
 /// Parses the lines of a loadfile, of dbench 4.0 and 5.0: `[time] OPERATION ["name"] ["name"] number… STATUS`.
 #[derive(Debug, Default)]
-struct Parser {
+struct LoadfileParser {
     /// The program so far.
-    builder: ProgramBuilder,
+    builder: LoadProgramBuilder,
     /// The line and the count of a REPEAT whose operation has not followed yet.
-    repeat: Option<(u32, i64)>,
+    pending_repeat: Option<(u32, i64)>,
     /// Open handles, and the lines that opened them.
-    open: Vec<(i64, u32)>,
+    open_handles: Vec<(i64, u32)>,
     // Buffers that all lines reuse.
     names: [Vec<u8>; 2],
     numbers: Vec<Number>,
 }
 
 /// Returns the error for a line that is not text, or `None` for text.
-fn not_text(line: &[u8]) -> Option<String> {
+fn non_text_error(line: &[u8]) -> Option<String> {
     let byte = line.iter().find(|byte| (**byte < b' ' && **byte != b'\t') || **byte == 0x7f)?;
     Some(format!("it has the byte {byte:#04x}, and a loadfile is text"))
 }
 
-impl Parser {
+impl LoadfileParser {
     /// Parses one line, without the newline at its end.
-    fn parse_line(&mut self, number: u32, line: &[u8]) -> Parsed {
+    fn parse_line(&mut self, number: u32, line: &[u8]) -> ParseResult {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if let Some(why) = not_text(line) {
+        if let Some(why) = non_text_error(line) {
             return Err(why);
         }
         let mut words = Words(line);
@@ -191,12 +191,12 @@ impl Parser {
     /// # Errors
     /// If the end of a REPEAT, of an open file or of a LOOP is missing, with the number of its line; or if the program has
     /// no operations.
-    fn finish(self) -> Result<Program, (u32, String)> {
-        if let Some((line, _)) = self.repeat {
+    fn finish(self) -> Result<LoadProgram, (u32, String)> {
+        if let Some((line, _)) = self.pending_repeat {
             return Err((line, "nothing follows this REPEAT".into()));
         }
         // The file may be cut short between two lines. Every pass would leave the file open.
-        if let Some((handle, line)) = self.open.first() {
+        if let Some((handle, line)) = self.open_handles.first() {
             let why = format!("handle {handle} is opened here and never closed: is the file cut short?");
             return Err((*line, why));
         }
@@ -211,23 +211,34 @@ impl Parser {
             return Ok(false);
         }
         self.refuse_after_repeat()?;
-        let rest =
-            line[line.windows(first.len()).position(|at| at == first).unwrap_or(0)..].split_at(first.len()).1;
+        let rest = line[line.windows(first.len()).position(|window| window == first).unwrap_or(0)..]
+            .split_at(first.len())
+            .1;
         match first {
-            b"LOOP" => self.builder.control(number, Action::Loop, &[single_integer(rest, "LOOP", 1)?])?,
-            b"ENDLOOP" => self.builder.control(number, Action::EndLoop, &[])?,
-            b"REPEAT" => self.repeat = Some((number, single_integer(rest, "REPEAT", 1)?)),
-            b"SLEEP" => self.builder.control(number, Action::Sleep, &[single_integer(rest, "SLEEP", 0)?])?,
-            b"SETSP" => {
-                self.builder.control(number, Action::SetPoint, &[single_integer(rest, "SETSP", i64::MIN)?])?
-            }
+            b"LOOP" => self.builder.add_control(
+                number,
+                InstructionAction::Loop,
+                &[parse_single_integer(rest, "LOOP", 1)?],
+            )?,
+            b"ENDLOOP" => self.builder.add_control(number, InstructionAction::EndLoop, &[])?,
+            b"REPEAT" => self.pending_repeat = Some((number, parse_single_integer(rest, "REPEAT", 1)?)),
+            b"SLEEP" => self.builder.add_control(
+                number,
+                InstructionAction::Sleep,
+                &[parse_single_integer(rest, "SLEEP", 0)?],
+            )?,
+            b"SETSP" => self.builder.add_control(
+                number,
+                InstructionAction::SetSyncPoint,
+                &[parse_single_integer(rest, "SETSP", i64::MIN)?],
+            )?,
             b"WAITSP" => {
                 let numbers = parse_integers(rest)?;
                 let [client, _] = numbers[..] else { return Err("WAITSP takes a client and a point".into()) };
                 let client = u32::try_from(client)
                     .map_err(|_| format!("client {client}: clients are numbered from 0"))?;
-                self.builder.wait_for(client);
-                self.builder.control(number, Action::WaitPoint, &numbers)?;
+                self.builder.record_awaited_client(client);
+                self.builder.add_control(number, InstructionAction::WaitForSyncPoint, &numbers)?;
             }
             b"WRITEPATTERN" => self.parse_pattern(number, rest)?,
             _ => self.parse_random_string(number, rest)?,
@@ -236,36 +247,42 @@ impl Parser {
     }
 
     /// Adds the pattern of a WRITEPATTERN line: the rest of the line and a newline, as in the real dbench.
-    fn parse_pattern(&mut self, number: u32, rest: &[u8]) -> Parsed {
+    fn parse_pattern(&mut self, number: u32, rest: &[u8]) -> ParseResult {
         let text = rest.get(1..).filter(|text| !text.is_empty()).ok_or("WRITEPATTERN takes a text")?;
-        self.builder.pattern(number, &[text, b"\n"].concat())
+        self.builder.add_pattern(number, &[text, b"\n"].concat())
     }
 
-    fn parse_random_string(&mut self, number: u32, rest: &[u8]) -> Parsed {
+    fn parse_random_string(&mut self, number: u32, rest: &[u8]) -> ParseResult {
         let rest = rest.trim_ascii();
-        let (place, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len()));
-        let [place @ b'0'..=b'9'] = place else {
+        let (slot, text) = rest.split_at(rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len()));
+        let [slot @ b'0'..=b'9'] = slot else {
             return Err("RANDOMSTRING takes a place, 0 to 9, and a string".into());
         };
         let text = text.trim_ascii();
         let text = text.strip_prefix(b"\"").unwrap_or(text);
         let text = text.strip_suffix(b"\"").unwrap_or(text);
-        self.builder.draw(number, place - b'0', RandomString::parse(text)?)
+        self.builder.add_string_draw(number, slot - b'0', RandomString::parse(text)?)
     }
 
-    fn refuse_after_repeat(&self) -> Parsed {
-        match self.repeat {
+    fn refuse_after_repeat(&self) -> ParseResult {
+        match self.pending_repeat {
             Some((line, _)) => Err(format!("no operation, and the REPEAT of line {line} needs one")),
             None => Ok(()),
         }
     }
 
-    fn parse_operation(&mut self, line: u32, time: Option<i64>, operation: &[u8], words: Words) -> Parsed {
-        let (mut all, mut count) = ([&b""[..]; MAX_WORDS], 0);
-        for (place, word) in all.iter_mut().zip(words) {
-            (*place, count) = (word?, count + 1);
+    fn parse_operation(
+        &mut self,
+        line: u32,
+        time: Option<i64>,
+        operation: &[u8],
+        words: Words,
+    ) -> ParseResult {
+        let (mut word_buffer, mut count) = ([&b""[..]; MAX_WORDS], 0);
+        for (slot, word) in word_buffer.iter_mut().zip(words) {
+            (*slot, count) = (word?, count + 1);
         }
-        let Some((status, words)) = all[..count].split_last() else {
+        let Some((status, words)) = word_buffer[..count].split_last() else {
             return Err(format!("`{}` stands alone: an operation ends with a status", abbreviate(operation)));
         };
         // In dbench 4.0, Sleep is an operation that is not counted.
@@ -273,42 +290,44 @@ impl Parser {
             self.refuse_after_repeat()?;
             let microseconds = words.first().and_then(|word| parse_integer(word)).filter(|us| *us >= 0);
             let microseconds = microseconds.ok_or("Sleep takes microseconds")?;
-            return self.builder.control(line, Action::Sleep, &[microseconds]);
+            return self.builder.add_control(line, InstructionAction::Sleep, &[microseconds]);
         }
-        let Some(kind) = OperationKind::find(operation) else { return Err(unknown_operation(operation)) };
+        let Some(kind) = OperationKind::from_name(operation) else {
+            return Err(unknown_operation(operation));
+        };
         let expected = parse_status(status)?;
         let (names, numbers) = words.split_at(kind.def().name_count.min(words.len()));
         self.numbers.clear();
         for word in numbers {
             self.numbers.push(Number::parse(word)?);
         }
-        self.numbers.truncate(NUMBERS);
+        self.numbers.truncate(MAX_NUMBERS);
         if let Some(ns) = time {
-            self.builder.control(line, Action::At, &[ns])?;
+            self.builder.add_control(line, InstructionAction::WaitUntil, &[ns])?;
         }
-        if let Some((at, count)) = self.repeat.take() {
-            self.builder.control(at, Action::Repeat, &[count])?;
+        if let Some((repeat_line, count)) = self.pending_repeat.take() {
+            self.builder.add_control(repeat_line, InstructionAction::Repeat, &[count])?;
         }
         let mut slash_names = [&b""[..]; 2];
         for ((slash_name, name), buffer) in slash_names.iter_mut().zip(names).zip(&mut self.names) {
             *slash_name = replace_backslashes(name, buffer);
         }
-        self.builder.operation(line, kind, &slash_names[..names.len()], &self.numbers, expected)?;
+        self.builder.add_operation(line, kind, &slash_names[..names.len()], &self.numbers, expected)?;
         self.track_handles(line, kind, expected);
         Ok(())
     }
 
     /// Tracks which handles are open, if their numbers are literal.
-    fn track_handles(&mut self, line: u32, kind: OperationKind, expected: Expected) {
+    fn track_handles(&mut self, line: u32, kind: OperationKind, expected: ExpectedResult) {
         match (kind, self.numbers.as_slice()) {
             (OperationKind::NtCreateX, [_, _, Number::Literal(handle), ..])
-                if expected == Expected::Success =>
+                if expected == ExpectedResult::Success =>
             {
-                self.open.push((*handle, line));
+                self.open_handles.push((*handle, line));
             }
             (OperationKind::Close, [Number::Literal(handle), ..]) => {
-                if let Some(at) = self.open.iter().rposition(|(open, _)| open == handle) {
-                    self.open.swap_remove(at);
+                if let Some(index) = self.open_handles.iter().rposition(|(open, _)| open == handle) {
+                    self.open_handles.swap_remove(index);
                 }
             }
             _ => {}
@@ -339,13 +358,13 @@ fn parse_time(word: &[u8]) -> Result<i64, String> {
 }
 
 /// Parses a status to the expected result. dbench 5.0 has SUCCESS, ERROR and `*` for backends other than files.
-fn parse_status(status: &[u8]) -> Result<Expected, String> {
+fn parse_status(status: &[u8]) -> Result<ExpectedResult, String> {
     match status {
-        b"NT_STATUS_OK" | b"SUCCESS" => Ok(Expected::Success),
-        b"*" => Ok(Expected::Anything),
-        [b'0', b'x', zeros @ ..] if zeros.iter().all(|byte| *byte == b'0') => Ok(Expected::Success),
-        [b'0', b'x', ..] => Ok(Expected::Failure),
-        _ if status.starts_with(b"NT_STATUS_") || status.starts_with(b"ERROR") => Ok(Expected::Failure),
+        b"NT_STATUS_OK" | b"SUCCESS" => Ok(ExpectedResult::Success),
+        b"*" => Ok(ExpectedResult::Anything),
+        [b'0', b'x', zeros @ ..] if zeros.iter().all(|byte| *byte == b'0') => Ok(ExpectedResult::Success),
+        [b'0', b'x', ..] => Ok(ExpectedResult::Failure),
+        _ if status.starts_with(b"NT_STATUS_") || status.starts_with(b"ERROR") => Ok(ExpectedResult::Failure),
         _ => Err(format!(
             "unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *",
             abbreviate(status)
@@ -366,12 +385,12 @@ fn parse_integers(rest: &[u8]) -> Result<Vec<i64>, String> {
         .collect()
 }
 
-/// Parses the only number of a directive, which must be at least `least`.
-fn single_integer(rest: &[u8], what: &str, least: i64) -> Result<i64, String> {
+/// Parses the only number of a directive, which must be at least `min`.
+fn parse_single_integer(rest: &[u8], directive: &str, min: i64) -> Result<i64, String> {
     match parse_integers(rest)?[..] {
-        [value] if value >= least => Ok(value),
-        _ if least > i64::MIN => Err(format!("{what} takes a number from {least}")),
-        _ => Err(format!("{what} takes a number")),
+        [value] if value >= min => Ok(value),
+        _ if min > i64::MIN => Err(format!("{directive} takes a number from {min}")),
+        _ => Err(format!("{directive} takes a number")),
     }
 }
 
@@ -414,7 +433,7 @@ mod tests {
     use proptest::prelude::*;
     use std::{fs::File, io::Write};
 
-    const GOOD: &str = "\
+    const VALID_LOADFILE: &str = "\
 # a comment, and an empty line
 
 Mkdir \"\\clients\" NT_STATUS_OK
@@ -433,9 +452,9 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
 
     #[test]
     fn lines_of_dbench_4_and_5_are_parsed() {
-        let program = parse("f", GOOD.as_bytes()).unwrap();
-        assert_eq!((program.operations(), program.instructions().len()), (8, 9));
-        assert_eq!((program.names.len(), program.largest), (4, 4096));
+        let program = parse("f", VALID_LOADFILE.as_bytes()).unwrap();
+        assert_eq!((program.operation_count(), program.instructions().len()), (8, 9));
+        assert_eq!((program.names.len(), program.max_io_bytes), (4, 4096));
     }
 
     #[test]
@@ -443,10 +462,10 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("load.gz");
         let mut packer = flate2::write::GzEncoder::new(vec![], flate2::Compression::fast());
-        packer.write_all(GOOD.as_bytes()).unwrap();
+        packer.write_all(VALID_LOADFILE.as_bytes()).unwrap();
         let packed = packer.finish().unwrap();
         std::fs::write(&path, &packed).unwrap();
-        assert_eq!(load(&path).unwrap().operations(), 8);
+        assert_eq!(load(&path).unwrap().operation_count(), 8);
         std::fs::write(&path, &packed[..packed.len() - 20]).unwrap();
         let error = load(&path).unwrap_err().to_string();
         assert!(error.contains("cut short") && error.contains("line "), "{error}");
@@ -512,13 +531,13 @@ Unlink \"\\clients\\client1\\c\" 0x6 NT_STATUS_OK
         ) {
             if let Ok(program) = parse("f", words.join(" ").as_bytes()) {
                 let mut cursor = super::super::cursor::Cursor::new(&program, 0, 1, 1);
-                (0..1000).for_each(|_| { let _ = cursor.step(); });
+                (0..1000).for_each(|_| { let _ = cursor.next_step(); });
             }
         }
 
         #[test]
         fn a_damaged_file_never_panics(at in 0usize..400, with in "[ -~\\n\"]{0,4}") {
-            let mut text = GOOD.to_string();
+            let mut text = VALID_LOADFILE.to_string();
             text.insert_str(at.min(text.len()), &with);
             if let Err(error) = parse("f", text.as_bytes()) {
                 prop_assert!(error.to_string().contains("line "), "{}", error);

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// The name of the client in a loadfile. Every client replaces it by its own name.
-const CLIENT: &[u8] = b"client1";
+const CLIENT_PLACEHOLDER: &[u8] = b"client1";
 /// Number of random strings that a loadfile can store.
-pub const MAX_STRINGS: usize = 10;
+pub const MAX_RANDOM_STRINGS: usize = 10;
 
 /// The id of a name. Operations without a name have [`NameId::NONE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ impl NameId {
 
 /// A piece of a name's text, and the insertion that follows it.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-struct Piece {
+struct NamePiece {
     start: u32,
     end: u32,
     insertion: Insertion,
@@ -31,51 +31,57 @@ struct Piece {
 enum Insertion {
     Nothing,
     Client,
-    Stored(u8),
+    RandomString(u8),
 }
 
 /// All names of a program.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Names {
     text: Vec<u8>,
-    pieces: Vec<Piece>,
+    pieces: Vec<NamePiece>,
     /// The end of each name's pieces, which begin where those of the previous name end.
-    ends: Vec<u32>,
+    piece_ends: Vec<u32>,
 }
 
 impl Names {
     /// Number of names.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.piece_ends.len()
     }
 
     /// Bytes that the names take in memory.
-    pub fn bytes(&self) -> usize {
-        self.text.len() + size_of_val(self.pieces.as_slice()) + size_of_val(self.ends.as_slice())
+    pub fn memory_bytes(&self) -> usize {
+        self.text.len() + size_of_val(self.pieces.as_slice()) + size_of_val(self.piece_ends.as_slice())
     }
 
     /// Whether the name has a random string, so that it is known only during a run.
     pub fn is_random(&self, name: NameId) -> bool {
-        self.pieces_of(name).iter().any(|piece| matches!(piece.insertion, Insertion::Stored(_)))
+        self.pieces_of(name).iter().any(|piece| matches!(piece.insertion, Insertion::RandomString(_)))
     }
 
     /// Appends a name to a buffer, with the name of the client and the random strings.
-    pub fn compose(&self, name: NameId, client: &[u8], strings: &[Vec<u8>; MAX_STRINGS], into: &mut Vec<u8>) {
+    pub fn append_name(
+        &self,
+        name: NameId,
+        client: &[u8],
+        strings: &[Vec<u8>; MAX_RANDOM_STRINGS],
+        into: &mut Vec<u8>,
+    ) {
         for piece in self.pieces_of(name) {
             into.extend_from_slice(&self.text[piece.start as usize..piece.end as usize]);
             match piece.insertion {
                 Insertion::Nothing => {}
                 Insertion::Client => into.extend_from_slice(client),
-                Insertion::Stored(which) => into.extend_from_slice(&strings[usize::from(which)]),
+                Insertion::RandomString(which) => into.extend_from_slice(&strings[usize::from(which)]),
             }
         }
     }
 
-    fn pieces_of(&self, NameId(at): NameId) -> &[Piece] {
-        let at = at as usize;
-        let begin = if at == 0 { 0 } else { self.ends[at - 1] };
-        &self.pieces[begin as usize..self.ends[at] as usize]
+    fn pieces_of(&self, NameId(index): NameId) -> &[NamePiece] {
+        let index = index as usize;
+        let begin = if index == 0 { 0 } else { self.piece_ends[index - 1] };
+        &self.pieces[begin as usize..self.piece_ends[index] as usize]
     }
 }
 
@@ -83,7 +89,7 @@ impl Names {
 #[derive(Debug, Default)]
 pub struct NamesBuilder {
     names: Names,
-    known: HashMap<Box<[u8]>, NameId>,
+    ids: HashMap<Box<[u8]>, NameId>,
 }
 
 impl NamesBuilder {
@@ -95,15 +101,16 @@ impl NamesBuilder {
     pub fn intern(&mut self, name: &[u8], has_strings: bool) -> Result<NameId, String> {
         // A name with `$` is not reused, because its meaning depends on `has_strings`. Such names are rare.
         let inserts_string = has_strings && name.contains(&b'$');
-        if !inserts_string && let Some(known) = self.known.get(name) {
+        if !inserts_string && let Some(known) = self.ids.get(name) {
             return Ok(*known);
         }
-        check(name)?;
-        let id = NameId(u32::try_from(self.names.ends.len()).map_err(|_| "too many names".to_string())?);
+        check_name(name)?;
+        let id =
+            NameId(u32::try_from(self.names.piece_ends.len()).map_err(|_| "too many names".to_string())?);
         self.split_into_pieces(name, inserts_string)?;
-        self.names.ends.push(self.names.pieces.len() as u32);
+        self.names.piece_ends.push(self.names.pieces.len() as u32);
         if !inserts_string {
-            self.known.insert(name.into(), id);
+            self.ids.insert(name.into(), id);
         }
         Ok(id)
     }
@@ -115,19 +122,19 @@ impl NamesBuilder {
 
     fn split_into_pieces(&mut self, name: &[u8], inserts_string: bool) -> Result<(), String> {
         let mut rest = name;
-        let mut at = 0;
-        while at < rest.len() {
-            if rest[at..].starts_with(CLIENT) {
-                self.push_piece(&rest[..at], Insertion::Client);
-                (rest, at) = (&rest[at + CLIENT.len()..], 0);
-            } else if inserts_string && rest[at] == b'$' {
-                let Some(digit @ b'0'..=b'9') = rest.get(at + 1) else {
+        let mut position = 0;
+        while position < rest.len() {
+            if rest[position..].starts_with(CLIENT_PLACEHOLDER) {
+                self.push_piece(&rest[..position], Insertion::Client);
+                (rest, position) = (&rest[position + CLIENT_PLACEHOLDER.len()..], 0);
+            } else if inserts_string && rest[position] == b'$' {
+                let Some(digit @ b'0'..=b'9') = rest.get(position + 1) else {
                     return Err("after $ comes the number of a random string, 0 to 9".into());
                 };
-                self.push_piece(&rest[..at], Insertion::Stored(digit - b'0'));
-                (rest, at) = (&rest[at + 2..], 0);
+                self.push_piece(&rest[..position], Insertion::RandomString(digit - b'0'));
+                (rest, position) = (&rest[position + 2..], 0);
             } else {
-                at += 1;
+                position += 1;
             }
         }
         self.push_piece(rest, Insertion::Nothing);
@@ -137,7 +144,7 @@ impl NamesBuilder {
     fn push_piece(&mut self, text: &[u8], insertion: Insertion) {
         let start = self.names.text.len() as u32;
         self.names.text.extend_from_slice(text);
-        self.names.pieces.push(Piece { start, end: self.names.text.len() as u32, insertion });
+        self.names.pieces.push(NamePiece { start, end: self.names.text.len() as u32, insertion });
     }
 }
 
@@ -145,7 +152,7 @@ impl NamesBuilder {
 ///
 /// # Errors
 /// If the name has `..` as a part or does not begin with a slash.
-pub fn check(name: &[u8]) -> Result<(), String> {
+pub fn check_name(name: &[u8]) -> Result<(), String> {
     match name {
         [b'/', ..] if name.split(|byte| *byte == b'/').any(|part| part == b"..") => {
             Err(format!("`{}` leads out of the directory", String::from_utf8_lossy(name)))
@@ -163,37 +170,37 @@ pub fn check(name: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn composed(name: &str, has_strings: bool) -> Result<String, String> {
+    fn composed_name(name: &str, has_strings: bool) -> Result<String, String> {
         let mut names = NamesBuilder::default();
         names.intern(b"/before", false).unwrap();
         let id = names.intern(name.as_bytes(), has_strings)?;
-        let mut strings: [Vec<u8>; MAX_STRINGS] = Default::default();
+        let mut strings: [Vec<u8>; MAX_RANDOM_STRINGS] = Default::default();
         strings[3] = b"abc".to_vec();
         let mut into = b"/mnt".to_vec();
-        names.finish().compose(id, b"client42", &strings, &mut into);
+        names.finish().append_name(id, b"client42", &strings, &mut into);
         Ok(String::from_utf8(into).unwrap())
     }
 
     #[test]
     fn the_name_of_the_client_replaces_client1() {
-        assert_eq!(composed("/clients/client1/a", false).unwrap(), "/mnt/clients/client42/a");
-        assert_eq!(composed("/client1/client1", false).unwrap(), "/mnt/client42/client42");
-        assert_eq!(composed("/clients", false).unwrap(), "/mnt/clients");
+        assert_eq!(composed_name("/clients/client1/a", false).unwrap(), "/mnt/clients/client42/a");
+        assert_eq!(composed_name("/client1/client1", false).unwrap(), "/mnt/client42/client42");
+        assert_eq!(composed_name("/clients", false).unwrap(), "/mnt/clients");
     }
 
     #[test]
     fn random_strings_replace_dollar_numbers_if_any_are_stored() {
-        assert_eq!(composed("/client1/$3.dat", true).unwrap(), "/mnt/client42/abc.dat");
-        assert_eq!(composed("/a$3", false).unwrap(), "/mnt/a$3");
-        assert!(composed("/a$b", true).is_err());
-        assert!(composed("/a$", true).is_err());
+        assert_eq!(composed_name("/client1/$3.dat", true).unwrap(), "/mnt/client42/abc.dat");
+        assert_eq!(composed_name("/a$3", false).unwrap(), "/mnt/a$3");
+        assert!(composed_name("/a$b", true).is_err());
+        assert!(composed_name("/a$", true).is_err());
     }
 
     #[test]
     fn names_that_lead_out_of_the_directory_are_refused() {
-        assert!(composed("/a/../../etc", false).unwrap_err().contains("leads out"));
-        assert!(composed("a", false).unwrap_err().contains("does not begin"));
-        assert_eq!(composed("/a..b/...", false).unwrap(), "/mnt/a..b/...");
+        assert!(composed_name("/a/../../etc", false).unwrap_err().contains("leads out"));
+        assert!(composed_name("a", false).unwrap_err().contains("does not begin"));
+        assert_eq!(composed_name("/a..b/...", false).unwrap(), "/mnt/a..b/...");
     }
 
     #[test]

@@ -11,13 +11,13 @@ pub enum Number {
     /// `*%1024/2+1`: a random number, to which the qualifiers are applied from left to right.
     Random(Vec<Qualifier>),
     /// `+1024`: the number of the previous operation in the same position, plus this value.
-    Previous(i64),
+    PreviousPlus(i64),
     /// `+child`: the number of the previous operation in the same position, plus the client's number, from 0.
-    PreviousAndChild,
+    PreviousPlusChild,
     /// `+num_children`: the number of the previous operation in the same position, plus the number of clients.
-    PreviousAndClients,
+    PreviousPlusClients,
     /// `$3`: the value of the random string with number 3.
-    Stored(u8),
+    RandomStringValue(u8),
 }
 
 /// The operation applied to a random number.
@@ -39,11 +39,11 @@ impl Number {
     pub fn parse(text: &[u8]) -> Result<Number, String> {
         let shown = || String::from_utf8_lossy(text).into_owned();
         let number = match text {
-            b"+child" => Some(Number::PreviousAndChild),
-            b"+num_children" => Some(Number::PreviousAndClients),
-            [b'+', rest @ ..] => parse_integer(rest).map(Number::Previous),
+            b"+child" => Some(Number::PreviousPlusChild),
+            b"+num_children" => Some(Number::PreviousPlusClients),
+            [b'+', rest @ ..] => parse_integer(rest).map(Number::PreviousPlus),
             [b'*', rest @ ..] => return parse_random(rest).map_err(|why| format!("`{}`: {why}", shown())),
-            [b'$', digit @ b'0'..=b'9'] => Some(Number::Stored(digit - b'0')),
+            [b'$', digit @ b'0'..=b'9'] => Some(Number::RandomStringValue(digit - b'0')),
             _ => parse_integer(text).map(Number::Literal),
         };
         number.ok_or_else(|| {
@@ -140,7 +140,7 @@ impl RandomString {
     }
 
     /// Draws a string into a buffer, which it clears first.
-    pub fn draw(&self, rng: &mut impl Rng, into: &mut Vec<u8>) {
+    pub fn draw_into(&self, rng: &mut impl Rng, into: &mut Vec<u8>) {
         into.clear();
         for part in &self.0 {
             match part {
@@ -174,10 +174,10 @@ mod tests {
         assert_eq!(parse("*"), Ok(Number::Random(vec![])));
         let qualifiers = vec![Qualifier::Modulo(0x1000), Qualifier::Align(4096), Qualifier::Plus(1)];
         assert_eq!(parse("*%0x1000/4096+1"), Ok(Number::Random(qualifiers)));
-        assert_eq!(parse("+1024"), Ok(Number::Previous(1024)));
-        assert_eq!(parse("+child"), Ok(Number::PreviousAndChild));
-        assert_eq!(parse("+num_children"), Ok(Number::PreviousAndClients));
-        assert_eq!(parse("$7"), Ok(Number::Stored(7)));
+        assert_eq!(parse("+1024"), Ok(Number::PreviousPlus(1024)));
+        assert_eq!(parse("+child"), Ok(Number::PreviousPlusChild));
+        assert_eq!(parse("+num_children"), Ok(Number::PreviousPlusClients));
+        assert_eq!(parse("$7"), Ok(Number::RandomStringValue(7)));
         assert!(parse("4k").unwrap_err().starts_with("`4k`: expected an integer"));
         assert!(parse("*%0").unwrap_err().contains("above 0"));
         assert!(parse("*-1").unwrap_err().contains("qualified by"));
@@ -199,7 +199,7 @@ mod tests {
         let mut seen = std::collections::BTreeSet::new();
         let mut drawn = vec![];
         for _ in 0..100 {
-            string.draw(&mut rng, &mut drawn);
+            string.draw_into(&mut rng, &mut drawn);
             seen.insert(String::from_utf8(drawn.clone()).unwrap());
         }
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["fax0", "fbx0"]);

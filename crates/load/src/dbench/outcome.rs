@@ -1,18 +1,18 @@
 //! The result of a run of dbench's clients, and its readings.
 
-use super::client_mode::PhaseTimes;
-use super::kind::{KINDS, OperationKind};
-use super::shared_counters::{ClientCounters, Message, SharedCounters};
+use super::client_runner::RunMeasurements;
+use super::kind::{KIND_DEFS, OperationKind};
+use super::shared_counters::{ClientCounters, ClientMessage, SharedCounters};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
 use fsarena_engine::readings::{set_cpu, set_percentiles};
-use fsarena_engine::{jain, latency_readings};
-use fsarena_sys::cpu::Cpu;
+use fsarena_engine::{jain_index, latency_readings};
+use fsarena_sys::cpu::CpuTime;
 use hdrhistogram::Histogram;
 use std::{sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed};
 
 /// Significant digits of the histograms that are merged; the buckets of clients are coarser.
-const DIGITS: u8 = 3;
+const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Operations of the measured phase.
 #[derive(Debug, Clone)]
@@ -24,23 +24,23 @@ pub struct MeasuredOperations {
     /// Latency of the slowest operation, in nanoseconds.
     pub max_ns: u64,
     /// Latencies of all operations, in nanoseconds.
-    pub latency: Histogram<u64>,
+    pub latencies: Histogram<u64>,
 }
 
 impl MeasuredOperations {
     /// No operations.
-    fn none() -> MeasuredOperations {
+    fn empty() -> MeasuredOperations {
         // Its buckets grow as they are needed, so any value fits.
-        let latency = Histogram::new(DIGITS).expect("three digits are allowed");
-        MeasuredOperations { count: 0, total_ns: 0, max_ns: 0, latency }
+        let latencies = Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are allowed");
+        MeasuredOperations { count: 0, total_ns: 0, max_ns: 0, latencies }
     }
 
     /// Sets the readings for the number and the latencies of the operations. Their names begin with `prefix`.
-    fn set(&self, readings: &mut Readings, prefix: &str) {
+    fn set_readings(&self, readings: &mut Readings, prefix: &str) {
         readings.set(&format!("{prefix}operations_count"), self.count as f64);
         if self.count > 0 {
             readings.set(&format!("{prefix}latency_mean_ns"), self.total_ns as f64 / self.count as f64);
-            set_percentiles(readings, prefix, &self.latency, self.max_ns);
+            set_percentiles(readings, prefix, &self.latencies, self.max_ns);
             readings.set(&format!("{prefix}latency_max_ns"), self.max_ns as f64);
         }
     }
@@ -50,61 +50,65 @@ impl MeasuredOperations {
 #[derive(Debug, Clone)]
 pub struct DbenchOutcome {
     /// The lengths of the phases, and the series.
-    pub times: PhaseTimes,
+    pub measurements: RunMeasurements,
     /// The operations of each kind that occurred.
     pub kinds: Vec<(OperationKind, MeasuredOperations)>,
     /// Operations of all phases.
     pub operations: u64,
     /// Operations of each client in all phases.
-    pub by_client: Vec<u64>,
+    pub operations_by_client: Vec<u64>,
     /// CPU time of all clients in all phases.
-    pub cpu: Cpu,
+    pub cpu: CpuTime,
     /// Largest delay between the due time of an operation and its start, in nanoseconds; 0 without a rate or timed lines.
     pub lateness_ns: u64,
     /// Number of operations with another result than the loadfile states, after which the clients continued.
     pub unexpected_results: u64,
     /// The message of the first such operation.
-    pub unexpected_result: Option<Message>,
+    pub first_unexpected_result: Option<ClientMessage>,
 }
 
 impl DbenchOutcome {
     /// Sums up the counters of clients that have ended.
-    pub fn from_counters(counters: &SharedCounters, times: PhaseTimes, cpu: Cpu) -> DbenchOutcome {
-        let each = |counter: fn(&ClientCounters) -> &AtomicU64| {
+    pub fn from_counters(
+        counters: &SharedCounters,
+        measurements: RunMeasurements,
+        cpu: CpuTime,
+    ) -> DbenchOutcome {
+        let counter_of_each = |counter: fn(&ClientCounters) -> &AtomicU64| {
             counters.clients().map(move |client| counter(client).load(Relaxed))
         };
         DbenchOutcome {
-            times,
-            kinds: KINDS
+            measurements,
+            kinds: KIND_DEFS
                 .iter()
                 .filter_map(|def| Some((def.kind, measured_operations(counters, def.kind)?)))
                 .collect(),
-            operations: each(|client| &client.operations).sum(),
-            by_client: each(|client| &client.operations).collect(),
+            operations: counter_of_each(|client| &client.operations).sum(),
+            operations_by_client: counter_of_each(|client| &client.operations).collect(),
             cpu,
-            lateness_ns: each(|client| &client.lateness_ns).max().unwrap_or(0),
-            unexpected_results: each(|client| &client.unexpected_result.count).sum(),
-            unexpected_result: counters.clients().find_map(|client| client.unexpected_result.message()),
+            lateness_ns: counter_of_each(|client| &client.lateness_ns).max().unwrap_or(0),
+            unexpected_results: counter_of_each(|client| &client.unexpected_result.count).sum(),
+            first_unexpected_result: counters.clients().find_map(|client| client.unexpected_result.message()),
         }
     }
 
     /// Readings, series and latencies in the form that a sample stores.
     pub fn task_output(&self) -> TaskOutput {
         TaskOutput {
-            series: self.times.series.clone(),
-            latencies: fsarena_engine::latencies(&self.measured().latency),
+            series: self.measurements.series.clone(),
+            latencies: fsarena_engine::to_latencies(&self.all_measured().latencies),
             ..TaskOutput::from(self.readings())
         }
     }
 
     /// Operations of all kinds.
-    pub fn measured(&self) -> MeasuredOperations {
-        let mut all = MeasuredOperations::none();
+    pub fn all_measured(&self) -> MeasuredOperations {
+        let mut all = MeasuredOperations::empty();
         for (_, measured) in &self.kinds {
             all.count += measured.count;
             all.total_ns += measured.total_ns;
             all.max_ns = all.max_ns.max(measured.max_ns);
-            all.latency.add(&measured.latency).unwrap_or_default();
+            all.latencies.add(&measured.latencies).unwrap_or_default();
         }
         all
     }
@@ -113,33 +117,34 @@ impl DbenchOutcome {
     pub fn readings(&self) -> Readings {
         let mut readings = Readings::default();
         for (kind, measured) in &self.kinds {
-            let prefix = format!("{}_", kind.def().reading);
-            measured.set(&mut readings, &prefix);
-            if let Some(way) =
-                [OperationKind::ReadX, OperationKind::WriteX].iter().position(|moves| moves == kind)
+            let prefix = format!("{}_", kind.def().reading_prefix);
+            measured.set_readings(&mut readings, &prefix);
+            if let Some(direction) = [OperationKind::ReadX, OperationKind::WriteX]
+                .iter()
+                .position(|kind_with_data| kind_with_data == kind)
             {
-                self.set_rates(&mut readings, &prefix, measured.count, self.times.bytes[way]);
+                self.set_rates(&mut readings, &prefix, measured.count, self.measurements.bytes[direction]);
             }
         }
-        let (all, bytes) = (self.measured(), self.times.bytes.iter().sum());
-        all.set(&mut readings, "all_");
+        let (all, bytes) = (self.all_measured(), self.measurements.bytes.iter().sum());
+        all.set_readings(&mut readings, "all_");
         self.set_rates(&mut readings, "all_", all.count, bytes);
         if all.count > 0 {
             // Lateness counts as latency, as in the original dbench.
             readings.set("all_latency_max_ns", all.max_ns.max(self.lateness_ns) as f64);
         }
-        let seconds = self.times.measured.as_secs_f64();
+        let seconds = self.measurements.measured_phase.as_secs_f64();
         readings.set(reading::SERVED_BANDWIDTH, bytes as f64 / seconds);
-        readings.set("load_elapsed_ns", self.times.measured.as_nanos() as f64);
-        readings.set("warmup_ns", self.times.warm_up.as_nanos() as f64);
+        readings.set("load_elapsed_ns", self.measurements.measured_phase.as_nanos() as f64);
+        readings.set("warmup_ns", self.measurements.warm_up.as_nanos() as f64);
         set_cpu(&mut readings, self.cpu, self.operations);
-        readings.set("fairness_ratio", jain(&self.by_client));
+        readings.set("fairness_ratio", jain_index(&self.operations_by_client));
         readings.set("surprises_count", self.unexpected_results as f64);
         readings
     }
 
     fn set_rates(&self, readings: &mut Readings, prefix: &str, count: u64, bytes: u64) {
-        let seconds = self.times.measured.as_secs_f64();
+        let seconds = self.measurements.measured_phase.as_secs_f64();
         readings.set(&format!("{prefix}iops_per_s"), count as f64 / seconds);
         readings.set(&format!("{prefix}bandwidth_bytes_per_s"), bytes as f64 / seconds);
     }
@@ -147,7 +152,7 @@ impl DbenchOutcome {
 
 /// The operations of one kind by all clients, or `None` if no client performed any.
 fn measured_operations(counters: &SharedCounters, kind: OperationKind) -> Option<MeasuredOperations> {
-    let mut all = MeasuredOperations::none();
+    let mut all = MeasuredOperations::empty();
     for client in counters.clients() {
         let measured = &client.kinds[kind as usize];
         let count = measured.count.load(Relaxed);
@@ -156,14 +161,14 @@ fn measured_operations(counters: &SharedCounters, kind: OperationKind) -> Option
             all.count += count;
             all.total_ns += measured.total_ns.load(Relaxed);
             all.max_ns = all.max_ns.max(measured.max_ns.load(Relaxed));
-            measured.latencies.add_to(&mut all.latency);
+            measured.latencies.add_to(&mut all.latencies);
         }
     }
     (all.count > 0).then_some(all)
 }
 
 /// The readings of a kind whose operations move no data.
-macro_rules! readings_of {
+macro_rules! kind_readings {
     ($prefix:literal, $of:literal) => {{
         let count = ReadingDef::neutral(concat!($prefix, "_operations_count"), Unit::Count);
         let count = count.help(concat!("number of ", $of, ", after the warm-up"));
@@ -172,22 +177,22 @@ macro_rules! readings_of {
 }
 
 /// Readings that only loads of dbench have. Reads and writes have the names of the load engine.
-const DEFS: [&[ReadingDef]; 16] = [
-    &readings_of!("ntcreatex", "dbench's NTCreateX (open, create, make a directory)"),
-    &readings_of!("close", "dbench's Close"),
-    &readings_of!("rename", "dbench's Rename"),
-    &readings_of!("unlink", "dbench's Unlink"),
-    &readings_of!("deltree", "dbench's Deltree"),
-    &readings_of!("rmdir", "dbench's Rmdir"),
-    &readings_of!("mkdir", "dbench's Mkdir"),
-    &readings_of!("qpathinfo", "dbench's QUERY_PATH_INFORMATION (stat by name)"),
-    &readings_of!("qfileinfo", "dbench's QUERY_FILE_INFORMATION (fstat)"),
-    &readings_of!("qfsinfo", "dbench's QUERY_FS_INFORMATION (statvfs)"),
-    &readings_of!("sfileinfo", "dbench's SET_FILE_INFORMATION (utime)"),
-    &readings_of!("find", "dbench's FIND_FIRST (list a directory)"),
-    &readings_of!("lockx", "dbench's LockX"),
-    &readings_of!("unlockx", "dbench's UnlockX"),
-    &readings_of!("flush", "dbench's Flush (fsync)"),
+const DBENCH_READINGS: [&[ReadingDef]; 16] = [
+    &kind_readings!("ntcreatex", "dbench's NTCreateX (open, create, make a directory)"),
+    &kind_readings!("close", "dbench's Close"),
+    &kind_readings!("rename", "dbench's Rename"),
+    &kind_readings!("unlink", "dbench's Unlink"),
+    &kind_readings!("deltree", "dbench's Deltree"),
+    &kind_readings!("rmdir", "dbench's Rmdir"),
+    &kind_readings!("mkdir", "dbench's Mkdir"),
+    &kind_readings!("qpathinfo", "dbench's QUERY_PATH_INFORMATION (stat by name)"),
+    &kind_readings!("qfileinfo", "dbench's QUERY_FILE_INFORMATION (fstat)"),
+    &kind_readings!("qfsinfo", "dbench's QUERY_FS_INFORMATION (statvfs)"),
+    &kind_readings!("sfileinfo", "dbench's SET_FILE_INFORMATION (utime)"),
+    &kind_readings!("find", "dbench's FIND_FIRST (list a directory)"),
+    &kind_readings!("lockx", "dbench's LockX"),
+    &kind_readings!("unlockx", "dbench's UnlockX"),
+    &kind_readings!("flush", "dbench's Flush (fsync)"),
     &[
         ReadingDef::higher(reading::SERVED_BANDWIDTH, Unit::BytesPerSecond).help(
             "bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up",
@@ -199,7 +204,7 @@ const DEFS: [&[ReadingDef]; 16] = [
 
 /// Readings that only loads of dbench have.
 pub fn reading_defs() -> impl Iterator<Item = &'static ReadingDef> {
-    DEFS.into_iter().flatten()
+    DBENCH_READINGS.into_iter().flatten()
 }
 
 #[cfg(test)]
@@ -210,10 +215,10 @@ mod tests {
     #[test]
     fn every_kind_has_its_readings_and_their_ids_are_unique() {
         let mut ids: Vec<&str> = reading_defs().chain(readings::defs()).map(|def| def.id).collect();
-        for kind in KINDS {
+        for kind in KIND_DEFS {
             let latency = ["mean", "p50", "p95", "p99", "p999", "max"].map(|of| format!("latency_{of}_ns"));
             for reading in latency.iter().map(String::as_str).chain(["operations_count"]) {
-                let id = format!("{}_{reading}", kind.reading);
+                let id = format!("{}_{reading}", kind.reading_prefix);
                 assert!(ids.contains(&id.as_str()), "{id}");
             }
         }
@@ -225,7 +230,7 @@ mod tests {
 
     #[test]
     fn percentiles_match_the_recorded_latencies_and_are_at_most_the_maximum() {
-        let mut latency = MeasuredOperations::none().latency;
+        let mut latency = MeasuredOperations::empty().latencies;
         (1..=1000).for_each(|micros| latency.record(micros * 1000).unwrap());
         let mut readings = Readings::default();
         set_percentiles(&mut readings, "read_", &latency, 998_000);
@@ -238,8 +243,8 @@ mod tests {
 
     #[test]
     fn fairness_is_the_index_of_jain() {
-        assert_eq!(jain(&[5, 5]), 1.0);
-        assert_eq!(jain(&[5, 0]), 0.5);
-        assert_eq!(jain(&[]), 1.0);
+        assert_eq!(jain_index(&[5, 5]), 1.0);
+        assert_eq!(jain_index(&[5, 0]), 0.5);
+        assert_eq!(jain_index(&[]), 1.0);
     }
 }

@@ -1,6 +1,6 @@
 //! A parsed load in the compact form in which fsarena stores and plays it, with 32 bytes for each line.
 
-use crate::dbench::kind::{NUMBERS, OperationKind};
+use crate::dbench::kind::{MAX_NUMBERS, OperationKind};
 use crate::dbench::name::{NameId, Names, NamesBuilder};
 use crate::dbench::number::{Number, Qualifier, RandomString};
 use crate::error::{Result, TaskError, failed_to};
@@ -13,7 +13,7 @@ pub const MAX_IO_BYTES: i64 = 16 << 20;
 
 /// The expected result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Expected {
+pub enum ExpectedResult {
     /// It succeeds.
     Success,
     /// It fails.
@@ -24,21 +24,21 @@ pub enum Expected {
 
 /// The action of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Action {
+pub enum InstructionAction {
     /// A file operation.
     Operation(OperationKind),
     /// Waits until a time after the start of the pass, in nanoseconds.
-    At,
+    WaitUntil,
     /// Sleeps for a number of microseconds.
     Sleep,
     /// Sets the point that this client has reached, so that other clients can wait for it.
-    SetPoint,
+    SetSyncPoint,
     /// Waits until another client is at a point.
-    WaitPoint,
+    WaitForSyncPoint,
     /// Sets the pattern of all later writes.
-    Pattern,
+    SetPattern,
     /// Draws a new random string.
-    Draw,
+    DrawString,
     /// Starts a loop with a number of repetitions.
     Loop,
     /// Ends the loop.
@@ -47,58 +47,58 @@ pub enum Action {
     Repeat,
 }
 
-/// A literal number below 2³¹, or [`IN_TABLE`] plus the index of another number in the program's table.
+/// A literal number below 2³¹, or [`TABLE_BIT`] plus the index of another number in the program's table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Packed(u32);
+struct PackedNumber(u32);
 
-/// The bit that marks a [`Packed`] number as an index.
-const IN_TABLE: u32 = 1 << 31;
+/// The bit that marks a [`PackedNumber`] as an index.
+const TABLE_BIT: u32 = 1 << 31;
 
 /// One line.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Instruction {
     /// Its action.
-    pub action: Action,
+    pub action: InstructionAction,
     /// Its expected result.
-    pub expected: Expected,
+    pub expected: ExpectedResult,
     /// The line of the loadfile, from 1.
     pub line: u32,
     /// Its names, or [`NameId::NONE`].
     pub names: [NameId; 2],
-    numbers: [Packed; NUMBERS],
+    numbers: [PackedNumber; MAX_NUMBERS],
 }
 
 impl Instruction {
     fn is_operation(&self) -> bool {
-        matches!(self.action, Action::Operation(_))
+        matches!(self.action, InstructionAction::Operation(_))
     }
 }
 
 /// A load, ready to be played.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Program {
+pub struct LoadProgram {
     instructions: Vec<Instruction>,
-    /// The numbers that are random, relative, negative or large; see [`Packed`].
-    table: Vec<Number>,
+    /// The numbers that are random, relative, negative or large; see [`PackedNumber`].
+    number_table: Vec<Number>,
     /// All names.
     pub names: Names,
-    /// The patterns for `Action::Pattern`.
+    /// The patterns for `InstructionAction::SetPattern`.
     pub patterns: Vec<Vec<u8>>,
-    /// The random strings for `Action::Draw`, each with the number by which names refer to it.
+    /// The random strings for `InstructionAction::DrawString`, each with the number by which names refer to it.
     pub strings: Vec<(u8, RandomString)>,
     /// The largest number of bytes that an operation reads or writes.
-    pub largest: usize,
+    pub max_io_bytes: usize,
     /// The highest client, from 0, that another one waits for.
-    waits_for: Option<u32>,
+    highest_awaited_client: Option<u32>,
 }
 
-impl Program {
+impl LoadProgram {
     /// Checks that a run of `clients` clients has every client that the program waits for.
     ///
     /// # Errors
     /// [`TaskError::Plan`] if a client would wait for another one that does not exist.
     pub fn check_clients(&self, clients: u32) -> Result<()> {
-        match self.waits_for {
+        match self.highest_awaited_client {
             Some(client) if client >= clients => Err(TaskError::Plan(format!(
                 "the load requires client number {client} (counted from 0), and there are only {clients} clients; take more: {}",
                 setting("set", &format!("clients={}", client + 1))
@@ -113,23 +113,25 @@ impl Program {
     }
 
     /// Number of operations. A repeated operation counts once.
-    pub fn operations(&self) -> usize {
-        self.instructions.iter().filter(|one| one.is_operation()).count()
+    pub fn operation_count(&self) -> usize {
+        self.instructions.iter().filter(|instruction| instruction.is_operation()).count()
     }
 
     /// Bytes that the program takes in memory, without its patterns and random strings, which are few.
-    pub fn bytes(&self) -> usize {
-        size_of_val(self.instructions.as_slice()) + size_of_val(self.table.as_slice()) + self.names.bytes()
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(self.instructions.as_slice())
+            + size_of_val(self.number_table.as_slice())
+            + self.names.memory_bytes()
     }
 
     /// Returns a number of an instruction.
     ///
     /// # Errors
     /// The definition of the number, if its value is known only during the run.
-    pub fn number(&self, instruction: &Instruction, which: usize) -> Result<i64, &Number> {
-        match instruction.numbers[which].0 {
-            small if small < IN_TABLE => Ok(i64::from(small)),
-            at => match &self.table[(at - IN_TABLE) as usize] {
+    pub fn number(&self, instruction: &Instruction, index: usize) -> Result<i64, &Number> {
+        match instruction.numbers[index].0 {
+            small if small < TABLE_BIT => Ok(i64::from(small)),
+            at => match &self.number_table[(at - TABLE_BIT) as usize] {
                 Number::Literal(value) => Ok(*value),
                 other => Err(other),
             },
@@ -137,24 +139,24 @@ impl Program {
     }
 
     /// Encodes the program compactly, with a checksum at the end.
-    pub fn pack(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         let mut bytes = postcard::to_stdvec(self).expect("plain data can be encoded");
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         bytes
     }
 
-    /// Decodes a program that [`Program::pack`] encoded.
+    /// Decodes a program that [`LoadProgram::encode`] encoded.
     ///
     /// # Errors
     /// If the bytes are not a program, or are damaged. Damage is refused because an index could be out of range. The text is for
     /// the user.
-    pub fn unpack(bytes: &[u8]) -> Result<Program, String> {
-        let failed = |why: &str| format!("cannot decode this stored load: {why}");
-        let (encoded, checksum) = bytes.split_last_chunk().ok_or_else(|| failed("too short"))?;
+    pub fn decode(bytes: &[u8]) -> Result<LoadProgram, String> {
+        let decode_error = |why: &str| format!("cannot decode this stored load: {why}");
+        let (encoded, checksum) = bytes.split_last_chunk().ok_or_else(|| decode_error("too short"))?;
         if crc32fast::hash(encoded) != u32::from_le_bytes(*checksum) {
-            return Err(failed("wrong checksum"));
+            return Err(decode_error("wrong checksum"));
         }
-        postcard::from_bytes(encoded).map_err(|error| failed(&error.to_string()))
+        postcard::from_bytes(encoded).map_err(|error| decode_error(&error.to_string()))
     }
 
     /// Writes the encoded program to a file, which the cells of a run read. Reading it takes milliseconds, while parsing
@@ -163,77 +165,84 @@ impl Program {
     /// # Errors
     /// If the file cannot be written.
     pub fn write_to(&self, path: &Path) -> Result<()> {
-        std::fs::write(path, self.pack()).map_err(failed_to("write the load to", path))
+        std::fs::write(path, self.encode()).map_err(failed_to("write the load to", path))
     }
 
-    /// Reads a program that [`Program::write_to`] wrote.
+    /// Reads a program that [`LoadProgram::write_to`] wrote.
     ///
     /// # Errors
     /// If the file is missing or damaged.
-    pub fn read_from(path: &Path) -> Result<Program> {
+    pub fn read_from(path: &Path) -> Result<LoadProgram> {
         let bytes = std::fs::read(path).map_err(failed_to("read the load", path))?;
-        Program::unpack(&bytes).map_err(|why| TaskError::Plan(format!("{}: {why}", path.display())))
+        LoadProgram::decode(&bytes).map_err(|why| TaskError::Plan(format!("{}: {why}", path.display())))
     }
 }
 
 /// Builds a program line by line.
 #[derive(Debug, Default)]
-pub struct ProgramBuilder {
+pub struct LoadProgramBuilder {
     /// The program so far, without its names.
-    program: Program,
+    program: LoadProgram,
     names: NamesBuilder,
     /// The line of a LOOP that has not ended, and the index of its first instruction.
     open_loop: Option<(u32, usize)>,
 }
 
-impl ProgramBuilder {
+impl LoadProgramBuilder {
     /// Adds an operation. Its names have `/` between their parts.
     ///
     /// # Errors
     /// If the count of names is not that of the operation, there are too few numbers, a size is out of range, or a name leads
     /// out of the directory of the run.
-    pub fn operation(
+    pub fn add_operation(
         &mut self,
         line: u32,
         kind: OperationKind,
         names: &[&[u8]],
         numbers: &[Number],
-        expected: Expected,
+        expected: ExpectedResult,
     ) -> Result<(), String> {
         let def = kind.def();
         if names.len() != def.name_count {
             return Err(format!(
                 "{} takes {}, and has {}",
                 def.name,
-                count(def.name_count, "name"),
+                format_count(def.name_count, "name"),
                 names.len()
             ));
         }
         if numbers.len() < def.number_count {
-            let needs = count(def.number_count, "number");
+            let needs = format_count(def.number_count, "number");
             return Err(format!("{} needs {needs}, and has {}", def.name, numbers.len()));
         }
         if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) {
-            self.update_largest(kind, &numbers[2])?;
+            self.update_max_io_bytes(kind, &numbers[2])?;
         }
         let has_strings = !self.program.strings.is_empty();
         let mut ids = [NameId::NONE; 2];
         for (id, name) in ids.iter_mut().zip(names) {
             *id = self.names.intern(name, has_strings)?;
         }
-        self.push(Action::Operation(kind), line, ids, numbers, expected)
+        self.push_instruction(InstructionAction::Operation(kind), line, ids, numbers, expected)
     }
 
     /// Adds a line that controls playback, such as a loop.
     ///
     /// # Errors
     /// If loops nest, a loop has no operations, or the program has more than 2³¹ numbers that are not small literals.
-    pub fn control(&mut self, line: u32, action: Action, numbers: &[i64]) -> Result<(), String> {
+    pub fn add_control(
+        &mut self,
+        line: u32,
+        action: InstructionAction,
+        numbers: &[i64],
+    ) -> Result<(), String> {
         match (action, self.open_loop) {
-            (Action::Loop, Some((outer, _))) => return Err(format!("a LOOP within that of line {outer}")),
-            (Action::Loop, None) => self.open_loop = Some((line, self.program.instructions.len())),
-            (Action::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
-            (Action::EndLoop, Some((outer, from))) => {
+            (InstructionAction::Loop, Some((outer, _))) => {
+                return Err(format!("a LOOP within that of line {outer}"));
+            }
+            (InstructionAction::Loop, None) => self.open_loop = Some((line, self.program.instructions.len())),
+            (InstructionAction::EndLoop, None) => return Err("ENDLOOP without LOOP".into()),
+            (InstructionAction::EndLoop, Some((outer, from))) => {
                 // A client checks only at operations whether the run is over, so nothing could stop a long loop that has no
                 // operations.
                 if !self.program.instructions[from..].iter().any(Instruction::is_operation) {
@@ -244,34 +253,34 @@ impl ProgramBuilder {
             _ => {}
         }
         let numbers: Vec<Number> = numbers.iter().copied().map(Number::Literal).collect();
-        self.push(action, line, [NameId::NONE; 2], &numbers, Expected::Anything)
+        self.push_instruction(action, line, [NameId::NONE; 2], &numbers, ExpectedResult::Anything)
     }
 
     /// Records that a line waits for this client, from 0.
-    pub fn wait_for(&mut self, client: u32) {
-        self.program.waits_for = self.program.waits_for.max(Some(client));
+    pub fn record_awaited_client(&mut self, client: u32) {
+        self.program.highest_awaited_client = self.program.highest_awaited_client.max(Some(client));
     }
 
     /// Adds a pattern for all later writes.
     ///
     /// # Errors
-    /// As for [`ProgramBuilder::control`].
-    pub fn pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
+    /// As for [`LoadProgramBuilder::add_control`].
+    pub fn add_pattern(&mut self, line: u32, pattern: &[u8]) -> Result<(), String> {
         self.program.patterns.push(pattern.to_vec());
-        self.control(line, Action::Pattern, &[self.program.patterns.len() as i64 - 1])
+        self.add_control(line, InstructionAction::SetPattern, &[self.program.patterns.len() as i64 - 1])
     }
 
     /// Adds a line that draws a random string. Names refer to the string by `number`.
     ///
     /// # Errors
-    /// As for [`ProgramBuilder::control`].
-    pub fn draw(&mut self, line: u32, number: u8, string: RandomString) -> Result<(), String> {
+    /// As for [`LoadProgramBuilder::add_control`].
+    pub fn add_string_draw(&mut self, line: u32, number: u8, string: RandomString) -> Result<(), String> {
         self.program.strings.push((number, string));
-        self.control(line, Action::Draw, &[self.program.strings.len() as i64 - 1])
+        self.add_control(line, InstructionAction::DrawString, &[self.program.strings.len() as i64 - 1])
     }
 
     /// Number of lines so far.
-    pub fn len(&self) -> usize {
+    pub fn line_count(&self) -> usize {
         self.program.instructions.len()
     }
 
@@ -279,47 +288,47 @@ impl ProgramBuilder {
     ///
     /// # Errors
     /// The line and the reason, if a LOOP has no end or the program has no operation.
-    pub fn finish(self) -> Result<Program, (u32, String)> {
-        let last = self.program.instructions.last().map_or(0, |last| last.line);
+    pub fn finish(self) -> Result<LoadProgram, (u32, String)> {
+        let last_line = self.program.instructions.last().map_or(0, |last| last.line);
         if let Some((line, _)) = self.open_loop {
             return Err((line, "LOOP without ENDLOOP".into()));
         }
-        let program = Program { names: self.names.finish(), ..self.program };
-        match program.operations() {
-            0 => Err((last, "it has no operations".into())),
+        let program = LoadProgram { names: self.names.finish(), ..self.program };
+        match program.operation_count() {
+            0 => Err((last_line, "it has no operations".into())),
             _ => Ok(program),
         }
     }
 
-    fn push(
+    fn push_instruction(
         &mut self,
-        action: Action,
+        action: InstructionAction,
         line: u32,
         names: [NameId; 2],
         numbers: &[Number],
-        expected: Expected,
+        expected: ExpectedResult,
     ) -> Result<(), String> {
-        let mut packed = [Packed(0); NUMBERS];
+        let mut packed = [PackedNumber(0); MAX_NUMBERS];
         for (packed, number) in packed.iter_mut().zip(numbers) {
-            *packed = self.pack(number)?;
+            *packed = self.pack_number(number)?;
         }
         self.program.instructions.push(Instruction { action, expected, line, names, numbers: packed });
         Ok(())
     }
 
-    fn pack(&mut self, number: &Number) -> Result<Packed, String> {
+    fn pack_number(&mut self, number: &Number) -> Result<PackedNumber, String> {
         if let Number::Literal(value @ 0..0x8000_0000) = number {
-            return Ok(Packed(*value as u32));
+            return Ok(PackedNumber(*value as u32));
         }
-        let index = u32::try_from(self.program.table.len()).ok().filter(|index| *index < IN_TABLE);
+        let index = u32::try_from(self.program.number_table.len()).ok().filter(|index| *index < TABLE_BIT);
         let index = index.ok_or("there are too many large numbers in it")?;
-        self.program.table.push(number.clone());
-        Ok(Packed(IN_TABLE + index))
+        self.program.number_table.push(number.clone());
+        Ok(PackedNumber(TABLE_BIT + index))
     }
 
     /// Updates the largest size of a read or write. Returns an error if the size is out of range. If a random size is out of
     /// range during the run, the client fails.
-    fn update_largest(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
+    fn update_max_io_bytes(&mut self, kind: OperationKind, number: &Number) -> Result<(), String> {
         let size = match number {
             Number::Literal(value) => *value,
             Number::Random(qualifiers) => match qualifiers.as_slice() {
@@ -334,13 +343,13 @@ impl ProgramBuilder {
                 kind.def().name
             ));
         }
-        self.program.largest = self.program.largest.max(size as usize);
+        self.program.max_io_bytes = self.program.max_io_bytes.max(size as usize);
         Ok(())
     }
 }
 
 /// Formats a count of things, such as `2 names`.
-fn count(number: usize, what: &str) -> String {
+fn format_count(number: usize, what: &str) -> String {
     match number {
         0 => format!("no {what}"),
         1 => format!("a {what}"),
@@ -353,8 +362,14 @@ mod tests {
     use super::*;
     use crate::dbench::{loadfile, synthetic};
 
-    fn close(builder: &mut ProgramBuilder, handle: i64) -> Result<(), String> {
-        builder.operation(1, OperationKind::Close, &[], &[Number::Literal(handle)], Expected::Success)
+    fn close(builder: &mut LoadProgramBuilder, handle: i64) -> Result<(), String> {
+        builder.add_operation(
+            1,
+            OperationKind::Close,
+            &[],
+            &[Number::Literal(handle)],
+            ExpectedResult::Success,
+        )
     }
 
     #[test]
@@ -364,35 +379,42 @@ mod tests {
 
     #[test]
     fn a_program_keeps_numbers_of_any_size() {
-        let mut builder = ProgramBuilder::default();
+        let mut builder = LoadProgramBuilder::default();
         for handle in [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN] {
             close(&mut builder, handle).unwrap();
         }
         let program = builder.finish().unwrap();
-        let numbers: Vec<i64> =
-            program.instructions().iter().map(|one| program.number(one, 0).unwrap()).collect();
+        let numbers: Vec<i64> = program
+            .instructions()
+            .iter()
+            .map(|instruction| program.number(instruction, 0).unwrap())
+            .collect();
         assert_eq!(numbers, [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN]);
     }
 
     #[test]
     fn invalid_operations_and_loops_are_refused() {
-        let mut builder = ProgramBuilder::default();
+        let mut builder = LoadProgramBuilder::default();
         let literal = |value| Number::Literal(value);
         let write = [literal(1), literal(0), literal(MAX_IO_BYTES + 1), literal(0)];
-        assert!(builder.operation(1, OperationKind::WriteX, &[], &write, Expected::Success).is_err());
-        let few = builder.operation(1, OperationKind::WriteX, &[], &write[..3], Expected::Success);
+        assert!(
+            builder.add_operation(1, OperationKind::WriteX, &[], &write, ExpectedResult::Success).is_err()
+        );
+        let few = builder.add_operation(1, OperationKind::WriteX, &[], &write[..3], ExpectedResult::Success);
         assert_eq!(few.unwrap_err(), "WriteX needs 4 numbers, and has 3");
-        let names = builder.operation(1, OperationKind::Rename, &[b"/a"], &[], Expected::Success);
+        let names = builder.add_operation(1, OperationKind::Rename, &[b"/a"], &[], ExpectedResult::Success);
         assert_eq!(names.unwrap_err(), "Rename takes 2 names, and has 1");
-        assert!(builder.control(1, Action::EndLoop, &[]).is_err());
-        builder.control(7, Action::Loop, &[2]).unwrap();
-        assert!(builder.control(8, Action::Loop, &[2]).unwrap_err().contains("line 7"));
+        assert!(builder.add_control(1, InstructionAction::EndLoop, &[]).is_err());
+        builder.add_control(7, InstructionAction::Loop, &[2]).unwrap();
+        assert!(builder.add_control(8, InstructionAction::Loop, &[2]).unwrap_err().contains("line 7"));
         close(&mut builder, 1).unwrap();
         assert_eq!(builder.finish().unwrap_err(), (7, "LOOP without ENDLOOP".into()));
-        assert!(ProgramBuilder::default().finish().unwrap_err().1.contains("no operation"));
-        let mut builder = ProgramBuilder::default();
-        builder.control(3, Action::Loop, &[2]).unwrap();
-        assert!(builder.control(4, Action::EndLoop, &[]).unwrap_err().contains("no operation"));
+        assert!(LoadProgramBuilder::default().finish().unwrap_err().1.contains("no operation"));
+        let mut builder = LoadProgramBuilder::default();
+        builder.add_control(3, InstructionAction::Loop, &[2]).unwrap();
+        assert!(
+            builder.add_control(4, InstructionAction::EndLoop, &[]).unwrap_err().contains("no operation")
+        );
     }
 
     #[test]
@@ -403,35 +425,38 @@ mod tests {
                     Close -7 NT_STATUS_OK\nENDLOOP\nWAITSP 3 1\n";
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("load");
-        for program in [loadfile::parse("test", text.as_bytes()).unwrap(), synthetic::program(1)] {
+        for program in [loadfile::parse("test", text.as_bytes()).unwrap(), synthetic::generate_program(1)] {
             program.write_to(&path).unwrap();
-            assert_eq!(format!("{:?}", Program::read_from(&path).unwrap()), format!("{program:?}"));
-            assert!(program.pack().len() < program.bytes() + 200);
+            assert_eq!(format!("{:?}", LoadProgram::read_from(&path).unwrap()), format!("{program:?}"));
+            assert!(program.encode().len() < program.memory_bytes() + 200);
         }
     }
 
     #[test]
     fn damaged_bytes_are_refused() {
-        let bytes = synthetic::program(1).pack();
+        let bytes = synthetic::generate_program(1).encode();
         for at in [0, bytes.len() / 2, bytes.len() - 1] {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x40;
-            assert!(Program::unpack(&damaged).unwrap_err().contains("checksum"));
+            assert!(LoadProgram::decode(&damaged).unwrap_err().contains("checksum"));
         }
-        assert!(Program::unpack(&[1, 2, 3]).unwrap_err().contains("too short"));
+        assert!(LoadProgram::decode(&[1, 2, 3]).unwrap_err().contains("too short"));
     }
 
     #[test]
     fn a_truncated_or_missing_file_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("load");
-        let bytes = synthetic::program(1).pack();
+        let bytes = synthetic::generate_program(1).encode();
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
         assert!(
-            Program::read_from(&path).unwrap_err().to_string().contains("cannot decode this stored load")
+            LoadProgram::read_from(&path).unwrap_err().to_string().contains("cannot decode this stored load")
         );
         assert!(
-            Program::read_from(&dir.path().join("none")).unwrap_err().to_string().contains("No such file")
+            LoadProgram::read_from(&dir.path().join("none"))
+                .unwrap_err()
+                .to_string()
+                .contains("No such file")
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Memory that all clients and the thread that watches them share, also after fork(2): the phase of the run, and counters
 //! for each client. Only the client itself writes to its counters.
 
-use crate::dbench::kind::{KINDS, OperationKind};
+use crate::dbench::kind::{KIND_DEFS, OperationKind};
 use crate::error::{Result, TaskError};
 use hdrhistogram::Histogram;
 use memmap2::MmapRaw;
@@ -36,7 +36,7 @@ pub struct KindCounters {
     /// Nanoseconds of the longest operation.
     pub max_ns: AtomicU64,
     /// The latencies of all operations.
-    pub latencies: Buckets,
+    pub latencies: LatencyBuckets,
 }
 
 /// Largest size of a message in bytes.
@@ -66,20 +66,20 @@ pub struct ClientCounters {
     pub measured_bytes: [AtomicU64; 2],
     /// Largest delay between the due time of an operation and its start, in nanoseconds.
     pub lateness_ns: AtomicU64,
-    /// The point that the client has reached ([`super::program::Action::SetPoint`]).
-    pub point: AtomicI64,
+    /// The point that the client has reached ([`super::program::InstructionAction::SetSyncPoint`]).
+    pub sync_point: AtomicI64,
     /// The failure that ended the client.
     pub failure: FirstMessage,
     /// Operations with another result than the loadfile states. The real dbench continues after them, too.
     pub unexpected_result: FirstMessage,
     /// Counters of the measured phase, by [`OperationKind`].
-    pub kinds: [KindCounters; KINDS.len()],
+    pub kinds: [KindCounters; KIND_DEFS.len()],
 }
 
 #[repr(C)]
-struct Head {
+struct SharedHead {
     phase: AtomicU32,
-    ready: AtomicU32,
+    ready_clients: AtomicU32,
 }
 
 /// The shared memory of a run.
@@ -91,7 +91,7 @@ pub struct SharedCounters {
 
 /// Offset of the clients' counters in the memory. The head has a page of its own: all clients read the phase all the time, and
 /// counters that change in the same cache line would slow that down.
-const CLIENTS_AT: usize = 4096;
+const CLIENTS_OFFSET: usize = 4096;
 
 impl SharedCounters {
     /// Allocates zeroed counters for `clients` clients. The kernel allocates each page at its first write.
@@ -99,7 +99,7 @@ impl SharedCounters {
     /// # Errors
     /// If memory cannot be allocated.
     pub fn new(clients: u32) -> Result<SharedCounters> {
-        let bytes = CLIENTS_AT + clients as usize * size_of::<ClientCounters>();
+        let bytes = CLIENTS_OFFSET + clients as usize * size_of::<ClientCounters>();
         let map = || -> std::io::Result<MmapRaw> {
             let file = memfd_create(c"fsarena-dbench", MemfdFlags::CLOEXEC)?;
             ftruncate(&file, bytes as u64)?;
@@ -123,7 +123,7 @@ impl SharedCounters {
         // SAFETY: the mapping is page-aligned and has room for the counters of every client below `clients`, and zero
         // is valid for atomics.
         unsafe {
-            &*self.memory.as_ptr().add(CLIENTS_AT + client as usize * size_of::<ClientCounters>()).cast()
+            &*self.memory.as_ptr().add(CLIENTS_OFFSET + client as usize * size_of::<ClientCounters>()).cast()
         }
     }
 
@@ -132,7 +132,7 @@ impl SharedCounters {
         (0..self.clients).map(|client| self.client(client))
     }
 
-    fn head(&self) -> &Head {
+    fn head(&self) -> &SharedHead {
         // SAFETY: the mapping is page-aligned, its first page is only for the head, and zero is valid for atomics.
         unsafe { &*self.memory.as_ptr().cast() }
     }
@@ -150,7 +150,7 @@ impl SharedCounters {
     }
 
     /// Starts a phase and wakes all threads that wait for one.
-    pub fn enter(&self, phase: Phase) {
+    pub fn start_phase(&self, phase: Phase) {
         self.head().phase.store(phase as u32, Relaxed);
         // It fails only for an invalid address.
         let _ = futex::wake(&self.head().phase, futex::Flags::empty(), i32::MAX as u32);
@@ -158,19 +158,19 @@ impl SharedCounters {
 
     /// Counts this client as ready and waits for the start.
     pub fn wait_for_start(&self) {
-        self.head().ready.fetch_add(1, Release);
+        self.head().ready_clients.fetch_add(1, Release);
         while self.phase() == Phase::Preparing {
-            self.wait(Phase::Preparing, Duration::from_secs(1));
+            self.wait_for_phase_change(Phase::Preparing, Duration::from_secs(1));
         }
     }
 
     /// Number of clients that are ready.
-    pub fn ready(&self) -> u32 {
-        self.head().ready.load(Acquire)
+    pub fn ready_count(&self) -> u32 {
+        self.head().ready_clients.load(Acquire)
     }
 
     /// Waits for this time, or until another phase than `phase` starts.
-    pub fn wait(&self, phase: Phase, time: Duration) {
+    pub fn wait_for_phase_change(&self, phase: Phase, time: Duration) {
         let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
         // The caller checks the phase again in any case.
         let _ = futex::wait(&self.head().phase, futex::Flags::empty(), phase as u32, Some(&timeout));
@@ -180,10 +180,10 @@ impl SharedCounters {
 impl ClientCounters {
     /// Counts an operation of the measured phase.
     #[inline]
-    pub fn count(&self, kind: OperationKind, ns: u64) {
+    pub fn count_operation(&self, kind: OperationKind, ns: u64) {
         let counted = &self.kinds[kind as usize];
-        add(&counted.count, 1);
-        add(&counted.total_ns, ns);
+        add_unshared(&counted.count, 1);
+        add_unshared(&counted.total_ns, ns);
         if ns > counted.max_ns.load(Relaxed) {
             counted.max_ns.store(ns, Relaxed);
         }
@@ -193,13 +193,13 @@ impl ClientCounters {
 
 /// Adds to a counter that only this client writes.
 #[inline]
-pub fn add(counter: &AtomicU64, more: u64) {
+pub fn add_unshared(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
 /// A message of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct ClientMessage {
     /// The line of the loadfile.
     pub line: u32,
     /// The error number of the system call, if there is one.
@@ -211,7 +211,7 @@ pub struct Message {
 impl FirstMessage {
     /// Records a message, whose text is not empty. Only the first one is kept.
     pub fn record(&self, line: u32, error: Option<std::io::Error>, parts: &[&[u8]]) {
-        add(&self.count, 1);
+        add_unshared(&self.count, 1);
         if self.count.load(Relaxed) > 1 {
             return;
         }
@@ -226,10 +226,10 @@ impl FirstMessage {
     }
 
     /// Returns the message, if there is one.
-    pub fn message(&self) -> Option<Message> {
+    pub fn message(&self) -> Option<ClientMessage> {
         let length = self.length.load(Acquire) as usize;
         let text: Vec<u8> = self.text.iter().take(length).map(|byte| byte.load(Relaxed)).collect();
-        (length > 0).then(|| Message {
+        (length > 0).then(|| ClientMessage {
             line: self.line.load(Relaxed),
             errno: Some(self.errno.load(Relaxed)).filter(|errno| *errno != 0),
             text: String::from_utf8_lossy(&text).into_owned(),
@@ -241,32 +241,32 @@ impl FirstMessage {
 const BUCKET_BITS: u32 = 6;
 /// Number of doublings above the first 2⁶ nanoseconds. The largest latency is 73 minutes.
 const DOUBLINGS: usize = 36;
-const BUCKETS: usize = (DOUBLINGS + 1) << BUCKET_BITS;
+const BUCKET_COUNT: usize = (DOUBLINGS + 1) << BUCKET_BITS;
 
 /// A latency histogram of fixed size without pointers, so that processes can share it. One client writes, others read.
 ///
 /// The buckets are those of an HDR histogram, 64 for each doubling, so the error of a latency is at most 1.6%.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct Buckets([AtomicU32; BUCKETS]);
+pub struct LatencyBuckets([AtomicU32; BUCKET_COUNT]);
 
 /// The index of the bucket of a latency in nanoseconds. Buckets 0 to 63 are of one nanosecond each. After them, each doubling of
 /// the latency has 64 buckets: 64 to 127 ns has buckets of 1 ns, 128 to 255 ns has buckets of 2 ns, and so on.
 fn bucket_index(ns: u64) -> usize {
     let doubling = (u64::BITS - BUCKET_BITS - 1).saturating_sub(ns.leading_zeros());
-    let fine = (ns >> doubling) as usize;
-    // From 64 ns on `fine` is 64 to 127, so the sum lands in the 64 buckets after those of the doubling below.
-    (((doubling as usize) << BUCKET_BITS) + fine).min(BUCKETS - 1)
+    let sub_bucket = (ns >> doubling) as usize;
+    // From 64 ns on `sub_bucket` is 64 to 127, so the sum lands in the 64 buckets after those of the doubling below.
+    (((doubling as usize) << BUCKET_BITS) + sub_bucket).min(BUCKET_COUNT - 1)
 }
 
 /// The latency in the middle of a bucket, in nanoseconds.
 fn bucket_middle(index: usize) -> u64 {
     let doubling = (index >> BUCKET_BITS).saturating_sub(1);
-    let fine = index - (doubling << BUCKET_BITS);
-    ((fine as u64) << doubling) + ((1 << doubling) >> 1)
+    let sub_bucket = index - (doubling << BUCKET_BITS);
+    ((sub_bucket as u64) << doubling) + ((1 << doubling) >> 1)
 }
 
-impl Buckets {
+impl LatencyBuckets {
     /// Counts a latency.
     #[inline]
     pub fn record(&self, ns: u64) {
@@ -297,7 +297,10 @@ mod tests {
         assert_eq!(message.message(), None);
         message.record(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
         message.record(8, None, &[&[b'x'; 5000]]);
-        assert_eq!(message.message(), Some(Message { line: 7, errno: Some(2), text: "open /a".into() }));
+        assert_eq!(
+            message.message(),
+            Some(ClientMessage { line: 7, errno: Some(2), text: "open /a".into() })
+        );
         assert_eq!(message.count.load(Relaxed), 2);
         assert_eq!(counters.client(0).unexpected_result.message(), None);
     }
@@ -307,11 +310,11 @@ mod tests {
         let counters = SharedCounters::new(2).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| counters.wait_for_start());
-            while counters.ready() == 0 {
+            while counters.ready_count() == 0 {
                 std::thread::yield_now();
             }
             assert!(!waiting.is_finished());
-            counters.enter(Phase::WarmUp);
+            counters.start_phase(Phase::WarmUp);
             waiting.join().unwrap();
         });
         assert_eq!(counters.phase(), Phase::WarmUp);
@@ -323,13 +326,14 @@ mod tests {
             let middle = bucket_middle(bucket_index(ns));
             assert!(middle.abs_diff(ns) as f64 <= ns as f64 / 64.0, "{ns} becomes {middle}");
         }
-        assert_eq!(bucket_index(u64::MAX), BUCKETS - 1);
-        assert!((0..BUCKETS - 1).all(|at| bucket_index(bucket_middle(at)) == at));
+        assert_eq!(bucket_index(u64::MAX), BUCKET_COUNT - 1);
+        assert!((0..BUCKET_COUNT - 1).all(|at| bucket_index(bucket_middle(at)) == at));
     }
 
     #[test]
     fn recorded_latencies_are_added_to_a_histogram() {
-        let buckets: Box<Buckets> = Box::new(Buckets(std::array::from_fn(|_| AtomicU32::new(0))));
+        let buckets: Box<LatencyBuckets> =
+            Box::new(LatencyBuckets(std::array::from_fn(|_| AtomicU32::new(0))));
         (1..=100).for_each(|micros| buckets.record(micros * 1000));
         let mut histogram = Histogram::new(3).unwrap();
         buckets.add_to(&mut histogram);

@@ -10,7 +10,7 @@
 //! Small variations, such as the size of a read, are drawn from decks: a fixed count of each value, shuffled by the seed.
 //! Drawing without replacement keeps all shares exact.
 
-use crate::dbench::program::{Action, Expected, Program, ProgramBuilder};
+use crate::dbench::program::{ExpectedResult, InstructionAction, LoadProgram, LoadProgramBuilder};
 use crate::{dbench::kind::OperationKind, dbench::number::Number};
 use fsarena_core::schedule::mix;
 use rand::seq::{IndexedRandom, SliceRandom};
@@ -19,25 +19,25 @@ use rand::{Rng, RngExt, SeedableRng, rngs::Xoshiro256PlusPlus};
 /// Mixed into the seed of the run, so that the load's random numbers differ from those of other parts of the run.
 const SEED_MIX: u64 = 0x11CE;
 /// Number of different cycles of a pass.
-const CYCLES: u32 = 8;
+const CYCLE_COUNT: u32 = 8;
 /// Number of times that a pass repeats these cycles: 128 cycles in all. The standard loadfile has 129.
-const ROUNDS: i64 = 16;
+const CYCLE_REPETITIONS: i64 = 16;
 /// The lasting files as (number of files, bytes of each): 56 files of 20.9 MB in all.
 const LASTING_FILES: [(usize, i64); 2] = [(16, 1 << 20), (40, 102_400)];
 
 /// Generates the load of a seed.
-pub fn program(seed: u64) -> Program {
+pub fn generate_program(seed: u64) -> LoadProgram {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, SEED_MIX));
-    let mut builder = ProgramBuilder::default();
+    let mut builder = LoadProgramBuilder::default();
     let lasting = lasting_files();
     let mut list = OperationList::default();
-    set_up(&lasting, &mut list);
+    add_set_up(&lasting, &mut list);
     add_operations(&mut builder, &list.operations);
-    add_control(&mut builder, Action::Loop, &[ROUNDS]);
-    for number in 0..CYCLES {
+    add_control(&mut builder, InstructionAction::Loop, &[CYCLE_REPETITIONS]);
+    for number in 0..CYCLE_COUNT {
         add_operations(&mut builder, &cycle_operations(&lasting, number, &mut rng));
     }
-    add_control(&mut builder, Action::EndLoop, &[]);
+    add_control(&mut builder, InstructionAction::EndLoop, &[]);
     builder.finish().expect("a loop of operations that ends is a program")
 }
 
@@ -49,60 +49,68 @@ fn lasting_files() -> Vec<LastingFile> {
         .collect()
 }
 
-/// Removes the files of an earlier pass, and creates the directories and the lasting files.
-fn set_up(lasting: &[LastingFile], list: &mut OperationList) {
+/// Adds operations that remove the files of an earlier pass, and create the directories and the lasting files.
+fn add_set_up(lasting: &[LastingFile], list: &mut OperationList) {
     list.push_success(OperationKind::Deltree, &["/clients/client1"], &[]);
     list.push_success(OperationKind::Mkdir, &["/clients"], &[]);
-    for directory in
-        std::iter::once("/clients/client1".to_string()).chain((0..DIRECTORIES.len()).map(client_directory))
+    for directory in std::iter::once("/clients/client1".to_string())
+        .chain((0..DIRECTORY_NAMES.len()).map(client_directory))
     {
         let handle = list.new_handle();
         list.push_success(OperationKind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
         list.push_success(OperationKind::Close, &[], &[handle]);
     }
     for file in lasting {
-        let handle = list.create(&file.name);
+        let handle = list.add_create(&file.name);
         list.push_success(OperationKind::QueryFs, &[], &[1]);
-        let chunks = (0..file.bytes).step_by(WRITE as usize).map(|at| (file.bytes - at).min(WRITE));
-        list.write_chunks(handle, &chunks.collect::<Vec<_>>());
+        let chunks = (0..file.bytes)
+            .step_by(LARGE_WRITE_BYTES as usize)
+            .map(|at| (file.bytes - at).min(LARGE_WRITE_BYTES));
+        list.add_chunk_writes(handle, &chunks.collect::<Vec<_>>());
         list.push_success(OperationKind::Close, &[], &[handle]);
     }
 }
 
-fn add_operations(builder: &mut ProgramBuilder, operations: &[Operation]) {
+fn add_operations(builder: &mut LoadProgramBuilder, operations: &[LoadOperation]) {
     for operation in operations {
-        let number = builder.len() as u32 + 1;
+        let number = builder.line_count() as u32 + 1;
         let names: Vec<&[u8]> = operation.names.iter().map(String::as_bytes).collect();
         builder
-            .operation(number, operation.kind, &names, &operation.numbers, operation.expected)
+            .add_operation(number, operation.kind, &names, &operation.numbers, operation.expected)
             .expect("operation lists have complete operations");
     }
 }
 
-fn add_control(builder: &mut ProgramBuilder, action: Action, numbers: &[i64]) {
-    let number = builder.len() as u32 + 1;
-    builder.control(number, action, numbers).expect("there is one loop");
+fn add_control(builder: &mut LoadProgramBuilder, action: InstructionAction, numbers: &[i64]) {
+    let number = builder.line_count() as u32 + 1;
+    builder.add_control(number, action, numbers).expect("there is one loop");
 }
 
 // The files of a cycle, and its opens of the lasting files. The shares of all operations follow from these.
 /// Files without data that are removed right after their creation.
 const EMPTY_FILES: usize = 67;
 /// Files with data as (number of files, size), from large to small.
-const FILE_LIVES: [(usize, Size); 4] = [(4, Size::Large), (8, Size::Middle), (36, Size::Two), (9, Size::One)];
+const FILE_LIVES: [(usize, FileSizeClass); 4] = [
+    (4, FileSizeClass::Large),
+    (8, FileSizeClass::Middle),
+    (36, FileSizeClass::Two),
+    (9, FileSizeClass::One),
+];
 /// Number of files with data that are renamed.
-const RENAMED: usize = 26;
+const RENAMED_FILES: usize = 26;
 /// Number of files with data that are opened again and read.
-const REREAD: usize = 40;
+const REREAD_FILES: usize = 40;
 /// Number of files with data whose times are set.
-const TIMED: usize = 50;
+const TIME_SET_FILES: usize = 50;
 /// Number of files with data that are synced.
-const SYNCED: usize = 15;
+const SYNCED_FILES: usize = 15;
 /// Opens of lasting files that neither read nor write.
 const IDLE_OPENS: usize = 103;
 /// Opens of lasting files that read, as (number of opens, reads of each).
-const READS: [(usize, usize); 8] = [(59, 1), (25, 2), (8, 3), (8, 4), (12, 9), (9, 19), (5, 70), (1, 73)];
+const READING_OPENS: [(usize, usize); 8] =
+    [(59, 1), (25, 2), (8, 3), (8, 4), (12, 9), (9, 19), (5, 70), (1, 73)];
 /// Opens of lasting files that read once and then update the file in place.
-const UPDATES: usize = 57;
+const UPDATING_OPENS: usize = 57;
 /// Syncs after updates, as (number of opens, syncs of each).
 const UPDATE_SYNCS: [(usize, u32); 4] = [(50, 0), (3, 2), (1, 4), (3, 6)];
 /// Lookups of missing names, in addition to those in the lives of files.
@@ -118,17 +126,17 @@ const HANDLE_QUERIES: usize = 41;
 /// Queries of free space, in addition to those in the lives of files.
 const SPACE_QUERIES: usize = 45;
 /// Ranges that are locked and unlocked.
-const LOCKED: usize = 2;
+const LOCKED_RANGES: usize = 2;
 /// Mean of the exponential distribution of the lives of files with data, as a share of the cycle. Lives are limited to 0.01 to
 /// 0.5 of a cycle, and so their mean is 0.204: of the 57 files of a cycle, 12 exist at any time.
-const LIFE: f64 = 0.23;
+const MEAN_LIFE: f64 = 0.23;
 /// Mean time that a file is held open, as a share of the cycle: of the 103 idle opens of a cycle ([`IDLE_OPENS`]), 4 are open at
 /// any time.
-const HOLD: f64 = 0.04;
+const MEAN_HOLD: f64 = 0.04;
 
 /// The size of a file with data; see [`Cycle::draw_chunks`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Size {
+enum FileSizeClass {
     /// Ten pieces.
     Large,
     /// Two pieces, the first of 64 KiB.
@@ -157,8 +165,8 @@ struct Decks {
 impl Decks {
     fn new(rng: &mut Xoshiro256PlusPlus) -> Decks {
         let data = FILE_LIVES.iter().map(|(count, _)| count).sum::<usize>();
-        let trues = |count: usize, total: usize| [(count, true), (total - count, false)];
-        let reading: usize = READS.iter().map(|(count, _)| count).sum();
+        let flag_counts = |count: usize, total: usize| [(count, true), (total - count, false)];
+        let reading: usize = READING_OPENS.iter().map(|(count, _)| count).sum();
         Decks {
             reads: Deck::new(
                 &[(606, 4096), (129, 61_440), (36, 2048), (36, 8192), (15, 16_384), (102, 0)],
@@ -167,14 +175,14 @@ impl Decks {
             // `None` stands for a random size.
             first_pieces: Deck::new(&[(20, Some(4096)), (13, Some(2048)), (2, Some(8192)), (10, None)], rng),
             second_pieces: Deck::new(&[(10, Some(4096)), (26, None)], rng),
-            updates: Deck::new(&[(54, WRITE), (48, 4096), (7, 8192), (3, 510)], rng),
+            updates: Deck::new(&[(54, LARGE_WRITE_BYTES), (48, 4096), (7, 8192), (3, 510)], rng),
             syncs: Deck::new(&UPDATE_SYNCS, rng),
-            renamed: Deck::new(&trues(RENAMED, data), rng),
-            reread: Deck::new(&trues(REREAD, data), rng),
-            timed: Deck::new(&trues(TIMED, data), rng),
-            synced: Deck::new(&trues(SYNCED, data), rng),
-            queried: Deck::new(&trues(HANDLE_QUERIES, reading), rng),
-            locked: Deck::new(&trues(LOCKED, UPDATES), rng),
+            renamed: Deck::new(&flag_counts(RENAMED_FILES, data), rng),
+            reread: Deck::new(&flag_counts(REREAD_FILES, data), rng),
+            timed: Deck::new(&flag_counts(TIME_SET_FILES, data), rng),
+            synced: Deck::new(&flag_counts(SYNCED_FILES, data), rng),
+            queried: Deck::new(&flag_counts(HANDLE_QUERIES, reading), rng),
+            locked: Deck::new(&flag_counts(LOCKED_RANGES, UPDATING_OPENS), rng),
         }
     }
 }
@@ -187,16 +195,20 @@ struct Cycle<'a> {
     decks: Decks,
     list: OperationList,
     /// Operations with the time at which they run, from 0 to 1.
-    events: Vec<(f64, Vec<Operation>)>,
+    events: Vec<(f64, Vec<LoadOperation>)>,
     /// Number of new names so far.
-    names: u32,
+    name_count: u32,
 }
 
 /// Generates the operations of a cycle. At its end the same files exist as at its start.
-fn cycle_operations(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256PlusPlus) -> Vec<Operation> {
+fn cycle_operations(
+    lasting: &[LastingFile],
+    number: u32,
+    rng: &mut Xoshiro256PlusPlus,
+) -> Vec<LoadOperation> {
     let decks = Decks::new(rng);
     let mut cycle =
-        Cycle { lasting, number, rng, decks, list: OperationList::default(), events: vec![], names: 0 };
+        Cycle { lasting, number, rng, decks, list: OperationList::default(), events: vec![], name_count: 0 };
     cycle.add_file_lives();
     for _ in 0..EMPTY_FILES {
         cycle.add_empty_file();
@@ -215,7 +227,7 @@ fn cycle_operations(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256Pl
 impl Cycle<'_> {
     /// Schedules the operations that were added to the list since the last call, at a time from 0 to 1.
     fn schedule(&mut self, time: f64) {
-        let operations = self.list.take();
+        let operations = self.list.take_operations();
         self.events.push((time, operations));
     }
 
@@ -225,9 +237,9 @@ impl Cycle<'_> {
 
     /// Makes a new name in a random directory.
     fn new_name(&mut self, ending: &str) -> String {
-        self.names += 1;
-        let directory = client_directory(self.rng.random_range(0..DIRECTORIES.len()));
-        format!("{directory}/new{}{:03}.{ending}", self.number, self.names)
+        self.name_count += 1;
+        let directory = client_directory(self.rng.random_range(0..DIRECTORY_NAMES.len()));
+        format!("{directory}/new{}{:03}.{ending}", self.number, self.name_count)
     }
 
     fn pick_lasting_file(&mut self) -> LastingFile {
@@ -239,30 +251,30 @@ impl Cycle<'_> {
     fn add_file_lives(&mut self) {
         let mut sizes = Deck::new(&FILE_LIVES, self.rng);
         let lives: usize = FILE_LIVES.iter().map(|(count, _)| count).sum();
-        for which in 0..lives {
-            let stretch = -self.rng.random::<f64>().max(1e-9).ln();
-            let length = (LIFE * stretch).clamp(0.01, 0.5);
-            let begin = (which as f64 + self.random_time()) / lives as f64;
+        for index in 0..lives {
+            let exponential = -self.rng.random::<f64>().max(1e-9).ln();
+            let length = (MEAN_LIFE * exponential).clamp(0.01, 0.5);
+            let begin = (index as f64 + self.random_time()) / lives as f64;
             self.add_file_life(sizes.draw(), begin.min(0.999 - length), length);
         }
     }
 
     /// Adds one file with data: created and written at `begin`, then perhaps renamed and read, removed after `length`.
-    fn add_file_life(&mut self, size: Size, begin: f64, length: f64) {
+    fn add_file_life(&mut self, size: FileSizeClass, begin: f64, length: f64) {
         let mut name = self.new_name("tmp");
         let chunks = self.draw_chunks(size);
         self.list.push_failure(OperationKind::Find, &format!("{name}*"), &[260, 1366, 0]);
         self.list.push_success(OperationKind::QueryFs, &[], &[1]);
-        self.list.look_up_missing(&name);
-        let handle = self.list.create(&name);
-        self.list.write_chunks(handle, &chunks);
+        self.list.add_missing_lookup(&name);
+        let handle = self.list.add_create(&name);
+        self.list.add_chunk_writes(handle, &chunks);
         if self.decks.synced.draw() {
             self.list.push_success(OperationKind::Flush, &[], &[handle]);
         }
         if self.decks.timed.draw() {
             self.list.push_success(OperationKind::SetFile, &[], &[handle, 1004]);
         }
-        self.list.close(handle);
+        self.list.add_close(handle);
         self.schedule(begin);
         if self.decks.renamed.draw() {
             let renamed = self.new_name("doc");
@@ -272,10 +284,10 @@ impl Cycle<'_> {
             self.schedule(begin + 0.2 * length);
         }
         if self.decks.reread.draw() {
-            let handle = self.list.open(&name);
+            let handle = self.list.add_open(&name);
             let read_bytes = chunks.iter().sum::<i64>().min(4096);
             self.list.push_success(OperationKind::ReadX, &[], &[handle, 0, 4096, read_bytes]);
-            self.list.close(handle);
+            self.list.add_close(handle);
             self.schedule(begin + 0.6 * length);
         }
         self.list.push_success(OperationKind::Unlink, &[&name], &[0x6]);
@@ -283,14 +295,16 @@ impl Cycle<'_> {
     }
 
     /// Draws the sizes in bytes of the pieces in which a file is written.
-    fn draw_chunks(&mut self, size: Size) -> Vec<i64> {
+    fn draw_chunks(&mut self, size: FileSizeClass) -> Vec<i64> {
         match size {
-            Size::Large => [vec![WRITE; 9], vec![log_uniform(12_000.0, 60_000.0, self.rng)]].concat(),
-            Size::Middle => vec![WRITE, log_uniform(8_000.0, 32_000.0, self.rng)],
-            Size::Two | Size::One => {
+            FileSizeClass::Large => {
+                [vec![LARGE_WRITE_BYTES; 9], vec![log_uniform(12_000.0, 60_000.0, self.rng)]].concat()
+            }
+            FileSizeClass::Middle => vec![LARGE_WRITE_BYTES, log_uniform(8_000.0, 32_000.0, self.rng)],
+            FileSizeClass::Two | FileSizeClass::One => {
                 let first =
                     self.decks.first_pieces.draw().unwrap_or_else(|| log_uniform(60.0, 16_000.0, self.rng));
-                if size == Size::One {
+                if size == FileSizeClass::One {
                     return vec![first];
                 }
                 let second = self.decks.second_pieces.draw();
@@ -302,9 +316,9 @@ impl Cycle<'_> {
     /// Adds a file without data: looked up, created and removed at once.
     fn add_empty_file(&mut self) {
         let (name, time) = (self.new_name("lck"), self.random_time());
-        self.list.look_up_missing(&name);
-        let handle = self.list.create(&name);
-        self.list.close(handle);
+        self.list.add_missing_lookup(&name);
+        let handle = self.list.add_create(&name);
+        self.list.add_close(handle);
         self.list.push_success(OperationKind::Unlink, &[&name], &[0x6]);
         self.schedule(time);
     }
@@ -312,51 +326,53 @@ impl Cycle<'_> {
     /// Adds an open of a lasting file, and a close later.
     fn add_idle_open(&mut self) {
         let file = self.pick_lasting_file();
-        let length = HOLD * (0.25 + 1.5 * self.random_time());
+        let length = MEAN_HOLD * (0.25 + 1.5 * self.random_time());
         let begin = self.random_time() * (0.999 - length);
-        let handle = self.list.open(&file.name);
+        let handle = self.list.add_open(&file.name);
         self.schedule(begin);
-        self.list.close(handle);
+        self.list.add_close(handle);
         self.schedule(begin + length);
     }
 
     /// Adds the opens of lasting files that read.
     fn add_reading_opens(&mut self) {
-        let mut reads = Deck::new(&READS, self.rng);
+        let mut reads = Deck::new(&READING_OPENS, self.rng);
         while !reads.is_empty() {
             let (file, time) = (self.pick_lasting_file(), self.random_time());
-            let handle = self.list.open(&file.name);
+            let handle = self.list.add_open(&file.name);
             if self.decks.queried.draw() {
                 self.list.push_success(OperationKind::QueryFile, &[], &[handle, 258]);
             }
-            let mut next = None;
+            let mut next_offset = None;
             for _ in 0..reads.draw() {
-                next = Some(self.add_read(&file, handle, next));
+                next_offset = Some(self.add_read(&file, handle, next_offset));
             }
-            self.list.close(handle);
+            self.list.add_close(handle);
             self.schedule(time);
         }
     }
 
-    /// Adds one read and returns the offset of its end. `next` is the end of the previous read of this open. The read begins
+    /// Adds one read and returns the offset of its end. `next_offset` is the end of the previous read of this open. The read begins
     /// there with a probability of ¾ if it fits, else at a random place.
-    fn add_read(&mut self, file: &LastingFile, handle: i64, next: Option<i64>) -> i64 {
+    fn add_read(&mut self, file: &LastingFile, handle: i64, next_offset: Option<i64>) -> i64 {
         let size = match self.decks.reads.draw() {
             0 => log_uniform(20.0, 16_000.0, self.rng),
             size => size,
         };
-        let next = next.filter(|next| next + size <= file.bytes && self.rng.random_bool(0.75));
-        let at = next.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
-        self.list.push_success(OperationKind::ReadX, &[], &[handle, at, size, size]);
-        at + size
+        let next_offset =
+            next_offset.filter(|next_offset| next_offset + size <= file.bytes && self.rng.random_bool(0.75));
+        let offset =
+            next_offset.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
+        self.list.push_success(OperationKind::ReadX, &[], &[handle, offset, size, size]);
+        offset + size
     }
 
     /// Adds the opens of lasting files that read once and then write in place.
     fn add_updates(&mut self) {
-        let mut writes: Deck<usize> = Deck::new(&[(UPDATES - 2, 2), (2, 1)], self.rng);
+        let mut writes: Deck<usize> = Deck::new(&[(UPDATING_OPENS - 2, 2), (2, 1)], self.rng);
         while !writes.is_empty() {
             let (file, time) = (self.pick_lasting_file(), self.random_time());
-            let handle = self.list.open(&file.name);
+            let handle = self.list.add_open(&file.name);
             self.add_read(&file, handle, None);
             let locked = self.decks.locked.draw();
             let range = [handle, 2_147_483_000, 1];
@@ -374,7 +390,7 @@ impl Cycle<'_> {
             if locked {
                 self.list.push_success(OperationKind::UnlockX, &[], &range);
             }
-            self.list.close(handle);
+            self.list.add_close(handle);
             self.schedule(time);
         }
     }
@@ -383,7 +399,7 @@ impl Cycle<'_> {
     fn add_other_operations(&mut self) {
         for _ in 0..MISSING_LOOKUPS {
             let (name, time) = (self.new_name("ini"), self.random_time());
-            self.list.look_up_missing(&name);
+            self.list.add_missing_lookup(&name);
             self.schedule(time);
         }
         for _ in 0..EMPTY_SEARCHES {
@@ -392,7 +408,7 @@ impl Cycle<'_> {
             self.schedule(time);
         }
         for _ in 0..LISTINGS {
-            let (directory, time) = (self.rng.random_range(0..DIRECTORIES.len()), self.random_time());
+            let (directory, time) = (self.rng.random_range(0..DIRECTORY_NAMES.len()), self.random_time());
             let pattern = format!("{}/*", client_directory(directory));
             self.list.push_success(OperationKind::Find, &[&pattern], &[260, 1366, 5]);
             self.schedule(time);
@@ -411,10 +427,10 @@ impl Cycle<'_> {
 }
 
 /// Names of the ten directories in the directory of each client.
-const DIRECTORIES: [&str; 10] =
+const DIRECTORY_NAMES: [&str; 10] =
     ["mail", "letters", "sheets", "slides", "drawings", "layouts", "accounts", "stock", "scans", "notes"];
 /// Bytes of a large write.
-const WRITE: i64 = 65_536;
+const LARGE_WRITE_BYTES: i64 = 65_536;
 
 /// A file that the load creates at its start and never removes.
 #[derive(Debug, Clone)]
@@ -425,16 +441,16 @@ struct LastingFile {
 
 /// Path of the directory with this index; larger indices start again at the first directory.
 fn client_directory(index: usize) -> String {
-    format!("/clients/client1/{}", DIRECTORIES[index % DIRECTORIES.len()])
+    format!("/clients/client1/{}", DIRECTORY_NAMES[index % DIRECTORY_NAMES.len()])
 }
 
 /// One operation of the load.
 #[derive(Debug, Clone)]
-struct Operation {
+struct LoadOperation {
     kind: OperationKind,
     names: Vec<String>,
     numbers: Vec<Number>,
-    expected: Expected,
+    expected: ExpectedResult,
 }
 
 /// Collects operations in the order in which they are added. Each handle is new.
@@ -445,64 +461,64 @@ struct Operation {
 /// attributes 0x6, which match hidden and system files too.
 #[derive(Debug, Default)]
 struct OperationList {
-    operations: Vec<Operation>,
-    handles: i64,
+    operations: Vec<LoadOperation>,
+    last_handle: i64,
 }
 
 impl OperationList {
     /// Adds an operation that succeeds.
     fn push_success(&mut self, kind: OperationKind, names: &[&str], numbers: &[i64]) {
-        self.push(kind, names, numbers, Expected::Success);
+        self.push(kind, names, numbers, ExpectedResult::Success);
     }
 
     /// Adds an operation that fails because the name does not exist.
     fn push_failure(&mut self, kind: OperationKind, name: &str, numbers: &[i64]) {
-        self.push(kind, &[name], numbers, Expected::Failure);
+        self.push(kind, &[name], numbers, ExpectedResult::Failure);
     }
 
-    fn push(&mut self, kind: OperationKind, names: &[&str], numbers: &[i64], expected: Expected) {
+    fn push(&mut self, kind: OperationKind, names: &[&str], numbers: &[i64], expected: ExpectedResult) {
         let names = names.iter().map(|name| name.to_string()).collect();
         let numbers = numbers.iter().copied().map(Number::Literal).collect();
-        self.operations.push(Operation { kind, names, numbers, expected });
+        self.operations.push(LoadOperation { kind, names, numbers, expected });
     }
 
     /// Takes all operations since the last call.
-    fn take(&mut self) -> Vec<Operation> {
+    fn take_operations(&mut self) -> Vec<LoadOperation> {
         std::mem::take(&mut self.operations)
     }
 
     /// Returns a new handle.
     fn new_handle(&mut self) -> i64 {
-        self.handles += 1;
-        self.handles
+        self.last_handle += 1;
+        self.last_handle
     }
 
-    /// Looks up a missing name and tries to open it.
-    fn look_up_missing(&mut self, name: &str) {
+    /// Adds the lookup of a missing name, and the attempt to open it.
+    fn add_missing_lookup(&mut self, name: &str) {
         self.push_failure(OperationKind::QueryPath, name, &[1004]);
         self.push_failure(OperationKind::NtCreateX, name, &[0x40, 0x1, 0]);
     }
 
-    /// Creates a file and returns its handle.
-    fn create(&mut self, name: &str) -> i64 {
+    /// Adds the creation of a file and returns its handle.
+    fn add_create(&mut self, name: &str) -> i64 {
         let handle = self.new_handle();
         self.push_success(OperationKind::NtCreateX, &[name], &[0x40, 0x2, handle]);
         handle
     }
 
-    /// Looks up an existing file, opens it and returns its handle.
-    fn open(&mut self, name: &str) -> i64 {
+    /// Adds the lookup and the opening of an existing file, and returns its handle.
+    fn add_open(&mut self, name: &str) -> i64 {
         let handle = self.new_handle();
         self.push_success(OperationKind::QueryPath, &[name], &[1004]);
         self.push_success(OperationKind::NtCreateX, &[name], &[0x40, 0x1, handle]);
         handle
     }
 
-    /// Writes a new file in pieces, as office programs on Windows do: first one byte at the end of the first piece, then
+    /// Adds the writes of a new file in pieces, as office programs on Windows make them: first one byte at the end of the first piece, then
     /// all pieces.
-    fn write_chunks(&mut self, handle: i64, chunks: &[i64]) {
+    fn add_chunk_writes(&mut self, handle: i64, chunks: &[i64]) {
         // Samba's clients write that byte at offset 65,534 at most.
-        let end = chunks.first().map_or(0, |first| (*first).min(WRITE - 1));
+        let end = chunks.first().map_or(0, |first| (*first).min(LARGE_WRITE_BYTES - 1));
         self.push_success(OperationKind::WriteX, &[], &[handle, end - 1, 1, 1]);
         self.push_success(OperationKind::QueryFile, &[], &[handle, 258]);
         let mut at = 0;
@@ -512,7 +528,7 @@ impl OperationList {
         }
     }
 
-    fn close(&mut self, handle: i64) {
+    fn add_close(&mut self, handle: i64) {
         self.push_success(OperationKind::Close, &[], &[handle]);
     }
 }
@@ -555,25 +571,29 @@ fn log_uniform(low: f64, high: f64, rng: &mut impl Rng) -> i64 {
 mod tests {
     use super::*;
     use crate::dbench::cursor::{Cursor, Step};
-    use crate::dbench::{kind::KINDS, load_stats::LoadStats};
+    use crate::dbench::{kind::KIND_DEFS, load_stats::LoadStats};
     use std::sync::LazyLock;
 
     const SEEDS: [u64; 3] = [1, 2, 3];
 
     #[track_caller]
-    fn near(what: &str, found: f64, stated: f64, tolerance: f64) {
-        assert!((found - stated).abs() <= tolerance, "{what}: {found:.2}, stated {stated} ± {tolerance}");
+    fn assert_near(what: &str, measured: f64, published: f64, tolerance: f64) {
+        assert!(
+            (measured - published).abs() <= tolerance,
+            "{what}: {measured:.2}, stated {published} ± {tolerance}"
+        );
     }
 
     fn for_each_seed(check: impl Fn(&LoadStats)) {
-        static STATS: LazyLock<Vec<LoadStats>> =
-            LazyLock::new(|| SEEDS.into_iter().map(|seed| LoadStats::collect(&program(seed))).collect());
+        static STATS: LazyLock<Vec<LoadStats>> = LazyLock::new(|| {
+            SEEDS.into_iter().map(|seed| LoadStats::collect(&generate_program(seed))).collect()
+        });
         STATS.iter().for_each(check);
     }
 
     #[test]
     fn the_shares_of_operations_match_the_standard_loadfile_within_a_fifth_of_a_point() {
-        let stated = [
+        let published = [
             (OperationKind::ReadX, 27.1),
             (OperationKind::NtCreateX, 17.3),
             (OperationKind::QueryPath, 15.7),
@@ -590,28 +610,29 @@ mod tests {
             (OperationKind::UnlockX, 0.06),
         ];
         for_each_seed(|stats| {
-            for (kind, percent) in stated {
-                let found = 100.0 * stats.count(kind) as f64 / stats.operations() as f64;
-                near(kind.def().name, found, percent, 0.2);
+            for (kind, percent) in published {
+                let measured = 100.0 * stats.count(kind) as f64 / stats.operations() as f64;
+                assert_near(kind.def().name, measured, percent, 0.2);
             }
-            near("operations", stats.operations() as f64, 458_344.0, 0.02 * 458_344.0);
+            assert_near("operations", stats.operations() as f64, 458_344.0, 0.02 * 458_344.0);
         });
     }
 
     #[test]
     fn the_shares_of_failures_match_the_standard_loadfile_within_a_point() {
         for_each_seed(|stats| {
-            let failed =
-                |kind: OperationKind| 100.0 * stats.failures[kind as usize] as f64 / stats.count(kind) as f64;
-            near("creates", failed(OperationKind::NtCreateX), 26.5, 1.0);
-            near("lookups", failed(OperationKind::QueryPath), 34.0, 1.0);
-            near("patterns", failed(OperationKind::Find), 52.0, 1.0);
-            let all: u64 = stats.failures.iter().sum();
-            near("all", 100.0 * all as f64 / stats.operations() as f64, 13.0, 1.0);
-            let others = KINDS.iter().filter(|def| {
+            let failed = |kind: OperationKind| {
+                100.0 * stats.expected_failures[kind as usize] as f64 / stats.count(kind) as f64
+            };
+            assert_near("creates", failed(OperationKind::NtCreateX), 26.5, 1.0);
+            assert_near("lookups", failed(OperationKind::QueryPath), 34.0, 1.0);
+            assert_near("patterns", failed(OperationKind::Find), 52.0, 1.0);
+            let all: u64 = stats.expected_failures.iter().sum();
+            assert_near("all", 100.0 * all as f64 / stats.operations() as f64, 13.0, 1.0);
+            let others = KIND_DEFS.iter().filter(|def| {
                 ![OperationKind::NtCreateX, OperationKind::QueryPath, OperationKind::Find].contains(&def.kind)
             });
-            assert!(others.into_iter().all(|def| stats.failures[def.kind as usize] == 0));
+            assert!(others.into_iter().all(|def| stats.expected_failures[def.kind as usize] == 0));
         });
     }
 
@@ -622,17 +643,17 @@ mod tests {
                 100.0 * sizes.get(&size).copied().unwrap_or(0) as f64 / sizes.values().sum::<u64>() as f64
             };
             for (size, percent) in [(65_536, 32.0), (4096, 25.0), (1, 19.0)] {
-                near(&format!("writes of {size}"), share(&stats.write_sizes, size), percent, 2.0);
+                assert_near(&format!("writes of {size}"), share(&stats.write_sizes, size), percent, 2.0);
             }
             for (size, percent) in [(4096, 67.0), (61_440, 13.0)] {
-                near(&format!("reads of {size}"), share(&stats.read_sizes, size), percent, 2.0);
+                assert_near(&format!("reads of {size}"), share(&stats.read_sizes, size), percent, 2.0);
             }
             let writes = stats.count(OperationKind::WriteX) as f64;
-            near("writes within", 100.0 * stats.writes_within as f64 / writes, 52.0, 2.0);
+            assert_near("writes within", 100.0 * stats.writes_within as f64 / writes, 52.0, 2.0);
             let reads = stats.count(OperationKind::ReadX) as f64;
-            near("sequential reads", 100.0 * stats.sequential_reads as f64 / reads, 50.0, 4.0);
-            near("bytes read", stats.read_bytes as f64 / 1e9, 1.472, 0.05 * 1.472);
-            near("bytes written", stats.written_bytes as f64 / 1e9, 1.016, 0.05 * 1.016);
+            assert_near("sequential reads", 100.0 * stats.sequential_reads as f64 / reads, 50.0, 4.0);
+            assert_near("bytes read", stats.read_bytes as f64 / 1e9, 1.472, 0.05 * 1.472);
+            assert_near("bytes written", stats.written_bytes as f64 / 1e9, 1.016, 0.05 * 1.016);
         });
     }
 
@@ -640,8 +661,8 @@ mod tests {
     fn the_shares_of_opens_match_the_standard_loadfile_within_a_point() {
         for_each_seed(|stats| {
             let closes = stats.count(OperationKind::Close) as f64;
-            near("opens without data", 100.0 * stats.idle_opens as f64 / closes, 37.5, 1.0);
-            near("opens that read", 100.0 * stats.reading_opens as f64 / closes, 36.9, 1.0);
+            assert_near("opens without data", 100.0 * stats.unused_opens as f64 / closes, 37.5, 1.0);
+            assert_near("opens that read", 100.0 * stats.read_only_opens as f64 / closes, 36.9, 1.0);
         });
     }
 
@@ -649,24 +670,24 @@ mod tests {
     fn the_numbers_of_existing_and_open_files_match_the_standard_loadfile() {
         for_each_seed(|stats| {
             assert!((72..=85).contains(&stats.most_files), "{} files at most", stats.most_files);
-            let mean = stats.files_by_operation as f64 / stats.operations() as f64;
-            near("files on average", mean, 69.0, 3.0);
+            let mean = stats.file_count_sum as f64 / stats.operations() as f64;
+            assert_near("files on average", mean, 69.0, 3.0);
             assert_eq!(stats.directories, 11);
-            assert!((8..=23).contains(&stats.most_open), "{} open at most", stats.most_open);
-            near("megabytes at most", stats.most_bytes as f64 / 1e6, 24.0, 1.5);
+            assert!((8..=23).contains(&stats.most_open_handles), "{} open at most", stats.most_open_handles);
+            assert_near("megabytes at most", stats.most_bytes as f64 / 1e6, 24.0, 1.5);
         });
     }
 
     /// A checksum of every line.
     fn fingerprint(seed: u64) -> u32 {
-        let program = program(seed);
+        let program = generate_program(seed);
         let mut cursor = Cursor::new(&program, 0, 1, 0);
         let mut hasher = crc32fast::Hasher::new();
-        for _ in 0..program.operations() {
-            let Step::Operation(kind, one, numbers) = cursor.step() else { break };
+        for _ in 0..program.operation_count() {
+            let Step::Operation(kind, instruction, numbers) = cursor.next_step() else { break };
             let mut name = vec![kind as u8];
-            for id in one.names.iter().take(kind.def().name_count) {
-                program.names.compose(*id, b"c", &Default::default(), &mut name);
+            for id in instruction.names.iter().take(kind.def().name_count) {
+                program.names.append_name(*id, b"c", &Default::default(), &mut name);
             }
             hasher.update(&name);
             numbers.iter().for_each(|number| hasher.update(&number.to_le_bytes()));
@@ -684,12 +705,12 @@ mod tests {
 
     #[test]
     fn every_cycle_closes_and_removes_what_it_creates() {
-        let program = program(5);
+        let program = generate_program(5);
         let stats = LoadStats::collect(&program);
-        assert!(program.bytes() < 2 << 20, "{} bytes", program.bytes());
+        assert!(program.memory_bytes() < 2 << 20, "{} bytes", program.memory_bytes());
         assert_eq!(stats.count(OperationKind::Unlink), 124 * 128);
         assert_eq!(
-            stats.count(OperationKind::NtCreateX) - stats.failures[0],
+            stats.count(OperationKind::NtCreateX) - stats.expected_failures[0],
             stats.count(OperationKind::Close)
         );
     }

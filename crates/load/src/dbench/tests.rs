@@ -18,29 +18,29 @@ fn options(mode: ClientMode, clients: u32) -> PlayerOptions {
     }
 }
 
-/// Plays in new directories, each time five times longer, until `enough` returns true for the outcome or the time is above
+/// Plays in new directories, each time five times longer, until `is_long_enough` returns true for the outcome or the time is above
 /// 10 s. So the tests also pass on a slow or busy machine.
 fn play_until(
     text: &str,
     mut options: PlayerOptions,
-    enough: impl Fn(&DbenchOutcome) -> bool,
+    is_long_enough: impl Fn(&DbenchOutcome) -> bool,
 ) -> (DbenchOutcome, tempfile::TempDir) {
     loop {
         let dir = tempfile::tempdir().unwrap();
-        let outcome = play(&program(text), &options, dir.path()).unwrap();
-        if enough(&outcome) || options.measured > Duration::from_secs(10) {
+        let outcome = play(&parse_program(text), &options, dir.path()).unwrap();
+        if is_long_enough(&outcome) || options.measured > Duration::from_secs(10) {
             return (outcome, dir);
         }
         options.measured *= 5;
     }
 }
 
-fn program(text: &str) -> Program {
+fn parse_program(text: &str) -> LoadProgram {
     loadfile::parse("test", text.as_bytes()).unwrap()
 }
 
 /// A loadfile with every operation.
-const ALL: &str = "\
+const EVERY_OPERATION: &str = "\
 Mkdir \"\\clients\" NT_STATUS_OK
 NTCreateX \"\\clients\\client1\" 0x1 0x2 1 NT_STATUS_OK
 Close 1 NT_STATUS_OK
@@ -67,21 +67,26 @@ Unlink \"\\clients\\client1\\b\" 0x6 NT_STATUS_OK
 #[test]
 fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
     for mode in MODES {
-        let (outcome, dir) = play_until(ALL, options(mode, 3), |outcome| {
-            outcome.kinds.len() == KINDS.len()
-                && outcome.by_client.iter().all(|count| *count > 20)
-                && outcome.times.bytes.iter().all(|bytes| *bytes > 0)
+        let (outcome, dir) = play_until(EVERY_OPERATION, options(mode, 3), |outcome| {
+            outcome.kinds.len() == KIND_DEFS.len()
+                && outcome.operations_by_client.iter().all(|count| *count > 20)
+                && outcome.measurements.bytes.iter().all(|bytes| *bytes > 0)
         });
-        assert_eq!((outcome.unexpected_results, outcome.unexpected_result), (0, None), "{mode:?}");
+        assert_eq!((outcome.unexpected_results, outcome.first_unexpected_result), (0, None), "{mode:?}");
         let counts: Vec<u64> = outcome.kinds.iter().map(|(_, measured)| measured.count).collect();
-        assert_eq!(counts.len(), KINDS.len(), "{mode:?}: {counts:?}");
-        assert!(outcome.by_client.iter().all(|count| *count > 20), "{mode:?}: {:?}", outcome.by_client);
+        assert_eq!(counts.len(), KIND_DEFS.len(), "{mode:?}: {counts:?}");
+        assert!(
+            outcome.operations_by_client.iter().all(|count| *count > 20),
+            "{mode:?}: {:?}",
+            outcome.operations_by_client
+        );
         // Each read and write requests 1,000 bytes, and reads get 1. The bytes are summed just before the clients stop
         // counting operations.
         for (kind, bytes) in
-            [OperationKind::ReadX, OperationKind::WriteX].into_iter().zip(outcome.times.bytes)
+            [OperationKind::ReadX, OperationKind::WriteX].into_iter().zip(outcome.measurements.bytes)
         {
-            let count = outcome.kinds.iter().find(|(of, _)| *of == kind).unwrap().1.count;
+            let count =
+                outcome.kinds.iter().find(|(measured_kind, _)| *measured_kind == kind).unwrap().1.count;
             assert!(bytes % 1000 == 0 && (1..=count).contains(&(bytes / 1000)), "{kind:?}: {bytes}, {count}");
         }
         for client in 0..3 {
@@ -93,8 +98,8 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
 
 #[test]
 fn every_reading_of_a_run_is_defined() {
-    let (outcome, _dir) = play_until(ALL, options(ClientMode::Threads, 1), |outcome| {
-        outcome.kinds.len() == KINDS.len() && outcome.times.bytes[0] > 0
+    let (outcome, _dir) = play_until(EVERY_OPERATION, options(ClientMode::Threads, 1), |outcome| {
+        outcome.kinds.len() == KIND_DEFS.len() && outcome.measurements.bytes[0] > 0
     });
     let readings = outcome.readings();
     let known: Vec<&str> = reading_defs().chain(fsarena_engine::readings::defs()).map(|def| def.id).collect();
@@ -127,9 +132,9 @@ fn each_client_draws_its_own_strings() {
         "LOOP 30\nRANDOMSTRING 1 \"{}\"\nNTCreateX \"\\client1_$1\" 0x40 0x2 1 0x0\nClose 1 0x0\nENDLOOP\nSLEEP 1000000000\n",
         "[0123456789]".repeat(8)
     );
-    let all = |outcome: &DbenchOutcome| outcome.by_client == [60, 60];
+    let all = |outcome: &DbenchOutcome| outcome.operations_by_client == [60, 60];
     let (outcome, dir) = play_until(&text, options(ClientMode::Processes, 2), all);
-    assert!(all(&outcome), "{:?}", outcome.by_client);
+    assert!(all(&outcome), "{:?}", outcome.operations_by_client);
     let names = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut strings: Vec<String> =
         names.map(|name| name.to_str().unwrap().split_once('_').unwrap().1.to_string()).collect();
@@ -145,14 +150,14 @@ fn clients_wait_until_another_client_sets_its_point() {
     let dir = tempfile::tempdir().unwrap();
     let reached = text.replace("+0", "7");
     for mode in MODES {
-        let all = |outcome: &DbenchOutcome| outcome.by_client.iter().all(|count| *count > 0);
+        let all = |outcome: &DbenchOutcome| outcome.operations_by_client.iter().all(|count| *count > 0);
         let (outcome, _dir) = play_until(&reached, options(mode, 3), all);
-        assert!(all(&outcome), "{mode:?}: {:?}", outcome.by_client);
-        let outcome = play(&program(&text.replace("+0", "8")), &options(mode, 3), dir.path()).unwrap();
+        assert!(all(&outcome), "{mode:?}: {:?}", outcome.operations_by_client);
+        let outcome = play(&parse_program(&text.replace("+0", "8")), &options(mode, 3), dir.path()).unwrap();
         assert_eq!(outcome.operations, 0, "{mode:?}");
     }
-    let error =
-        play(&program("WAITSP 3 1\nFlush 1 *\n"), &options(ClientMode::Threads, 3), dir.path()).unwrap_err();
+    let error = play(&parse_program("WAITSP 3 1\nFlush 1 *\n"), &options(ClientMode::Threads, 3), dir.path())
+        .unwrap_err();
     assert!(error.to_string().contains("requires client number 3"), "{error}");
 }
 
@@ -163,10 +168,10 @@ fn a_rate_holds_each_client_back() {
     for mode in MODES {
         let options =
             PlayerOptions { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(mode, 2) };
-        let (outcome, _dir) = play_until(text, options, |outcome| outcome.measured().count > 0);
+        let (outcome, _dir) = play_until(text, options, |outcome| outcome.all_measured().count > 0);
         let mb_s = outcome.readings().get("served_bytes_per_s").unwrap() / 1e6;
         assert!(mb_s <= 0.21, "{mode:?}: {mb_s}");
-        assert!(outcome.measured().count > 0);
+        assert!(outcome.all_measured().count > 0);
     }
 }
 
@@ -188,8 +193,8 @@ fn a_failed_client_ends_the_run_with_an_error_that_has_line_and_name() {
         for mode in MODES {
             let dir = tempfile::tempdir().unwrap();
             // The failure ends the run long before.
-            let long = PlayerOptions { measured: Duration::from_secs(60), ..options(mode, 2) };
-            let error = play(&program(text), &long, dir.path()).unwrap_err().to_string();
+            let long_run = PlayerOptions { measured: Duration::from_secs(60), ..options(mode, 2) };
+            let error = play(&parse_program(text), &long_run, dir.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{mode:?}, {text}: {error}");
         }
     }
@@ -199,13 +204,13 @@ fn a_failed_client_ends_the_run_with_an_error_that_has_line_and_name() {
 fn a_client_that_is_killed_ends_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let text = "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSLEEP 1000000000\nClose 1 0x0\n";
-    let long = PlayerOptions { measured: Duration::from_secs(60), ..options(ClientMode::Processes, 2) };
+    let long_run = PlayerOptions { measured: Duration::from_secs(60), ..options(ClientMode::Processes, 2) };
     let path = dir.path().to_path_buf();
-    let played = std::thread::spawn(move || play(&program(text), &long, &path));
+    let played = std::thread::spawn(move || play(&parse_program(text), &long_run, &path));
     let begun = std::time::Instant::now();
     let client = loop {
-        if let Some(found) = child_that_has_open(&dir.path().join("f")) {
-            break found;
+        if let Some(client) = child_that_has_open(&dir.path().join("f")) {
+            break client;
         }
         let waiting = !played.is_finished() && begun.elapsed() < Duration::from_secs(50);
         assert!(waiting, "no client has opened the file");
@@ -218,11 +223,12 @@ fn a_client_that_is_killed_ends_the_run() {
 
 /// Finds the child of this process that has a file open. Other tests have other children.
 fn child_that_has_open(path: &Path) -> Option<rustix::process::Pid> {
-    let me = std::process::id().to_string();
+    let own_pid = std::process::id().to_string();
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?;
-        let mut open = std::fs::read_dir(entry.path().join("fd")).ok().filter(|_| parent == me)?.flatten();
+        let mut open =
+            std::fs::read_dir(entry.path().join("fd")).ok().filter(|_| parent == own_pid)?.flatten();
         open.find(|fd| std::fs::read_link(fd.path()).is_ok_and(|target| target == path))?;
         rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)
     })

@@ -1,4 +1,4 @@
-//! One job of a job file: its options with all defaults, the room for its files, and how it makes its writes durable.
+//! One job of a job file: its options with all defaults, the space for its files, and how it makes its writes durable.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,14 @@ const MAX_CLONES: u32 = 4096;
 /// Longest name of a job in bytes: names of files begin with it.
 const MAX_NAME_BYTES: usize = 200;
 
-/// What is wrong with a job file, and where.
+/// The error of a job file, with its place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: {why}")]
+#[error("{location}: {problem}")]
 pub struct JobFileError {
     /// The file and its line: `job.fio:12`.
-    pub at: String,
+    pub location: String,
     /// The fault, and what to do.
-    pub why: String,
+    pub problem: String,
 }
 
 /// An option of a section.
@@ -26,7 +26,7 @@ pub struct JobOption {
     /// Its value; None without `=`.
     pub value: Option<String>,
     /// The file and line.
-    pub at: String,
+    pub location: String,
 }
 
 /// A job with its options by name; aliases have the name of their option.
@@ -35,17 +35,17 @@ pub struct FioJob {
     /// The name in fio's output: that of its section, or that of the option `name`.
     pub name: String,
     /// The index of its section in the file.
-    pub(super) section: usize,
+    pub(super) section_index: usize,
     /// The name of its section, which begins the names of its files.
     section_name: String,
-    at: String,
+    location: String,
     options: BTreeMap<String, JobOption>,
 }
 
-/// The files of a job.
+/// The space that the files of a job need.
 #[derive(Debug, PartialEq, Eq)]
-pub struct JobFiles {
-    /// What jobs with the same files have in common.
+pub struct FileNeeds {
+    /// A text that is equal for jobs with the same files.
     pub key: String,
     /// Bytes of all files.
     pub bytes: u64,
@@ -56,16 +56,16 @@ pub struct JobFiles {
 impl FioJob {
     pub(super) fn new(
         section_name: &str,
-        at: &str,
-        section: usize,
+        location: &str,
+        section_index: usize,
         options: BTreeMap<String, JobOption>,
     ) -> FioJob {
         let named = options.get("name").and_then(|option| option.value.clone());
         FioJob {
             name: named.unwrap_or_else(|| section_name.into()),
-            section,
+            section_index,
             section_name: section_name.into(),
-            at: at.into(),
+            location: location.into(),
             options,
         }
     }
@@ -82,63 +82,67 @@ impl FioJob {
             .is_some_and(|option| !matches!(option.value.as_deref(), Some("0" | "none" | "")))
     }
 
-    /// The error that an option of this job has this fault.
-    pub(super) fn fault<T>(&self, name: &str, why: &str) -> Result<T, JobFileError> {
+    /// Returns the error that an option of this job has an invalid value. `why` follows the name and the value.
+    pub(super) fn refuse_option<T>(&self, name: &str, why: &str) -> Result<T, JobFileError> {
         let option = self.options.get(name);
-        let at = option.map_or(&self.at, |option| &option.at).clone();
-        Err(JobFileError { at, why: format!("{name}={} {why}", self.value(name).unwrap_or_default()) })
+        let location = option.map_or(&self.location, |option| &option.location).clone();
+        Err(JobFileError {
+            location,
+            problem: format!("{name}={} {why}", self.value(name).unwrap_or_default()),
+        })
     }
 
     /// Checks its names and number of clones. fio names files by the section, also if the option `name` gives another name.
-    pub(super) fn check(&self) -> Result<(), JobFileError> {
-        let named = self.options.get("name").map_or(&self.at, |option| &option.at);
-        for (name, at) in [(&self.section_name, &self.at), (&self.name, named)] {
+    pub(super) fn check_names_and_clones(&self) -> Result<(), JobFileError> {
+        let named = self.options.get("name").map_or(&self.location, |option| &option.location);
+        for (name, location) in [(&self.section_name, &self.location), (&self.name, named)] {
             if let Some(why) = name_fault(name) {
-                return Err(JobFileError { at: at.clone(), why });
+                return Err(JobFileError { location: location.clone(), problem: why });
             }
         }
-        self.clones().map(drop)
+        self.clone_count().map(drop)
     }
 
     /// The number of its clones, which run at the same time.
-    pub fn clones(&self) -> Result<u32, JobFileError> {
+    pub fn clone_count(&self) -> Result<u32, JobFileError> {
         let Some(text) = self.value("numjobs") else { return Ok(1) };
         match text.parse() {
             Ok(clones) if (1..=MAX_CLONES).contains(&clones) => Ok(clones),
-            _ => self.fault("numjobs", "is not a number from 1 to 4096"),
+            _ => self.refuse_option("numjobs", "is not a number from 1 to 4096"),
         }
     }
 
-    /// The room that its files need.
+    /// The space that its files need.
     ///
     /// # Errors
     /// A size whose bytes are unknown before the run, such as a percentage.
-    pub fn files(&self) -> Result<JobFiles, JobFileError> {
-        let clones = u64::from(self.clones()?);
+    pub fn file_needs(&self) -> Result<FileNeeds, JobFileError> {
+        let clones = u64::from(self.clone_count()?);
         let named = self.value("filename");
         let count = match named {
             Some(names) => names.split(':').count() as u64,
             None => self.value("nrfiles").and_then(|text| text.parse().ok()).unwrap_or(1),
         };
-        let offset = |name: &str| self.value(name).and_then(largest_bytes).unwrap_or(0);
-        let each = self.bytes("filesize")?.map(|bytes| bytes.saturating_mul(count));
-        let bytes = each.or(self.bytes("size")?).unwrap_or(0).saturating_add(offset("offset"));
+        let option_bytes = |name: &str| self.value(name).and_then(parse_largest_size).unwrap_or(0);
+        let filesize_bytes = self.size_option("filesize")?.map(|bytes| bytes.saturating_mul(count));
+        let bytes =
+            filesize_bytes.or(self.size_option("size")?).unwrap_or(0).saturating_add(option_bytes("offset"));
         let bytes = if self.is_on("file_append") { bytes.saturating_mul(2) } else { bytes };
         // Clones share named files.
-        let sets = if named.is_some() { 1 } else { clones };
-        let increments = offset("offset_increment").saturating_mul(clones);
-        Ok(JobFiles {
+        let file_sets = if named.is_some() { 1 } else { clones };
+        let increments = option_bytes("offset_increment").saturating_mul(clones);
+        Ok(FileNeeds {
             key: named.map_or_else(|| format!("[{}]", self.name), String::from),
-            bytes: bytes.saturating_mul(sets).saturating_add(increments),
-            count: count.saturating_mul(sets),
+            bytes: bytes.saturating_mul(file_sets).saturating_add(increments),
+            count: count.saturating_mul(file_sets),
         })
     }
 
-    fn bytes(&self, name: &str) -> Result<Option<u64>, JobFileError> {
+    fn size_option(&self, name: &str) -> Result<Option<u64>, JobFileError> {
         let Some(text) = self.value(name) else { return Ok(None) };
-        match largest_bytes(text) {
+        match parse_largest_size(text) {
             Some(bytes) => Ok(Some(bytes)),
-            None => self.fault(
+            None => self.refuse_option(
                 name,
                 "leaves the size of the files open, and fsarena makes a filesystem with room for them; write bytes, such as 1g",
             ),
@@ -156,7 +160,7 @@ impl FioJob {
     }
 
     /// The options that make its writes durable: `direct=1 fsync=32`; empty without any. None if the job does not write.
-    pub fn durability(&self) -> Option<String> {
+    pub fn durability_options(&self) -> Option<String> {
         const OPTIONS: [&str; 9] = [
             "atomic",
             "sync",
@@ -172,25 +176,25 @@ impl FioJob {
         if !mode.contains("write") && !mode.starts_with("rw") && !mode.starts_with("randrw") {
             return None;
         }
-        let mut words = vec![];
+        let mut options = vec![];
         if self.is_direct() {
-            words.push("direct=1".to_string());
+            options.push("direct=1".to_string());
         }
         for name in OPTIONS.into_iter().filter(|name| self.is_on(name)) {
-            words.push(format!("{name}={}", self.value(name).unwrap_or("1")));
+            options.push(format!("{name}={}", self.value(name).unwrap_or("1")));
         }
-        Some(words.join(" "))
+        Some(options.join(" "))
     }
 
     /// Its main options in fio's words, for titles: `rw=randread bs=4k iodepth=32`.
-    pub fn summary(&self) -> String {
+    pub fn main_options(&self) -> String {
         let shown = ["rw", "bs", "size", "numjobs", "iodepth", "ioengine", "direct"];
-        let words = shown.iter().filter_map(|name| Some(format!("{name}={}", self.value(name)?)));
-        words.collect::<Vec<_>>().join(" ")
+        let options = shown.iter().filter_map(|name| Some(format!("{name}={}", self.value(name)?)));
+        options.collect::<Vec<_>>().join(" ")
     }
 }
 
-/// What is wrong with the name of a job; None if it can be the name of a file.
+/// The fault of a job's name; None if it can be the name of a file.
 fn name_fault(name: &str) -> Option<String> {
     if name.is_empty() || name.trim() != name {
         return Some("the name of a job is empty, or has a blank at its begin or end".into());
@@ -208,18 +212,18 @@ fn name_fault(name: &str) -> Option<String> {
 
 /// The largest of a size or a range of sizes, in bytes: `4k`, `64m-1g`, `1GiB`. A prefix counts as a power of 1024. None for
 /// other texts.
-fn largest_bytes(text: &str) -> Option<u64> {
+fn parse_largest_size(text: &str) -> Option<u64> {
     text.split([':', '-', ','])
-        .map(|size| bytes_of(size.trim()))
+        .map(|size| parse_size(size.trim()))
         .collect::<Option<Vec<_>>>()?
         .into_iter()
         .max()
 }
 
-fn bytes_of(text: &str) -> Option<u64> {
+fn parse_size(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
-    let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
+    let digit_count = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digit_count);
     let power = match unit.trim_end_matches('b').trim_end_matches('i') {
         "" => 0,
         "k" => 1,
@@ -244,28 +248,30 @@ mod tests {
     #[test]
     fn sizes_are_those_of_fio() {
         let sizes =
-            ["512", "4k", "4K", "4KiB", "1m", "1g", "64k-1m"].map(|text| largest_bytes(text).unwrap());
+            ["512", "4k", "4K", "4KiB", "1m", "1g", "64k-1m"].map(|text| parse_largest_size(text).unwrap());
         assert_eq!(sizes, [512, 4096, 4096, 4096, 1 << 20, 1 << 30, 1 << 20]);
         assert!(
-            ["50%", "", "x", "(2*8k)", "99999999999p", "2z"].iter().all(|text| largest_bytes(text).is_none())
+            ["50%", "", "x", "(2*8k)", "99999999999p", "2z"]
+                .iter()
+                .all(|text| parse_largest_size(text).is_none())
         );
     }
 
     #[test]
     fn the_room_is_that_of_all_clones_and_files() {
-        let files = |lines: &str| job(lines).files().map(|files| (files.bytes, files.count)).unwrap();
+        let files = |lines: &str| job(lines).file_needs().map(|files| (files.bytes, files.count)).unwrap();
         assert_eq!(files("size=1m\nnumjobs=4"), (4 << 20, 4));
         assert_eq!(files("size=1m\nnumjobs=4\nfilename=a:b"), (1 << 20, 2));
         assert_eq!(files("filesize=4k-16k\nnrfiles=10\nnumjobs=2"), (2 * 10 * 16384, 20));
         assert_eq!(files("size=1m\noffset=1m\noffset_increment=1m\nnumjobs=2\nfilename=a"), (4 << 20, 1));
         assert_eq!(files("rw=read"), (0, 1));
-        let error = job("rw=read\nsize=50%").files().unwrap_err();
-        assert_eq!(error.at, "a.fio:3");
+        let error = job("rw=read\nsize=50%").file_needs().unwrap_err();
+        assert_eq!(error.location, "a.fio:3");
     }
 
     #[test]
     fn durability_is_that_of_the_options_that_are_on() {
-        let durability = |lines: &str| job(lines).durability();
+        let durability = |lines: &str| job(lines).durability_options();
         assert_eq!(durability("rw=randread\nfsync=1"), None);
         assert_eq!(durability("size=1m"), None);
         assert_eq!(durability("rw=write").as_deref(), Some(""));

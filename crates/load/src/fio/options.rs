@@ -5,12 +5,12 @@
 
 /// What fsarena does with an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
-    /// It passes with any value: none can leave the filesystem under test.
+pub enum OptionRule {
+    /// It passes with any value, because none can leave the filesystem under test.
     Any,
     /// It passes if its value has only relative names of files, separated by `:`.
     Files,
-    /// As [`Rule::Files`]; fio writes a log with that name, which ends with the filesystem under test.
+    /// As [`OptionRule::Files`]. fio writes a log with that name, which is lost with the filesystem under test.
     Log,
     /// It passes without the quoted name of a file to read (`'file'`).
     Pattern,
@@ -31,7 +31,7 @@ pub const ENGINES: &str = "sync psync vsync pvsync pvsync2 libaio linuxaio posix
     filecreate filestat filedelete dircreate dirstat dirdelete cpuio";
 
 /// Options that pass with any value.
-const ANY: &str = "description name wait_for lockfile unique_filename bs ba bsrange bssplit bs_unaligned bs_is_seq_rand \
+const UNRESTRICTED_OPTIONS: &str = "description name wait_for lockfile unique_filename bs ba bsrange bssplit bs_unaligned bs_is_seq_rand \
     randrepeat randseed norandommap softrandommap ignore_error rw_sequencer iodepth iodepth_batch iodepth_batch_complete_min \
     iodepth_batch_complete_max iodepth_low serialize_overlap io_submit_mode size io_size filesize file_append offset \
     offset_increment offset_align number_ios num_range random_generator random_distribution percentage_random \
@@ -59,31 +59,31 @@ const ANY: &str = "description name wait_for lockfile unique_filename bs ba bsra
     rwmixcycle thinkcycles verifysort verifysort_nr";
 
 /// Options that change only what fio prints.
-const DROPPED: &str = "group_reporting unified_rw_reporting clat_percentiles lat_percentiles slat_percentiles percentile_list \
+const DROPPED_OPTIONS: &str = "group_reporting unified_rw_reporting clat_percentiles lat_percentiles slat_percentiles percentile_list \
     significant_figures";
 
 /// Options whose values are checked.
-const CHECKED: [(&str, Rule); 12] = [
-    ("filename", Rule::Files),
-    ("directory", Rule::Files),
-    ("filename_format", Rule::Files),
-    ("write_bw_log", Rule::Log),
-    ("write_lat_log", Rule::Log),
-    ("write_iops_log", Rule::Log),
-    ("write_hist_log", Rule::Log),
-    ("write_iolog", Rule::Log),
-    ("verify_pattern", Rule::Pattern),
-    ("buffer_pattern", Rule::Pattern),
-    ("mem", Rule::Memory),
-    ("ioengine", Rule::Engine),
+const CHECKED_OPTIONS: [(&str, OptionRule); 12] = [
+    ("filename", OptionRule::Files),
+    ("directory", OptionRule::Files),
+    ("filename_format", OptionRule::Files),
+    ("write_bw_log", OptionRule::Log),
+    ("write_lat_log", OptionRule::Log),
+    ("write_iops_log", OptionRule::Log),
+    ("write_hist_log", OptionRule::Log),
+    ("write_iolog", OptionRule::Log),
+    ("verify_pattern", OptionRule::Pattern),
+    ("buffer_pattern", OptionRule::Pattern),
+    ("mem", OptionRule::Memory),
+    ("ioengine", OptionRule::Engine),
 ];
 
-const OTHER_ENGINE: &str =
+const OTHER_ENGINE_REASON: &str =
     "belongs to an I/O engine that does not work on files of the filesystem under test";
-const TRACE: &str = "replays a trace, which names its own files and devices; write the load as options (rw, bs, rate_iops, …)";
+const TRACE_REASON: &str = "replays a trace, which names its own files and devices; write the load as options (rw, bs, rate_iops, …)";
 
 /// Options that are refused, with the reason.
-const REFUSED: [(&str, &str); 12] = [
+const REFUSED_OPTIONS: [(&str, &str); 12] = [
     (
         "exec_prerun exec_postrun",
         "runs a command outside the job; remove it, and prepare files with options of a job",
@@ -92,7 +92,7 @@ const REFUSED: [(&str, &str); 12] = [
     (
         "read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale replay_align replay_time_scale \
          replay_skip merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters",
-        TRACE,
+        TRACE_REASON,
     ),
     (
         "ioscheduler",
@@ -118,7 +118,7 @@ const REFUSED: [(&str, &str); 12] = [
          direct_write_to_pmem busy_wait_polling gpu_dev_ids cuda_io http_host http_user http_pass https http_mode \
          http_s3_region http_s3_key http_s3_keyid http_swift_auth_token http_verbose xnvme_async xnvme_sync xnvme_admin \
          xnvme_dev_nsid xnvme_iovec libblkio_driver libblkio_path",
-        OTHER_ENGINE,
+        OTHER_ENGINE_REASON,
     ),
     (
         "fdp fdp_pli fdp_pli_select plids plid_select dataplacement data_placement dp_scheme",
@@ -127,7 +127,7 @@ const REFUSED: [(&str, &str); 12] = [
 ];
 
 /// Other names of options, each with the name that this module uses.
-const ALIASES: [(&str, &str); 23] = [
+const OPTION_ALIASES: [(&str, &str); 23] = [
     ("readwrite", "rw"),
     ("blocksize", "bs"),
     ("blockalign", "ba"),
@@ -153,63 +153,69 @@ const ALIASES: [(&str, &str); 23] = [
     ("ss_interval", "steadystate_check_interval"),
 ];
 
-/// The name of an option that may be written by another name.
-pub fn canonical(name: &str) -> &str {
-    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
+/// The name of an option that may be written as an alias.
+pub fn canonical_name(name: &str) -> &str {
+    OPTION_ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }
 
 /// The rule of an option by its name or alias; None for an unknown option.
-pub fn rule(name: &str) -> Option<Rule> {
-    let name = canonical(name);
+pub fn find_rule(name: &str) -> Option<OptionRule> {
+    let name = canonical_name(name);
     let is_in = |names: &str| names.split_whitespace().any(|known| known == name);
     if name == "rw" {
-        return Some(Rule::Mode);
+        return Some(OptionRule::Mode);
     }
-    if let Some((_, rule)) = CHECKED.iter().find(|(checked, _)| *checked == name) {
+    if let Some((_, rule)) = CHECKED_OPTIONS.iter().find(|(checked, _)| *checked == name) {
         return Some(*rule);
     }
-    if let Some((_, why)) = REFUSED.iter().find(|(names, _)| is_in(names)) {
-        return Some(Rule::Refused(why));
+    if let Some((_, why)) = REFUSED_OPTIONS.iter().find(|(names, _)| is_in(names)) {
+        return Some(OptionRule::Refused(why));
     }
-    if is_in(DROPPED) {
-        return Some(Rule::Dropped);
+    if is_in(DROPPED_OPTIONS) {
+        return Some(OptionRule::Dropped);
     }
-    is_in(ANY).then_some(Rule::Any)
+    is_in(UNRESTRICTED_OPTIONS).then_some(OptionRule::Any)
 }
 
-/// The names of all options that can pass, and of their aliases.
-pub fn names() -> impl Iterator<Item = &'static str> {
-    let checked = CHECKED.iter().map(|(name, _)| *name).chain(["rw"]);
-    let aliases = ALIASES.iter().map(|(alias, _)| *alias);
-    ANY.split_whitespace().chain(DROPPED.split_whitespace()).chain(checked).chain(aliases)
+/// The names and aliases of all options that fsarena accepts.
+pub fn accepted_names() -> impl Iterator<Item = &'static str> {
+    let checked = CHECKED_OPTIONS.iter().map(|(name, _)| *name).chain(["rw"]);
+    let aliases = OPTION_ALIASES.iter().map(|(alias, _)| *alias);
+    UNRESTRICTED_OPTIONS
+        .split_whitespace()
+        .chain(DROPPED_OPTIONS.split_whitespace())
+        .chain(checked)
+        .chain(aliases)
 }
 
 /// Checks the value of an option.
 ///
 /// # Errors
 /// What the option would do, and what to write instead. The text follows the name and value of the option.
-pub fn check(rule: Rule, value: &str) -> Result<(), String> {
+pub fn check_value(rule: OptionRule, value: &str) -> Result<(), String> {
     let refuse = |why: &str| Err(why.to_string());
     match rule {
-        Rule::Any | Rule::Dropped => Ok(()),
-        Rule::Refused(why) => refuse(why),
-        Rule::Files | Rule::Log => check_files(value),
-        Rule::Pattern if value.contains('\'') => refuse("reads a file; write the pattern itself"),
-        Rule::Memory if value.contains(':') => refuse("maps a file into memory; write it without a file"),
-        Rule::Mode if value.contains("trim") => {
+        OptionRule::Any | OptionRule::Dropped => Ok(()),
+        OptionRule::Refused(why) => refuse(why),
+        OptionRule::Files | OptionRule::Log => check_files(value),
+        OptionRule::Pattern if value.contains('\'') => refuse("reads a file; write the pattern itself"),
+        OptionRule::Memory if value.contains(':') => {
+            refuse("maps a file into memory; write it without a file")
+        }
+        OptionRule::Mode if value.contains("trim") => {
             refuse("discards blocks of a device, and the jobs work on files")
         }
-        Rule::Engine => check_engine(value),
-        Rule::Pattern | Rule::Memory | Rule::Mode => Ok(()),
+        OptionRule::Engine => check_engine(value),
+        OptionRule::Pattern | OptionRule::Memory | OptionRule::Mode => Ok(()),
     }
 }
 
 fn check_files(value: &str) -> Result<(), String> {
-    let leaves = "would leave the filesystem under test; write a relative name, or remove it: the working directory of fio \
+    let error = "would leave the filesystem under test; write a relative name, or remove it: the working directory of fio \
                   is the filesystem under test";
     for path in value.split(':').map(str::trim) {
         if path.starts_with('/') || path.split('/').any(|part| part == "..") || path.starts_with('~') {
-            return Err(leaves.into());
+            return Err(error.into());
         }
         if path == "-" {
             return Err("means standard input or output; write the name of a file".into());
@@ -247,29 +253,29 @@ mod tests {
         if !fsarena_sys::testkit::program("fio") {
             return;
         }
-        let listed = |argument: &str| Argv::new("fio").arg(argument).run().unwrap().stdout;
+        let output_of = |argument: &str| Argv::new("fio").arg(argument).run().unwrap().stdout;
         let engines = ["libaio", "io_uring", "pvsync2", "mmap", "cpuio", "filestat"];
-        let mut help = listed("--cmdhelp=all");
-        engines.iter().for_each(|engine| help.push_str(&listed(&format!("--enghelp={engine}"))));
+        let mut help = output_of("--cmdhelp=all");
+        engines.iter().for_each(|engine| help.push_str(&output_of(&format!("--enghelp={engine}"))));
         let names: Vec<&str> = help.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
         assert!(names.len() > 200, "{help}");
-        let unknown: Vec<&&str> = names.iter().filter(|name| rule(name).is_none()).collect();
+        let unknown: Vec<&&str> = names.iter().filter(|name| find_rule(name).is_none()).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
     }
 
     #[test]
     fn every_name_has_one_rule() {
-        let refused = REFUSED.iter().flat_map(|(names, _)| names.split_whitespace());
-        let mut all: Vec<&str> = names().chain(refused).collect();
+        let refused = REFUSED_OPTIONS.iter().flat_map(|(names, _)| names.split_whitespace());
+        let mut all: Vec<&str> = accepted_names().chain(refused).collect();
         all.sort_unstable();
         let twice: Vec<_> = all.windows(2).filter(|pair| pair[0] == pair[1]).collect();
         assert!(twice.is_empty(), "{twice:?}");
-        assert!(ALIASES.iter().all(|(_, name)| rule(name).is_some()));
+        assert!(OPTION_ALIASES.iter().all(|(_, name)| find_rule(name).is_some()));
     }
 
     #[test]
     fn values_that_leave_the_filesystem_are_refused() {
-        let refused = |name: &str, value: &str| check(rule(name).unwrap(), value).is_err();
+        let refused = |name: &str, value: &str| check_value(find_rule(name).unwrap(), value).is_err();
         for (name, value) in [
             ("filename", "/dev/sda"),
             ("filename", "a:/dev/sda"),
@@ -305,6 +311,6 @@ mod tests {
         ] {
             assert!(!refused(name, value), "{name}={value}");
         }
-        assert_eq!(rule("exec_everything"), None);
+        assert_eq!(find_rule("exec_everything"), None);
     }
 }

@@ -30,13 +30,13 @@ pub struct JobFigures {
 ///
 /// # Errors
 /// Those of [`jobs`], as the error of a task.
-pub fn read(printed: &str) -> Result<TaskOutput> {
-    let found = jobs(printed).and_then(|jobs| together(&jobs.iter().collect::<Vec<_>>()));
-    found.map_err(|why| unreadable(printed, &why))
+pub fn parse_task_output(printed: &str) -> Result<TaskOutput> {
+    let output = parse_jobs(printed).and_then(|jobs| combine_jobs(&jobs.iter().collect::<Vec<_>>()));
+    output.map_err(|why| output_error(printed, &why))
 }
 
 /// Makes the error of an output of fio that has no figures, or figures of a failed job.
-pub fn unreadable(printed: &str, why: &str) -> TaskError {
+pub fn output_error(printed: &str, why: &str) -> TaskError {
     let shown: String = printed.chars().take(SHOWN_CHARACTERS).collect();
     TaskError::Unfit(format!("fio printed no figures of a run: {why}\n{shown}"))
 }
@@ -45,17 +45,17 @@ pub fn unreadable(printed: &str, why: &str) -> TaskError {
 ///
 /// # Errors
 /// If the text is not JSON, or has no job, or a job or one of its operations failed.
-pub fn jobs(text: &str) -> Result<Vec<JobFigures>, String> {
+pub fn parse_jobs(text: &str) -> Result<Vec<JobFigures>, String> {
     let (Some(from), Some(to)) = (text.find('{'), text.rfind('}')) else { return Err("no `{`".into()) };
     let json = text.get(from..=to).ok_or("nothing between the braces")?;
     let run: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
     let mut jobs = vec![];
     for json in run["jobs"].as_array().into_iter().flatten() {
         let name = json["jobname"].as_str().unwrap_or_default().to_string();
-        for failures in ["error", "total_err"] {
-            if let Some(error) = json[failures].as_i64().filter(|error| *error != 0) {
+        for error_key in ["error", "total_err"] {
+            if let Some(error) = json[error_key].as_i64().filter(|error| *error != 0) {
                 let what =
-                    if failures == "error" { "failed with error" } else { "counted failed operations:" };
+                    if error_key == "error" { "failed with error" } else { "counted failed operations:" };
                 return Err(format!("job {name} {what} {error}"));
             }
         }
@@ -65,31 +65,31 @@ pub fn jobs(text: &str) -> Result<Vec<JobFigures>, String> {
 }
 
 /// The operations of some jobs in one direction.
-struct Direction {
+struct DirectionTotals {
     operations: f64,
     bytes: f64,
     /// The longest time that a job took, in milliseconds.
-    milliseconds: f64,
+    longest_ms: f64,
     /// Operations per second.
-    rate: f64,
+    rate_per_s: f64,
 }
 
-impl Direction {
+impl DirectionTotals {
     /// Adds up the jobs; None if they did nothing in this direction.
-    fn of(jobs: &[&JobFigures], key: &str) -> Result<Option<Direction>, String> {
-        let mut sum = Direction { operations: 0.0, bytes: 0.0, milliseconds: 0.0, rate: 0.0 };
+    fn add_up(jobs: &[&JobFigures], key: &str) -> Result<Option<DirectionTotals>, String> {
+        let mut sum = DirectionTotals { operations: 0.0, bytes: 0.0, longest_ms: 0.0, rate_per_s: 0.0 };
         for job in jobs {
             let number = |name: &str| job.json[key][name].as_f64().ok_or_else(|| format!("no {key}/{name}"));
             sum.operations += number("total_ios")?;
             sum.bytes += number("io_bytes")?;
-            sum.milliseconds = sum.milliseconds.max(number("runtime")?);
-            sum.rate = number("iops")?;
+            sum.longest_ms = sum.longest_ms.max(number("runtime")?);
+            sum.rate_per_s = number("iops")?;
         }
-        if sum.operations == 0.0 || sum.milliseconds == 0.0 {
+        if sum.operations == 0.0 || sum.longest_ms == 0.0 {
             return Ok(None);
         }
         if jobs.len() > 1 {
-            sum.rate = sum.operations * 1e3 / sum.milliseconds;
+            sum.rate_per_s = sum.operations * 1e3 / sum.longest_ms;
         }
         Ok(Some(sum))
     }
@@ -100,27 +100,27 @@ impl Direction {
 ///
 /// # Errors
 /// If a figure is missing that every version of fio prints.
-pub fn together(jobs: &[&JobFigures]) -> Result<TaskOutput, String> {
+pub fn combine_jobs(jobs: &[&JobFigures]) -> Result<TaskOutput, String> {
     let mut readings = Readings::default();
-    let (mut all, mut all_latencies) = (vec![], vec![]);
+    let (mut directions, mut all_latencies) = (vec![], vec![]);
     for (key, rate, bandwidth) in [
         ("read", reading::READ_RATE, reading::READ_BANDWIDTH),
         ("write", reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
     ] {
-        let Some(direction) = Direction::of(jobs, key)? else { continue };
-        readings.set(rate, direction.rate);
-        readings.set(bandwidth, direction.bytes * 1e3 / direction.milliseconds);
-        readings.set(&format!("{key}_operations_count"), direction.operations);
+        let Some(totals) = DirectionTotals::add_up(jobs, key)? else { continue };
+        readings.set(rate, totals.rate_per_s);
+        readings.set(bandwidth, totals.bytes * 1e3 / totals.longest_ms);
+        readings.set(&format!("{key}_operations_count"), totals.operations);
         let latencies = latencies_of(jobs, key, "clat_ns");
         set_latencies(&mut readings, &format!("{key}_"), &latencies);
         all_latencies.extend(latencies);
-        all.push(direction);
+        directions.push(totals);
     }
-    if !all.is_empty() {
-        let longest = all.iter().map(|one| one.milliseconds).fold(0.0, f64::max);
-        readings.set(reading::LOAD_ELAPSED, longest * 1e6);
-        readings.set("all_iops_per_s", all.iter().map(|one| one.rate).sum());
-        readings.set("all_operations_count", all.iter().map(|one| one.operations).sum());
+    if !directions.is_empty() {
+        let longest_ms = directions.iter().map(|totals| totals.longest_ms).fold(0.0, f64::max);
+        readings.set(reading::LOAD_ELAPSED, longest_ms * 1e6);
+        readings.set("all_iops_per_s", directions.iter().map(|totals| totals.rate_per_s).sum());
+        readings.set("all_operations_count", directions.iter().map(|totals| totals.operations).sum());
         set_latencies(&mut readings, "all_", &all_latencies);
     }
     let syncs: f64 = jobs.iter().filter_map(|job| job.json["sync"]["total_ios"].as_f64()).sum();
@@ -131,7 +131,7 @@ pub fn together(jobs: &[&JobFigures]) -> Result<TaskOutput, String> {
     if readings.0.values().any(|value| !value.is_finite()) {
         return Err("a figure is not a finite number".into());
     }
-    let latencies = histogram(&all_latencies).unwrap_or_default();
+    let latencies = sum_histograms(&all_latencies).unwrap_or_default();
     Ok(TaskOutput { readings, latencies, ..TaskOutput::default() })
 }
 
@@ -157,14 +157,17 @@ fn set_latencies(readings: &mut Readings, prefix: &str, latencies: &[&Value]) {
         }
         return;
     }
-    let all = |key: &str| latencies.iter().map(|latency| latency[key].as_f64()).collect::<Option<Vec<f64>>>();
-    let Some(longest) = all("max").and_then(|longest| longest.into_iter().reduce(f64::max)) else { return };
+    let values =
+        |key: &str| latencies.iter().map(|latency| latency[key].as_f64()).collect::<Option<Vec<f64>>>();
+    let Some(longest) = values("max").and_then(|longest| longest.into_iter().reduce(f64::max)) else {
+        return;
+    };
     set("max", Some(longest));
-    if let (Some(means), Some(counts)) = (all("mean"), all("N")) {
+    if let (Some(means), Some(counts)) = (values("mean"), values("N")) {
         let sum: f64 = means.iter().zip(&counts).map(|(mean, count)| mean * count).sum();
         set("mean", Some(sum / counts.iter().sum::<f64>()));
     }
-    if let Some(histogram) = histogram(latencies) {
+    if let Some(histogram) = sum_histograms(latencies) {
         for (name, _, share) in PERCENTILES {
             set(name, histogram.quantile(share).map(|ns| (ns as f64).min(longest)));
         }
@@ -172,7 +175,7 @@ fn set_latencies(readings: &mut Readings, prefix: &str, latencies: &[&Value]) {
 }
 
 /// The sum of the histograms of latencies; None if a job has none, because its percentiles are then unknown.
-fn histogram(latencies: &[&Value]) -> Option<Latencies> {
+fn sum_histograms(latencies: &[&Value]) -> Option<Latencies> {
     let mut counted = vec![];
     for latency in latencies {
         for (ns, count) in latency["bins"].as_object()? {
@@ -187,16 +190,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const OF_3_33: &str = include_str!("../../tests/data/fio-3.33-rndwr.json");
+    const FIO_3_33_OUTPUT: &str = include_str!("../../tests/data/fio-3.33-rndwr.json");
 
     fn parse(text: &str) -> Result<Readings, String> {
-        let jobs = jobs(text)?;
-        Ok(together(&jobs.iter().collect::<Vec<_>>())?.readings)
+        let jobs = parse_jobs(text)?;
+        Ok(combine_jobs(&jobs.iter().collect::<Vec<_>>())?.readings)
     }
 
     #[test]
     fn a_captured_run_becomes_readings() {
-        let readings = parse(OF_3_33).unwrap();
+        let readings = parse(FIO_3_33_OUTPUT).unwrap();
         assert_eq!(readings.get("write_iops_per_s"), Some(9846.153846));
         // 2 MiB in 52 ms.
         assert_eq!(readings.get("write_bandwidth_bytes_per_s"), Some(2097152.0 / 0.052));
@@ -211,10 +214,15 @@ mod tests {
 
     #[test]
     fn warnings_before_the_json_are_skipped_and_failed_jobs_are_errors() {
-        let warned = format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{OF_3_33}");
+        let warned =
+            format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{FIO_3_33_OUTPUT}");
         assert!(parse(&warned).is_ok());
-        assert!(parse(&OF_3_33.replace("\"error\" : 0", "\"error\" : 22")).unwrap_err().contains("error 22"));
-        let counted = OF_3_33.replace("\"error\" : 0", "\"error\" : 0, \"total_err\" : 3");
+        assert!(
+            parse(&FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 22"))
+                .unwrap_err()
+                .contains("error 22")
+        );
+        let counted = FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 0, \"total_err\" : 3");
         assert!(parse(&counted).unwrap_err().contains("failed operations: 3"));
         assert!(parse("fio: unrecognized option").is_err());
         assert!(parse("{\"jobs\": []}").is_err());
@@ -258,7 +266,7 @@ mod tests {
 
         #[test]
         fn a_damaged_output_never_panics(at in 0usize..7379, with in "[ -~]{0,4}") {
-            let mut text = OF_3_33.to_string();
+            let mut text = FIO_3_33_OUTPUT.to_string();
             text.insert_str(at.min(text.len()), &with);
             let _ = parse(&text);
         }

@@ -2,9 +2,10 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use crate::program::coreutils::{
-    OPEN_ENTRY, c_path, create, open, open_in, read_directory, read_status, stat, write_all,
+    ENTRY_OPEN_FLAGS, c_path, create_file, open_file, open_in, read_directory, read_status,
+    read_status_by_name, write_all,
 };
-use crate::source::{self, RECORD_BYTES};
+use crate::source::{self, TAR_RECORD_BYTES};
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
     fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
@@ -18,12 +19,12 @@ use tar::{Archive, Builder, Entry, EntryType, Header};
 
 /// Archives the directory `name` in the directory `within`.
 pub fn pack(archive: &Path, within: &Path, name: &str) -> Result<()> {
-    let file = create(archive, OFlags::TRUNC, 0o666)?;
+    let file = create_file(archive, OFlags::TRUNC, 0o666)?;
     read_status(&file, archive)?;
-    let dir = open(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
-    let records = RecordWriter { file, record: Vec::with_capacity(RECORD_BYTES) };
+    let dir = open_file(within, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
+    let records = RecordWriter { file, record: Vec::with_capacity(TAR_RECORD_BYTES) };
     let mut packer = Packer { builder: Builder::new(records), archive };
-    packer.entry(dir.as_fd(), &c_path(Path::new(name))?, Path::new(name))?;
+    packer.pack_entry(dir.as_fd(), &c_path(Path::new(name))?, Path::new(name))?;
     packer.builder.into_inner().and_then(RecordWriter::finish).map_err(failed_to("write", archive))
 }
 
@@ -34,38 +35,38 @@ struct Packer<'a> {
 }
 
 impl Packer<'_> {
-    fn entry(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
-        let stat = stat(parent, name, path)?;
+    fn pack_entry(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
+        let stat = read_status_by_name(parent, name, path)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Directory => self.directory(parent, name, path),
-            FileType::Symlink => self.link(parent, name, path, &stat),
-            FileType::RegularFile if stat.st_size == 0 => self.header(EntryType::Regular, path, &stat),
-            FileType::RegularFile => self.file(parent, name, path, &stat),
+            FileType::Directory => self.pack_directory(parent, name, path),
+            FileType::Symlink => self.pack_symlink(parent, name, path, &stat),
+            FileType::RegularFile if stat.st_size == 0 => self.write_header(EntryType::Regular, path, &stat),
+            FileType::RegularFile => self.pack_file(parent, name, path, &stat),
             // GNU tar prints "socket ignored" and continues.
             _ => Ok(()),
         }
     }
 
-    fn directory(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
-        let (dir, stat) = open_in(parent, name, path, OPEN_ENTRY)?;
+    fn pack_directory(&mut self, parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
+        let (dir, stat) = open_in(parent, name, path, ENTRY_OPEN_FLAGS)?;
         let entries = read_directory(&dir, path, usize::MAX)?;
         // The slash at the end marks a directory, as in every archive of GNU tar.
-        self.header(EntryType::Directory, &path.join(""), &stat)?;
+        self.write_header(EntryType::Directory, &path.join(""), &stat)?;
         for entry in entries {
-            self.entry(dir.as_fd(), &entry.name, &entry.path_in(path))?;
+            self.pack_entry(dir.as_fd(), &entry.name, &entry.path_in(path))?;
         }
         Ok(())
     }
 
-    fn file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
-        let (file, _) = open_in(parent, name, path, OPEN_ENTRY)?;
-        self.header(EntryType::Regular, path, stat)?;
-        let failed = TaskError::io(format!("copy {} to {}", path.display(), self.archive.display()));
-        self.contents(&file, stat.st_size as usize).map_err(failed)?;
+    fn pack_file(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
+        let (file, _) = open_in(parent, name, path, ENTRY_OPEN_FLAGS)?;
+        self.write_header(EntryType::Regular, path, stat)?;
+        let copy_error = TaskError::io(format!("copy {} to {}", path.display(), self.archive.display()));
+        self.pack_contents(&file, stat.st_size as usize).map_err(copy_error)?;
         read_status(&file, path).map(drop)
     }
 
-    fn contents(&mut self, file: &OwnedFd, bytes: usize) -> io::Result<()> {
+    fn pack_contents(&mut self, file: &OwnedFd, bytes: usize) -> io::Result<()> {
         let out = self.builder.get_mut();
         let mut left = bytes;
         while left > 0 {
@@ -77,20 +78,20 @@ impl Packer<'_> {
         out.write_all(&[0; 512][..bytes.next_multiple_of(512) - bytes])
     }
 
-    fn link(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
+    fn pack_symlink(&mut self, parent: BorrowedFd, name: &CString, path: &Path, stat: &Stat) -> Result<()> {
         let target = readlinkat(parent, name, Vec::new()).map_err(failed_to("read link", path))?;
         let target = OsStr::from_bytes(target.to_bytes());
-        let linked = self.builder.append_link(&mut header(EntryType::Symlink, stat), path, target);
-        linked.map_err(failed_to("write", self.archive))
+        let appended = self.builder.append_link(&mut make_header(EntryType::Symlink, stat), path, target);
+        appended.map_err(failed_to("write", self.archive))
     }
 
-    fn header(&mut self, kind: EntryType, path: &Path, stat: &Stat) -> Result<()> {
-        let written = self.builder.append_data(&mut header(kind, stat), path, io::empty());
+    fn write_header(&mut self, kind: EntryType, path: &Path, stat: &Stat) -> Result<()> {
+        let written = self.builder.append_data(&mut make_header(kind, stat), path, io::empty());
         written.map_err(failed_to("write", self.archive))
     }
 }
 
-fn header(kind: EntryType, stat: &Stat) -> Header {
+fn make_header(kind: EntryType, stat: &Stat) -> Header {
     let size = if kind == EntryType::Regular { stat.st_size as u64 } else { 0 };
     source::tar_header(kind, [stat.st_mode, stat.st_uid, stat.st_gid], stat.st_mtime, size)
 }
@@ -106,7 +107,7 @@ impl RecordWriter {
     /// number of bytes read.
     fn fill_from(&mut self, source: &OwnedFd, limit: usize) -> io::Result<usize> {
         let filled = self.record.len();
-        self.record.resize(RECORD_BYTES.min(filled + limit), 0);
+        self.record.resize(TAR_RECORD_BYTES.min(filled + limit), 0);
         let got = rustix::io::read(source, &mut self.record[filled..])?;
         self.record.truncate(filled + got);
         self.write_if_full()?;
@@ -116,14 +117,14 @@ impl RecordWriter {
     /// Fills the last record with zeros and writes it.
     fn finish(mut self) -> io::Result<()> {
         if !self.record.is_empty() {
-            self.record.resize(RECORD_BYTES, 0);
+            self.record.resize(TAR_RECORD_BYTES, 0);
             self.write_if_full()?;
         }
         Ok(())
     }
 
     fn write_if_full(&mut self) -> io::Result<()> {
-        if self.record.len() == RECORD_BYTES {
+        if self.record.len() == TAR_RECORD_BYTES {
             self.file.write_all(&self.record)?;
             self.record.clear();
         }
@@ -133,7 +134,7 @@ impl RecordWriter {
 
 impl Write for RecordWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(RECORD_BYTES - self.record.len());
+        let taken = bytes.len().min(TAR_RECORD_BYTES - self.record.len());
         self.record.extend_from_slice(&bytes[..taken]);
         self.write_if_full()?;
         Ok(taken)
@@ -146,15 +147,15 @@ impl Write for RecordWriter {
 
 /// Unpacks an archive into a directory.
 pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
-    let file = open(archive, OFlags::RDONLY)?;
-    let dir = open(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
-    let owners = rustix::process::geteuid().is_root();
-    let mut unpacker = Unpacker { archive, dir, owners, unfinished: Vec::new() };
-    for entry in Archive::new(BufReader::with_capacity(RECORD_BYTES, file))
+    let file = open_file(archive, OFlags::RDONLY)?;
+    let dir = open_file(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
+    let restores_owners = rustix::process::geteuid().is_root();
+    let mut unpacker = Unpacker { archive, dir, restores_owners, unfinished: Vec::new() };
+    for entry in Archive::new(BufReader::with_capacity(TAR_RECORD_BYTES, file))
         .entries()
         .map_err(failed_to("read", archive))?
     {
-        unpacker.entry(&mut entry.map_err(failed_to("read", archive))?)?;
+        unpacker.unpack_entry(&mut entry.map_err(failed_to("read", archive))?)?;
     }
     unpacker.finish_directories(None)
 }
@@ -168,7 +169,7 @@ struct Unpacker<'a> {
     archive: &'a Path,
     dir: File,
     /// Whether to restore owners, which only root can.
-    owners: bool,
+    restores_owners: bool,
     /// The parent directories of the last entry. Their attributes are set after their last entry, because unpacking into
     /// them changes their times.
     unfinished: Vec<(PathBuf, Attributes)>,
@@ -182,10 +183,10 @@ struct Attributes {
 }
 
 impl Unpacker<'_> {
-    fn entry(&mut self, entry: &mut Entry<RecordReader>) -> Result<()> {
-        let invalid = || failed_to("read", self.archive);
-        let path = entry.path().map_err(invalid())?.into_owned();
-        let attributes = Attributes::from_header(entry.header()).map_err(invalid())?;
+    fn unpack_entry(&mut self, entry: &mut Entry<RecordReader>) -> Result<()> {
+        let read_error = || failed_to("read", self.archive);
+        let path = entry.path().map_err(read_error())?.into_owned();
+        let attributes = Attributes::from_header(entry.header()).map_err(read_error())?;
         self.finish_directories(Some(&path))?;
         match entry.header().entry_type() {
             EntryType::Directory => {
@@ -194,11 +195,11 @@ impl Unpacker<'_> {
                 Ok(())
             }
             EntryType::Symlink => {
-                let target = entry.link_name().map_err(invalid())?.unwrap_or_default().into_owned();
+                let target = entry.link_name().map_err(read_error())?.unwrap_or_default().into_owned();
                 symlinkat(&c_path(&target)?, &self.dir, &path).map_err(failed_to("link", &path))?;
-                self.attributes_by_name(&path, &attributes)
+                self.set_attributes_by_name(&path, &attributes)
             }
-            EntryType::Regular => self.file(entry, &path, &attributes),
+            EntryType::Regular => self.unpack_file(entry, &path, &attributes),
             other => Err(TaskError::Unfit(format!(
                 "{}: entries of type {other:?} are not supported",
                 path.display()
@@ -206,12 +207,17 @@ impl Unpacker<'_> {
         }
     }
 
-    fn file(&self, entry: &mut Entry<RecordReader>, path: &Path, attributes: &Attributes) -> Result<()> {
+    fn unpack_file(
+        &self,
+        entry: &mut Entry<RecordReader>,
+        path: &Path,
+        attributes: &Attributes,
+    ) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
         let file = created.map(File::from).map_err(failed_to("create", path))?;
-        let mut part = [0; RECORD_BYTES];
+        let mut part = [0; TAR_RECORD_BYTES];
         loop {
             match entry.read(&mut part).map_err(failed_to("read", self.archive))? {
                 0 => break,
@@ -219,7 +225,7 @@ impl Unpacker<'_> {
             }
         }
         futimens(&file, &attributes.times).map_err(failed_to("set the times of", path))?;
-        if self.owners {
+        if self.restores_owners {
             let (user, group) = attributes.owner;
             fchown(&file, Some(user), Some(group)).map_err(failed_to("change the owner of", path))?;
         }
@@ -231,17 +237,17 @@ impl Unpacker<'_> {
         let is_finished =
             |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
         while let Some((dir, attributes)) = self.unfinished.pop_if(is_finished) {
-            self.attributes_by_name(&dir, &attributes)?;
+            self.set_attributes_by_name(&dir, &attributes)?;
             chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())
                 .map_err(failed_to("change the mode of", &dir))?;
         }
         Ok(())
     }
 
-    fn attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
+    fn set_attributes_by_name(&self, path: &Path, attributes: &Attributes) -> Result<()> {
         utimensat(&self.dir, path, &attributes.times, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(failed_to("set the times of", path))?;
-        if self.owners {
+        if self.restores_owners {
             let (user, group) = attributes.owner;
             chownat(&self.dir, path, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(failed_to("change the owner of", path))?;

@@ -18,22 +18,22 @@ use std::{fs::File, mem::MaybeUninit, os::unix::ffi::OsStrExt};
 /// Bytes that cp(1) requests from one copy_file_range(2).
 const COPY_RANGE_BYTES: usize = (isize::MAX as usize) >> 30 << 30;
 
-/// Copies a file as `cp` does. The target must not exist. `clones` lets the filesystem share blocks.
-pub fn copy_file(from: &Path, to: &Path, clones: bool) -> Result<()> {
+/// Copies a file as `cp` does. The target must not exist. `may_clone` lets the filesystem share blocks.
+pub fn copy_file(from: &Path, to: &Path, may_clone: bool) -> Result<()> {
     statat(CWD, from, AtFlags::empty()).map_err(failed_to("stat", from))?;
-    copy_file_contents(from, to, OFlags::RDONLY, clones)
+    copy_file_contents(from, to, OFlags::RDONLY, may_clone)
 }
 
-fn copy_file_contents(from: &Path, to: &Path, flags: OFlags, clones: bool) -> Result<()> {
-    let source = open(from, flags)?;
-    let target = create(to, OFlags::EXCL, read_status(&source, from)?.st_mode & 0o777)?;
-    if clones && ioctl_ficlone(&target, &source).is_ok() {
+fn copy_file_contents(from: &Path, to: &Path, flags: OFlags, may_clone: bool) -> Result<()> {
+    let source = open_file(from, flags)?;
+    let target = create_file(to, OFlags::EXCL, read_status(&source, from)?.st_mode & 0o777)?;
+    if may_clone && ioctl_ficlone(&target, &source).is_ok() {
         return Ok(());
     }
     read_status(&target, to)?;
     // An error changes nothing, because this is only a hint.
     let _ = fadvise(&source, 0, None, Advice::Sequential);
-    if clones && copy_in_kernel(&source, &target, to)? {
+    if may_clone && copy_in_kernel(&source, &target, to)? {
         return Ok(());
     }
     copy_contents(&source, from, &target, to)
@@ -54,11 +54,11 @@ fn copy_in_kernel(source: &File, target: &File, to: &Path) -> Result<bool> {
 }
 
 /// Copies a directory tree as `cp -r` does. The target must not exist.
-pub fn copy_tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
-    let mode = Mode::from_raw_mode(stat(CWD, from, from)?.st_mode & 0o777);
+pub fn copy_tree(from: &Path, to: &Path, may_clone: bool) -> Result<()> {
+    let mode = Mode::from_raw_mode(read_status_by_name(CWD, from, from)?.st_mode & 0o777);
     mkdirat(CWD, to, mode).map_err(failed_to("mkdir", to))?;
-    stat(CWD, to, to)?;
-    let dir = open(from, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::DIRECTORY)?;
+    read_status_by_name(CWD, to, to)?;
+    let dir = open_file(from, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::DIRECTORY)?;
     read_status(&dir, from)?;
     let mut entries = read_directory(&dir, from, usize::MAX)?;
     drop(dir);
@@ -66,12 +66,12 @@ pub fn copy_tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
     entries.sort_by_key(|entry| entry.inode);
     for entry in entries {
         let (below, copy) = (entry.path_in(from), entry.path_in(to));
-        match entry.kind(|| stat(CWD, &below, &below))? {
-            FileType::Directory => copy_tree(&below, &copy, clones)?,
+        match entry.kind(|| read_status_by_name(CWD, &below, &below))? {
+            FileType::Directory => copy_tree(&below, &copy, may_clone)?,
             FileType::Symlink => copy_link(&below, &copy)?,
             _ => {
-                stat(CWD, &below, &below)?;
-                copy_file_contents(&below, &copy, OFlags::RDONLY | OFlags::NOFOLLOW, clones)?;
+                read_status_by_name(CWD, &below, &below)?;
+                copy_file_contents(&below, &copy, OFlags::RDONLY | OFlags::NOFOLLOW, may_clone)?;
             }
         }
     }
@@ -79,7 +79,7 @@ pub fn copy_tree(from: &Path, to: &Path, clones: bool) -> Result<()> {
 }
 
 fn copy_link(from: &Path, to: &Path) -> Result<()> {
-    stat(CWD, from, from)?;
+    read_status_by_name(CWD, from, from)?;
     let target = readlinkat(CWD, from, Vec::new()).map_err(failed_to("read link", from))?;
     symlinkat(&target, CWD, &c_path(to)?).map_err(failed_to("link", to))
 }
@@ -87,8 +87,8 @@ fn copy_link(from: &Path, to: &Path) -> Result<()> {
 /// Reads a file and writes it to /dev/null, as `cat` does.
 pub fn cat(path: &Path) -> Result<()> {
     let null = Path::new("/dev/null");
-    let out = open(null, OFlags::WRONLY)?;
-    let file = open(path, OFlags::RDONLY)?;
+    let out = open_file(null, OFlags::WRONLY)?;
+    let file = open_file(path, OFlags::RDONLY)?;
     read_status(&file, path)?;
     let _ = fadvise(&file, 0, None, Advice::Sequential);
     copy_contents(&file, path, &out, null)
@@ -96,16 +96,17 @@ pub fn cat(path: &Path) -> Result<()> {
 
 /// Walks through a directory tree as `find` does.
 pub fn find(path: &Path) -> Result<()> {
-    find_in(CWD, &c_path(path)?, path)
+    walk_directory(CWD, &c_path(path)?, path)
 }
 
-fn find_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
+fn walk_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     let dir = open_directory(parent, name, path)?;
     // find(1) checks that the directory is still the same one.
-    stat(parent, name, path)?;
+    read_status_by_name(parent, name, path)?;
     for entry in read_directory(&dir, path, usize::MAX)? {
-        if entry.kind(|| stat(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory {
-            find_in(dir.as_fd(), &entry.name, &entry.path_in(path))?;
+        if entry.kind(|| read_status_by_name(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory
+        {
+            walk_directory(dir.as_fd(), &entry.name, &entry.path_in(path))?;
         }
     }
     Ok(())
@@ -119,10 +120,10 @@ pub fn remove_tree(path: &Path) -> Result<()> {
 fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
     // rm(1) first checks whether the directory is empty. If not, it opens it again and reads it from the start.
     if !read_directory(open_directory(parent, name, path)?, path, 1)?.is_empty() {
-        let (dir, _) = open_in(parent, name, path, OPEN_ENTRY | OFlags::DIRECTORY)?;
+        let (dir, _) = open_in(parent, name, path, ENTRY_OPEN_FLAGS | OFlags::DIRECTORY)?;
         for entry in read_directory(&dir, path, usize::MAX)? {
             let below = entry.path_in(path);
-            match entry.kind(|| stat(&dir, &entry.name, &below))? {
+            match entry.kind(|| read_status_by_name(&dir, &entry.name, &below))? {
                 FileType::Directory => remove_in(dir.as_fd(), &entry.name, &below)?,
                 _ => unlinkat(&dir, &entry.name, AtFlags::empty()).map_err(failed_to("remove", &below))?,
             }
@@ -132,11 +133,11 @@ fn remove_in(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()> {
 }
 
 /// Bytes that cp, cat and split read at a time.
-const BUFFER: usize = 128 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 /// Bytes of the buffer that the programs pass to getdents64(2).
-const ENTRIES_BYTES: usize = 32 << 10;
+const GETDENTS_BYTES: usize = 32 << 10;
 /// The flags with which find, rm and tar open the entries of a tree.
-pub const OPEN_ENTRY: OFlags = OFlags::RDONLY
+pub const ENTRY_OPEN_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOCTTY)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOFOLLOW)
@@ -166,13 +167,13 @@ impl Entry {
     }
 }
 
-/// Reads the entries of a directory without `.` and `..`, until its end or until there are `most` entries.
-pub fn read_directory(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<Entry>> {
+/// Reads the entries of a directory without `.` and `..`, until its end or until there are `max_entries` entries.
+pub fn read_directory(dir: impl AsFd, path: &Path, max_entries: usize) -> Result<Vec<Entry>> {
     // The offset that aligns the buffer may cost a few bytes.
-    let mut buffer = vec![MaybeUninit::uninit(); ENTRIES_BYTES + 8];
-    let mut raw = RawDir::new(dir, &mut buffer[..ENTRIES_BYTES]);
+    let mut buffer = vec![MaybeUninit::uninit(); GETDENTS_BYTES + 8];
+    let mut raw = RawDir::new(dir, &mut buffer[..GETDENTS_BYTES]);
     let mut entries = Vec::new();
-    while entries.len() < most
+    while entries.len() < max_entries
         && let Some(entry) = raw.next()
     {
         let entry = entry.map_err(failed_to("read", path))?;
@@ -185,7 +186,7 @@ pub fn read_directory(dir: impl AsFd, path: &Path, most: usize) -> Result<Vec<En
 }
 
 /// Opens an existing file.
-pub fn open(path: &Path, flags: OFlags) -> Result<File> {
+pub fn open_file(path: &Path, flags: OFlags) -> Result<File> {
     openat(CWD, path, flags, Mode::empty()).map(File::from).map_err(failed_to("open", path))
 }
 
@@ -198,12 +199,12 @@ pub fn open_in(parent: impl AsFd, name: &CString, path: &Path, flags: OFlags) ->
 
 /// Opens a directory as find and rm do: reads its status by name, opens it, and reads its status again.
 pub fn open_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<OwnedFd> {
-    stat(parent, name, path)?;
-    Ok(open_in(parent, name, path, OPEN_ENTRY | OFlags::DIRECTORY)?.0)
+    read_status_by_name(parent, name, path)?;
+    Ok(open_in(parent, name, path, ENTRY_OPEN_FLAGS | OFlags::DIRECTORY)?.0)
 }
 
 /// Creates a file.
-pub fn create(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
+pub fn create_file(path: &Path, flags: OFlags, mode: u32) -> Result<File> {
     let created = openat(CWD, path, OFlags::WRONLY | OFlags::CREATE | flags, Mode::from_raw_mode(mode));
     created.map(File::from).map_err(failed_to("create", path))
 }
@@ -214,13 +215,13 @@ pub fn read_status(file: impl AsFd, path: &Path) -> Result<Stat> {
 }
 
 /// Reads the status of a name without following a symbolic link.
-pub fn stat(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat> {
+pub fn read_status_by_name(parent: impl AsFd, name: impl Arg, path: &Path) -> Result<Stat> {
     statat(parent, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed_to("stat", path))
 }
 
 /// Copies a file from its current position to its end.
 fn copy_contents(mut from: &File, from_path: &Path, to: &File, to_path: &Path) -> Result<()> {
-    let mut buffer = vec![0; BUFFER];
+    let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         match from.read(&mut buffer).map_err(failed_to("read", from_path))? {
             0 => return Ok(()),
@@ -241,7 +242,7 @@ pub fn c_path(path: &Path) -> Result<CString> {
 }
 
 /// Touches files one after the other, as `touch` does.
-pub fn touch(dir: &Path, count: u64) -> Result<()> {
+pub fn touch_files(dir: &Path, count: u64) -> Result<()> {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let now = Timestamps { last_access: now, last_modification: now };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -266,8 +267,8 @@ pub fn make_directories(dir: &Path, count: u64) -> Result<()> {
 /// Writes a file of zeros, 1 MiB at a time.
 pub fn write_zeros(path: &Path, mebibytes: u64) -> Result<()> {
     let source = Path::new("/dev/zero");
-    let zero = open(source, OFlags::RDONLY)?;
-    let file = create(path, OFlags::TRUNC, 0o666)?;
+    let zero = open_file(source, OFlags::RDONLY)?;
+    let file = create_file(path, OFlags::TRUNC, 0o666)?;
     let mut buffer = vec![0; 1 << 20];
     for _ in 0..mebibytes {
         let got = rustix::io::read(&zero, &mut buffer).map_err(failed_to("read", source))?;
@@ -277,10 +278,10 @@ pub fn write_zeros(path: &Path, mebibytes: u64) -> Result<()> {
 }
 
 /// Splits a file into pieces of `piece` bytes, named `INTO/xaaaaa`, `INTO/xaaaab`, …
-pub fn split_file(path: &Path, piece: usize, into: &Path) -> Result<()> {
-    let file = open(path, OFlags::RDONLY)?;
+pub fn split_file(path: &Path, piece_bytes: usize, into: &Path) -> Result<()> {
+    let file = open_file(path, OFlags::RDONLY)?;
     read_status(&file, path)?;
-    let mut buffer = vec![0; BUFFER];
+    let mut buffer = vec![0; BUFFER_BYTES];
     let mut pieces = 0;
     // The open piece, and the bytes that are missing in it. If a buffer ends within a piece, two writes fill the piece.
     let mut open_piece: Option<(File, usize)> = None;
@@ -295,19 +296,19 @@ pub fn split_file(path: &Path, piece: usize, into: &Path) -> Result<()> {
                 Some(open_piece) => open_piece,
                 None => {
                     pieces += 1;
-                    (create_piece(&into.join(piece_name(pieces - 1)))?, piece)
+                    (create_piece(&into.join(piece_name(pieces - 1)))?, piece_bytes)
                 }
             };
-            let (now, later) = rest.split_at(left.min(rest.len()));
-            write_all(&out, now, into)?;
-            open_piece = (now.len() < left).then_some((out, left - now.len()));
-            rest = later;
+            let (filling, remaining) = rest.split_at(left.min(rest.len()));
+            write_all(&out, filling, into)?;
+            open_piece = (filling.len() < left).then_some((out, left - filling.len()));
+            rest = remaining;
         }
     }
 }
 
 fn create_piece(path: &Path) -> Result<File> {
-    let file = create(path, OFlags::empty(), 0o666)?;
+    let file = create_file(path, OFlags::empty(), 0o666)?;
     read_status(&file, path)?;
     ftruncate(&file, 0).map_err(failed_to("truncate", path))?;
     Ok(file)

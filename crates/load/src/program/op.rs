@@ -9,7 +9,7 @@ pub enum Op {
     /// `touch`, once a file, in a directory.
     Touch(PathBuf, u64),
     /// `mkdir`, once a directory, in a directory.
-    MakeDirs(PathBuf, u64),
+    MakeDirectories(PathBuf, u64),
     /// `find DIR`.
     Find(PathBuf),
     /// `rm -r DIR`.
@@ -25,7 +25,7 @@ pub enum Op {
     /// `tar cf ARCHIVE -C WITHIN NAME`.
     Tar(PathBuf, PathBuf, &'static str),
     /// `dd if=/dev/zero of=FILE bs=1M count=N`.
-    Create(PathBuf, u64),
+    WriteZeros(PathBuf, u64),
     /// `split -a 5 -b PIECE FILE INTO/x`: the file, the bytes of a piece, and where they go.
     Split(PathBuf, u64, PathBuf),
     /// `cat FILE > /dev/null`.
@@ -41,29 +41,29 @@ impl Op {
     pub fn program(&self) -> &'static str {
         match self {
             Op::Touch(..) => "touch",
-            Op::MakeDirs(..) => "mkdir",
+            Op::MakeDirectories(..) => "mkdir",
             Op::Find(..) => "find",
             Op::Remove(..) => "rm",
             Op::Copy(..) | Op::CopyInto(..) | Op::CopyTree(..) => "cp",
             Op::Untar(..) | Op::Tar(..) => "tar",
-            Op::Create(..) => "dd",
+            Op::WriteZeros(..) => "dd",
             Op::Split(..) => "split",
             Op::Cat(..) => "cat",
         }
     }
 
     /// The argument vectors of an operation, one for each process.
-    pub fn argvs(&self, clones: bool) -> Vec<Argv> {
+    pub fn argvs(&self, may_clone: bool) -> Vec<Argv> {
         let program = || Argv::new(self.program());
         // Since coreutils 9, cp clones by default.
-        let copy = || program().arg(if clones { "--reflink=auto" } else { "--reflink=never" });
-        let one = match self {
+        let copy = || program().arg(if may_clone { "--reflink=auto" } else { "--reflink=never" });
+        let argv = match self {
             Op::Touch(dir, count) => {
                 return (0..*count)
                     .map(|number| program().arg(dir.join(numbered_name("f", number))))
                     .collect();
             }
-            Op::MakeDirs(dir, count) => {
+            Op::MakeDirectories(dir, count) => {
                 return (0..*count)
                     .map(|number| program().arg(dir.join(numbered_name("d", number))))
                     .collect();
@@ -73,7 +73,7 @@ impl Op {
                     .map(|number| copy().arg(from).arg(into.join(number.to_string())))
                     .collect();
             }
-            Op::Find(dir) => program().arg(dir).quiet(),
+            Op::Find(dir) => program().arg(dir).discard_stdout(),
             Op::Remove(dir) => program().arg("-r").arg(dir),
             Op::Copy(from, to) => copy().arg(from).arg(to),
             Op::CopyTree(from, to) => copy().arg("-r").arg(from).arg(to),
@@ -81,7 +81,7 @@ impl Op {
             Op::Tar(archive, within, name) => {
                 program().arg("cf").arg(archive).arg("-C").arg(within).arg(name)
             }
-            Op::Create(file, mebibytes) => {
+            Op::WriteZeros(file, mebibytes) => {
                 let mut out = OsString::from("of=");
                 out.push(file);
                 program().arg("if=/dev/zero").arg(out).arg("bs=1M").arg(format!("count={mebibytes}"))
@@ -90,9 +90,9 @@ impl Op {
                 let [letters, piece] = [SPLIT_LETTERS.to_string(), piece.to_string()];
                 program().args(["-a", &letters, "-b", &piece]).arg(file).arg(into.join("x"))
             }
-            Op::Cat(file) => program().arg(file).quiet(),
+            Op::Cat(file) => program().arg(file).discard_stdout(),
         };
-        vec![one]
+        vec![argv]
     }
 }
 

@@ -2,8 +2,8 @@
 //! Conway et al. (FAST 2017). A filesystem of the same run without age holds the same files, copied fresh.
 
 use crate::program::{self, Driver, Op};
-use crate::task::{Action, Before, Result, Task, TaskError, failed_to, info};
-use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use crate::task::{Action, Result, StartState, Task, TaskError, failed_to, info};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use std::fs::{File, read_dir};
@@ -22,12 +22,12 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 /// The directory of the files of an aged filesystem, beside that of the work.
-const AGED: &str = "aged";
+const AGED_DIR: &str = "aged";
 /// The word that a search looks for, in every file to its end.
-const WORD: &str = "fsarena";
+const SEARCHED_WORD: &str = "fsarena";
 
 /// Bytes that a search reads at a time, as grep(1) does.
-const BUFFER: usize = 96 << 10;
+const BUFFER_BYTES: usize = 96 << 10;
 
 impl Workload for AgedTree {
     fn def(&self) -> &'static WorkloadDef {
@@ -43,81 +43,84 @@ impl Workload for AgedTree {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let bytes = job.settings.int("copy_bytes") as u64;
-        let cold = "each task begins with a new mount and a cold cache; the calls are made in-process";
-        let room = Room { bytes, inodes: bytes >> 12, other_bytes: 0 };
-        Ok(Survey { room, remarks: vec![remark(cold)], ..Survey::default() })
+        let remark_text = "each task begins with a new mount and a cold cache; the calls are made in-process";
+        let room = Room { bytes, inodes: bytes >> 12, source_bytes: 0 };
+        Ok(Survey { room, remarks: vec![remark_note(remark_text)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let tree = place.root.parent().unwrap_or(&place.root).join(AGED);
+        let tree = place.root.parent().unwrap_or(&place.root).join(AGED_DIR);
         if !tree.is_dir() {
             let why = "the filesystem has no aged files: compare levels of the factor age, for example --factor age=none,git:100";
             return Err(TaskError::Unfit(why.into()));
         }
-        let words = ["grep", "-rc", WORD, &tree.display().to_string()].map(String::from);
-        let search = Action::with(&tree, words, |tree| search_tree(tree, WORD).map(drop));
+        let logged_argv = ["grep", "-rc", SEARCHED_WORD, &tree.display().to_string()].map(String::from);
+        let search =
+            Action::call_with(&tree, logged_argv, |tree| count_in_tree(tree, SEARCHED_WORD).map(drop));
         let copy = Op::CopyTree(tree, place.root.join("copy"));
-        let work = [search, program::action(&copy, Driver { native: true, clones: false })];
+        let work = [search, program::make_action(&copy, Driver { is_native: true, may_clone: false })];
         let tasks = self.outline(job).into_iter().zip(work);
-        Ok(tasks.map(|(info, work)| Task { before: Before::Remount, ..Task::new(info, work) }).collect())
+        Ok(tasks
+            .map(|(info, work)| Task { start_state: StartState::Remounted, ..Task::new(info, work) })
+            .collect())
     }
 }
 
 /// Reads every file of a tree to its end, each directory in its own order, and returns how often the files have a word.
-fn search_tree(tree: &Path, word: &str) -> Result<u64> {
-    let (mut found, mut buffer) = (0, vec![]);
-    let mut open: Vec<PathBuf> = vec![tree.into()];
-    while let Some(directory) = open.pop() {
-        let mut below = vec![];
+fn count_in_tree(tree: &Path, word: &str) -> Result<u64> {
+    let (mut matches, mut buffer) = (0, vec![]);
+    let mut pending: Vec<PathBuf> = vec![tree.into()];
+    while let Some(directory) = pending.pop() {
+        let mut subdirectories = vec![];
         for entry in read_dir(&directory).map_err(failed_to("read", &directory))? {
             let entry = entry.map_err(failed_to("read", &directory))?;
             let (kind, path) = (entry.file_type().map_err(failed_to("stat", &directory))?, entry.path());
             if kind.is_dir() {
-                below.push(path);
+                subdirectories.push(path);
             } else if kind.is_file() {
-                found += search_file(&path, word, &mut buffer)?;
+                matches += count_in_file(&path, word, &mut buffer)?;
             }
         }
-        open.extend(below.into_iter().rev());
+        pending.extend(subdirectories.into_iter().rev());
     }
-    Ok(found)
+    Ok(matches)
 }
 
 /// Counts a word in a file. `buffer` is reused, so that it is allocated once.
-fn search_file(path: &Path, word: &str, buffer: &mut Vec<u8>) -> Result<u64> {
+fn count_in_file(path: &Path, word: &str, buffer: &mut Vec<u8>) -> Result<u64> {
     let mut file = File::open(path).map_err(failed_to("open", path))?;
-    let (mut found, mut kept) = (0, 0);
+    let (mut matches, mut carried_bytes) = (0, 0);
     loop {
-        buffer.resize(kept + BUFFER, 0);
-        let got = file.read(&mut buffer[kept..]).map_err(failed_to("read", path))?;
+        buffer.resize(carried_bytes + BUFFER_BYTES, 0);
+        let got = file.read(&mut buffer[carried_bytes..]).map_err(failed_to("read", path))?;
         if got == 0 {
-            return Ok(found);
+            return Ok(matches);
         }
-        let end = kept + got;
-        found += memchr::memmem::find_iter(&buffer[..end], word).count() as u64;
+        let end = carried_bytes + got;
+        matches += memchr::memmem::find_iter(&buffer[..end], word).count() as u64;
         // The word may begin at the end of this part: keep what is shorter than it.
         let from = end - end.min(word.len().saturating_sub(1));
         buffer.copy_within(from..end, 0);
-        kept = end - from;
+        carried_bytes = end - from;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform};
+    use crate::testing::{job, perform_all};
 
     #[test]
     fn a_word_is_found_across_parts_of_a_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut text = vec![b'x'; BUFFER - 3];
+        let mut text = vec![b'x'; BUFFER_BYTES - 3];
         text.extend(b"needle, needle");
-        text.resize(3 * BUFFER, b'y');
+        text.resize(3 * BUFFER_BYTES, b'y');
         std::fs::create_dir(dir.path().join("below")).unwrap();
         std::fs::write(dir.path().join("below/file"), &text).unwrap();
         std::fs::write(dir.path().join("other"), "a needle").unwrap();
-        assert_eq!(search_tree(dir.path(), "needle").unwrap(), 3);
-        assert_eq!(search_tree(dir.path(), "nothing").unwrap(), 0);
+        assert_eq!(count_in_tree(dir.path(), "needle").unwrap(), 3);
+        assert_eq!(count_in_tree(dir.path(), "nothing").unwrap(), 0);
     }
 
     #[test]
@@ -125,14 +128,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("work");
         std::fs::create_dir(&root).unwrap();
-        let place = Place { root: root.clone(), other: dir.path().into(), server_user: None };
+        let place = Place { root: root.clone(), source_dir: dir.path().into(), server_user: None };
         let job = job(&DEF, 7, &[]);
         assert!(AgedTree.tasks(&job, &place).is_err_and(|error| error.to_string().contains("--factor age")));
         std::fs::create_dir_all(dir.path().join("aged/sub")).unwrap();
         std::fs::write(dir.path().join("aged/sub/file"), "fsarena").unwrap();
         for task in AgedTree.tasks(&job, &place).unwrap() {
-            assert_eq!(task.before, Before::Remount);
-            perform(task.work);
+            assert_eq!(task.start_state, StartState::Remounted);
+            perform_all(task.work);
         }
         assert_eq!(std::fs::read(root.join("copy/sub/file")).unwrap(), b"fsarena");
     }

@@ -2,7 +2,7 @@
 
 use crate::payload::Noise;
 use crate::task::{Action, Result, Task, TaskError, failed_to, info};
-use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Readings, Unit};
@@ -20,7 +20,7 @@ pub const READINGS: &[ReadingDef] = &[ReadingDef::neutral(reading::CALLS, Unit::
     .help("calls of the task: files made, renamed, written, removed")];
 
 /// The bytes that an append or an overwrite writes.
-const BLOCK: usize = 4096;
+const BLOCK_BYTES: usize = 4096;
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "amplification",
@@ -36,7 +36,7 @@ const DEF: WorkloadDef = WorkloadDef {
 
 /// What a task calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum CallKind {
     Mkdir,
     Create,
     Rename,
@@ -45,34 +45,40 @@ enum Call {
     Overwrite,
 }
 
-impl Call {
+impl CallKind {
     /// All calls in the order of the tasks.
-    const ALL: [Call; 6] =
-        [Call::Mkdir, Call::Create, Call::Rename, Call::Unlink, Call::Append, Call::Overwrite];
+    const ALL: [CallKind; 6] = [
+        CallKind::Mkdir,
+        CallKind::Create,
+        CallKind::Rename,
+        CallKind::Unlink,
+        CallKind::Append,
+        CallKind::Overwrite,
+    ];
 
     /// The name of the task, and its title.
     const fn name_and_title(self) -> [&'static str; 2] {
         match self {
-            Call::Mkdir => ["mkdir", "Make directories"],
-            Call::Create => ["create", "Create empty files"],
-            Call::Rename => ["rename", "Rename files within their directory"],
-            Call::Unlink => ["unlink", "Remove empty files"],
-            Call::Append => ["append", "Append 4 KiB and fsync"],
-            Call::Overwrite => ["overwrite", "Overwrite 4 KiB of a file in random order"],
+            CallKind::Mkdir => ["mkdir", "Make directories"],
+            CallKind::Create => ["create", "Create empty files"],
+            CallKind::Rename => ["rename", "Rename files within their directory"],
+            CallKind::Unlink => ["unlink", "Remove empty files"],
+            CallKind::Append => ["append", "Append 4 KiB and fsync"],
+            CallKind::Overwrite => ["overwrite", "Overwrite 4 KiB of a file in random order"],
         }
     }
 }
 
 /// The resolved settings of a job.
 #[derive(Debug, Clone)]
-struct Calls {
+struct CallSettings {
     root: PathBuf,
     count: u64,
-    each: bool,
+    syncs_each: bool,
     seed: u64,
 }
 
-fn count(job: &Job) -> u64 {
+fn call_count(job: &Job) -> u64 {
     job.number("calls", [20_000, 2_000, 200])
 }
 
@@ -82,13 +88,13 @@ impl Workload for Amplification {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        Call::ALL.map(|call| info(call.name_and_title()[0], call.name_and_title()[1], [])).into()
+        CallKind::ALL.map(|call| info(call.name_and_title()[0], call.name_and_title()[1], [])).into()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let count = count(job);
+        let count = call_count(job);
         // The file of appends and the file of overwrites, which copy on write holds twice until its next commit.
-        let room = Room { bytes: 3 * count * BLOCK as u64, inodes: 3 * count + 10, other_bytes: 0 };
+        let room = Room { bytes: 3 * count * BLOCK_BYTES as u64, inodes: 3 * count + 10, source_bytes: 0 };
         let synced = match job.settings.text("sync") {
             "each" => "the file or directory is synced after each call",
             _ => {
@@ -96,47 +102,47 @@ impl Workload for Amplification {
             }
         };
         let text = format!("amplification: {count} calls in each task; {synced}; appends are synced each");
-        Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
+        Ok(Survey { room, remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (root, each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
-        let calls = Calls { root, count: count(job), each, seed: job.seed };
-        let task = |(call, info): (Call, TaskInfo)| {
-            let (before, during) = (calls.clone(), calls.clone());
-            let prepare = Action::on("prepare", &calls.root, move |_| before.prepare(call));
-            let work = Action::on(call.name_and_title()[0], &calls.root, move |_| {
-                during.perform(call)?;
-                Ok(Readings([(reading::CALLS.to_string(), during.count as f64)].into()))
+        let (root, syncs_each) = (place.root.join("amplification"), job.settings.text("sync") == "each");
+        let calls = CallSettings { root, count: call_count(job), syncs_each, seed: job.seed };
+        let task = |(call, info): (CallKind, TaskInfo)| {
+            let (untimed_calls, timed_calls) = (calls.clone(), calls.clone());
+            let prepare = Action::call_on("prepare", &calls.root, move |_| untimed_calls.prepare(call));
+            let work = Action::call_on(call.name_and_title()[0], &calls.root, move |_| {
+                timed_calls.perform(call)?;
+                Ok(Readings([(reading::CALLS.to_string(), timed_calls.count as f64)].into()))
             });
-            Task::new(info, work).after([prepare])
+            Task::new(info, work).with_preparation([prepare])
         };
-        Ok(Call::ALL.into_iter().zip(self.outline(job)).map(task).collect())
+        Ok(CallKind::ALL.into_iter().zip(self.outline(job)).map(task).collect())
     }
 }
 
-impl Calls {
+impl CallSettings {
     fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    fn file(&self, dir: &str, number: u64) -> PathBuf {
+    fn numbered_path(&self, dir: &str, number: u64) -> PathBuf {
         self.root.join(format!("{dir}/{number:08}"))
     }
 
     /// What a task needs, made untimed and synced before it.
-    fn prepare(&self, call: Call) -> Result<()> {
+    fn prepare(&self, call: CallKind) -> Result<()> {
         let make = |dir: &Path| std::fs::create_dir_all(dir).map_err(failed_to("make", dir));
         match call {
-            Call::Mkdir => make(&self.path("dirs")),
-            Call::Create => make(&self.path("files")),
-            Call::Rename | Call::Unlink => Ok(()),
-            Call::Append => {
+            CallKind::Mkdir => make(&self.path("dirs")),
+            CallKind::Create => make(&self.path("files")),
+            CallKind::Rename | CallKind::Unlink => Ok(()),
+            CallKind::Append => {
                 File::create(self.path("log")).map(drop).map_err(failed_to("create", &self.path("log")))
             }
-            Call::Overwrite => {
+            CallKind::Overwrite => {
                 let path = self.path("blocks");
-                let noise = Noise::new(self.seed, BLOCK);
+                let noise = Noise::new(self.seed, BLOCK_BYTES);
                 let file = File::create(&path).map_err(failed_to("create", &path))?;
                 (0..self.count).try_for_each(|block| {
                     write_block(&file, &noise, block, block).map_err(failed_to("write", &path))
@@ -145,31 +151,31 @@ impl Calls {
         }
     }
 
-    fn perform(&self, call: Call) -> Result<()> {
+    fn perform(&self, call: CallKind) -> Result<()> {
         // Open for as long as its entries change, so that syncing it needs no lookup.
         let dir = |name: &str| File::open(self.path(name)).map_err(failed_to("open", &self.path(name)));
         match call {
-            Call::Mkdir => self.call_for_each(&dir("dirs")?, |number| {
-                let path = self.file("dirs", number);
+            CallKind::Mkdir => self.call_for_each(&dir("dirs")?, |number| {
+                let path = self.numbered_path("dirs", number);
                 std::fs::create_dir(&path).map_err(failed_to("make", &path))
             }),
-            Call::Create => self.call_for_each(&dir("files")?, |number| {
-                let path = self.file("files", number);
+            CallKind::Create => self.call_for_each(&dir("files")?, |number| {
+                let path = self.numbered_path("files", number);
                 File::create_new(&path).map(drop).map_err(failed_to("create", &path))
             }),
-            Call::Rename => self.call_for_each(&dir("files")?, |number| {
+            CallKind::Rename => self.call_for_each(&dir("files")?, |number| {
                 let (from, to) =
-                    (self.file("files", number), self.path(&format!("files/renamed-{number:08}")));
+                    (self.numbered_path("files", number), self.path(&format!("files/renamed-{number:08}")));
                 std::fs::rename(&from, &to).map_err(failed_to("rename", &from))
             }),
-            Call::Unlink => self.call_for_each(&dir("files")?, |number| {
+            CallKind::Unlink => self.call_for_each(&dir("files")?, |number| {
                 let path = self.path(&format!("files/renamed-{number:08}"));
                 std::fs::remove_file(&path).map_err(failed_to("remove", &path))
             }),
-            Call::Append => self.write_blocks("log", true, |number| number),
-            Call::Overwrite => {
-                let order = shuffled(self.count, self.seed);
-                self.write_blocks("blocks", self.each, |number| order[number as usize])
+            CallKind::Append => self.write_blocks("log", true, |number| number),
+            CallKind::Overwrite => {
+                let order = shuffled_numbers(self.count, self.seed);
+                self.write_blocks("blocks", self.syncs_each, |number| order[number as usize])
             }
         }
     }
@@ -178,7 +184,7 @@ impl Calls {
     fn call_for_each(&self, dir: &File, call: impl Fn(u64) -> Result<()>) -> Result<()> {
         for number in 0..self.count {
             call(number)?;
-            if self.each {
+            if self.syncs_each {
                 dir.sync_all().map_err(TaskError::io(format!("sync the directory after call {number}")))?;
             }
         }
@@ -186,13 +192,13 @@ impl Calls {
     }
 
     /// Writes as many blocks of a file as there are calls, each at its place.
-    fn write_blocks(&self, name: &str, sync: bool, place: impl Fn(u64) -> u64) -> Result<()> {
+    fn write_blocks(&self, name: &str, sync: bool, block: impl Fn(u64) -> u64) -> Result<()> {
         let path = self.path(name);
         // Other contents than those that were there.
-        let noise = Noise::new(mix(self.seed, 7), BLOCK);
+        let noise = Noise::new(mix(self.seed, 7), BLOCK_BYTES);
         let file = File::options().write(true).open(&path).map_err(failed_to("open", &path))?;
         for number in 0..self.count {
-            write_block(&file, &noise, number, place(number)).map_err(failed_to("write", &path))?;
+            write_block(&file, &noise, number, block(number)).map_err(failed_to("write", &path))?;
             if sync {
                 file.sync_all().map_err(failed_to("sync", &path))?;
             }
@@ -201,15 +207,15 @@ impl Calls {
     }
 }
 
-fn write_block(file: &File, noise: &Noise, number: u64, place: u64) -> std::io::Result<()> {
-    file.write_all_at(noise.contents(number, BLOCK), place * BLOCK as u64)
+fn write_block(file: &File, noise: &Noise, number: u64, block: u64) -> std::io::Result<()> {
+    file.write_all_at(noise.contents(number, BLOCK_BYTES), block * BLOCK_BYTES as u64)
 }
 
 /// The numbers below `count` in random order (Fisher and Yates).
-fn shuffled(count: u64, seed: u64) -> Vec<u64> {
+fn shuffled_numbers(count: u64, seed: u64) -> Vec<u64> {
     let mut order: Vec<u64> = (0..count).collect();
-    for at in (1..order.len()).rev() {
-        order.swap(at, (mix(seed, at as u64) % (at as u64 + 1)) as usize);
+    for index in (1..order.len()).rev() {
+        order.swap(index, (mix(seed, index as u64) % (index as u64 + 1)) as usize);
     }
     order
 }
@@ -217,7 +223,7 @@ fn shuffled(count: u64, seed: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ids, job, perform, place};
+    use crate::testing::{job, perform_all, place, task_ids};
 
     #[test]
     fn each_task_makes_its_calls_and_counts_them() {
@@ -230,23 +236,23 @@ mod tests {
             };
             let mut after = vec![];
             for task in Amplification.tasks(&job, &place).unwrap() {
-                perform(task.prepare);
-                assert_eq!(perform(task.work).readings.get(reading::CALLS), Some(20.0));
+                perform_all(task.prepare);
+                assert_eq!(perform_all(task.work).readings.get(reading::CALLS), Some(20.0));
                 after.push((entries("dirs"), entries("files")));
             }
             assert_eq!(after, [(20, 0), (20, 20), (20, 20), (20, 0), (20, 0), (20, 0)]);
             for name in ["log", "blocks"] {
                 let bytes = std::fs::read(dir.path().join("amplification").join(name)).unwrap();
-                assert_eq!(bytes.len(), 20 * BLOCK);
+                assert_eq!(bytes.len(), 20 * BLOCK_BYTES);
             }
         }
-        let names = ids(&Amplification.outline(&job(&DEF, 7, &[])));
+        let names = task_ids(&Amplification.outline(&job(&DEF, 7, &[])));
         assert_eq!(names, ["mkdir", "create", "rename", "unlink", "append", "overwrite"]);
     }
 
     #[test]
     fn every_block_is_overwritten_once() {
-        let mut order = shuffled(100, 3);
+        let mut order = shuffled_numbers(100, 3);
         assert_ne!(order, (0..100).collect::<Vec<_>>());
         order.sort_unstable();
         assert_eq!(order, (0..100).collect::<Vec<_>>());

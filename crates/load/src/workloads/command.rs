@@ -1,6 +1,6 @@
 //! `command`: commands of the user, timed on a fresh filesystem in each round.
 
-use crate::task::{self, Action, Before, Result, Task, TaskError, failed_to};
+use crate::task::{self, Action, Result, StartState, Task, TaskError, failed_to};
 use crate::workload::{Job, Place, Room, Survey, Workload};
 use crate::{invocation::Invocation, printed::MetricRule};
 use fsarena_core::cell::{TaskId, TaskInfo};
@@ -12,18 +12,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The workload.
-pub struct Command;
+pub struct CommandWorkload;
 
 /// The file on the source disk that exists after the command of `once` has run.
-const ONCE_DONE: &str = ".once";
+const ONCE_DONE_FILE: &str = ".once";
 /// The setting of environment variables.
-const ENV: &str = "env";
+const ENV_SETTING: &str = "env";
 /// The setting of the amount of work.
-const AMOUNT: &str = "amount";
+const AMOUNT_SETTING: &str = "amount";
 /// The setting of a setup that is kept.
 pub const SETUP_ONCE: &str = "setup_once";
 /// The directory on the source disk that commands find as `$TMPDIR`.
-const TEMPORARY: &str = "tmp";
+const TMPDIR_NAME: &str = "tmp";
 
 const CACHE: SettingDef =
     SettingDef::choice("cache", &["warm", "cold"], "warm").help("cold drops the page cache before a task");
@@ -35,7 +35,7 @@ const METRIC_REGEX: SettingDef =
     SettingDef::texts("metric_regex").help("metrics that tasks print: `NAME UNIT DIRECTION: REGEX`");
 
 /// The settings of one task. `prepare`, `check` and `cache` of the workload apply to tasks that do not set them.
-const TASK: &[SettingDef] = &[
+const TASK_SETTINGS: &[SettingDef] = &[
     SettingDef::text("name").help("name of the task; by default that of its program"),
     SettingDef::text("cmd").help("shell command to time, run as `sh -euc`"),
     SettingDef::texts("run").help("program and arguments to time, without a shell"),
@@ -53,8 +53,8 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::text("once").help("shell command once a run, in $FSARENA_SOURCE, not timed"),
         SettingDef::path("input").help("file or directory of yours that commands find as $FSARENA_INPUT"),
         SettingDef::texts("needs").help("programs that the commands run"),
-        SettingDef::texts(ENV).help("environment variables of the commands: `NAME=VALUE`"),
-        SettingDef::int(AMOUNT, 1..=1_000_000_000, 1)
+        SettingDef::texts(ENV_SETTING).help("environment variables of the commands: `NAME=VALUE`"),
+        SettingDef::int(AMOUNT_SETTING, 1..=1_000_000_000, 1)
             .help("amount of work, which commands find as $FSARENA_AMOUNT, for a grid over it: `--grid amount=1e3..1e5`"),
         SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
         SettingDef::text(SETUP_ONCE)
@@ -69,7 +69,7 @@ const DEF: WorkloadDef = WorkloadDef {
             .help("bytes that the commands write at most; the image has room for them"),
         SettingDef::size("source_room", 1 << 20..=1 << 44, 64 << 20)
             .help("bytes that the commands write to the source disk at most"),
-        SettingDef::tables("task", TASK).help("commands to time, in order"),
+        SettingDef::tables("task", TASK_SETTINGS).help("commands to time, in order"),
     ],
 };
 
@@ -78,8 +78,8 @@ struct TimedCommand {
     /// The name of its task.
     name: String,
     /// Program and arguments.
-    words: Vec<String>,
-    /// The settings of its task, by [`TASK`].
+    argv: Vec<String>,
+    /// The settings of its task, by [`TASK_SETTINGS`].
     settings: Settings,
 }
 
@@ -90,24 +90,24 @@ impl TimedCommand {
         for table in tables {
             let Value::Table(values) = table else { continue };
             let settings = Settings(values.clone());
-            let words = match settings.text("cmd") {
+            let argv = match settings.text("cmd") {
                 "" => settings.words("run").into_iter().map(String::from).collect(),
-                script => shell_words(script),
+                script => shell_argv(script),
             };
             let name = match settings.text("name") {
-                "" => {
-                    task::free_name(&program_name(&settings), |name| all.iter().all(|task| task.name != name))
-                }
+                "" => task::first_free_name(&program_name(&settings), |name| {
+                    all.iter().all(|task| task.name != name)
+                }),
                 name => name.to_string(),
             };
-            all.push(TimedCommand { name, words, settings });
+            all.push(TimedCommand { name, argv, settings });
         }
         all
     }
 
-    fn info(&self) -> TaskInfo {
+    fn task_info(&self) -> TaskInfo {
         let command = match self.settings.text("cmd") {
-            "" => self.words.join(" "),
+            "" => self.argv.join(" "),
             script => script.into(),
         };
         // A task that has a name shows it, because several tasks can have the same command.
@@ -117,17 +117,17 @@ impl TimedCommand {
     }
 
     /// Returns a setting of the task, or that of the workload if the task does not set it.
-    fn text<'a>(&'a self, job: &'a Job, id: &str) -> &'a str {
+    fn setting_text<'a>(&'a self, job: &'a Job, id: &str) -> &'a str {
         match self.settings.text(id) {
             "" => job.settings.text(id),
-            own => own,
+            task_value => task_value,
         }
     }
 
     /// Parses the rules for metrics in the task's output. A task without rules has those of the workload.
-    fn rules(&self, job: &Job) -> Result<Vec<MetricRule>> {
-        let own = self.settings.words("metric_regex");
-        let rules = if own.is_empty() { job.settings.words("metric_regex") } else { own };
+    fn parse_rules(&self, job: &Job) -> Result<Vec<MetricRule>> {
+        let own_rules = self.settings.words("metric_regex");
+        let rules = if own_rules.is_empty() { job.settings.words("metric_regex") } else { own_rules };
         let invalid = |fault| TaskError::Plan(format!("metric_regex of task `{}`: {fault}", self.name));
         rules.into_iter().map(MetricRule::parse).collect::<Result<_, _>>().map_err(invalid)
     }
@@ -135,15 +135,15 @@ impl TimedCommand {
     /// Returns what is wrong with the settings of the task, or `None` if they are valid.
     fn find_fault(&self) -> Option<String> {
         let script = self.settings.text("cmd");
-        let vector = self.settings.words("run");
-        let (has_script, has_vector) = (!script.is_empty(), !vector.is_empty());
-        if has_script && has_vector {
+        let run_argv = self.settings.words("run");
+        let (has_cmd, has_run) = (!script.is_empty(), !run_argv.is_empty());
+        if has_cmd && has_run {
             return Some(format!("task `{}` has both `cmd` and `run`; keep one", self.name));
         }
-        if !has_script && !has_vector {
+        if !has_cmd && !has_run {
             return Some(format!("task `{}` has no command; add cmd = \"COMMAND\"", self.name));
         }
-        let is_blank = if has_script { script.trim().is_empty() } else { vector[0].is_empty() };
+        let is_blank = if has_cmd { script.trim().is_empty() } else { run_argv[0].is_empty() };
         if is_blank {
             return Some(format!("the command of task `{}` is empty; write the program to run", self.name));
         }
@@ -155,7 +155,7 @@ impl TimedCommand {
 }
 
 /// The argument vector that runs a shell command.
-fn shell_words(script: &str) -> Vec<String> {
+fn shell_argv(script: &str) -> Vec<String> {
     ["sh", "-euc", script].map(String::from).into()
 }
 
@@ -181,38 +181,39 @@ struct CommandBuilder<'a> {
 
 impl CommandBuilder<'_> {
     /// The action of a command in a directory.
-    fn action(&self, dir: &Path, words: Vec<String>, rules: Vec<MetricRule>) -> Action {
-        let own = self.job.settings.words(ENV).into_iter().filter_map(|word| word.split_once('='));
-        let own = own.map(|(name, value)| (name, value.into()));
-        let env = own.chain([
+    fn make_action(&self, dir: &Path, argv: Vec<String>, rules: Vec<MetricRule>) -> Action {
+        let user_env =
+            self.job.settings.words(ENV_SETTING).into_iter().filter_map(|word| word.split_once('='));
+        let user_env = user_env.map(|(name, value)| (name, value.into()));
+        let env = user_env.chain([
             ("FSARENA_DIR", self.place.root.clone().into()),
-            ("FSARENA_SOURCE", self.place.other.clone().into()),
+            ("FSARENA_SOURCE", self.place.source_dir.clone().into()),
             ("FSARENA_INPUT", self.job.settings.text("input").into()),
-            ("FSARENA_AMOUNT", self.job.settings.int(AMOUNT).to_string().into()),
-            ("TMPDIR", self.place.other.join(TEMPORARY).into()),
+            ("FSARENA_AMOUNT", self.job.settings.int(AMOUNT_SETTING).to_string().into()),
+            ("TMPDIR", self.place.source_dir.join(TMPDIR_NAME).into()),
         ]);
         let env = env.map(|(name, value): (_, OsString)| (name.to_string(), value)).collect();
-        let limit = time_limit(self.job);
-        Action::Own(Invocation { words, dir: dir.into(), env, limit, rules })
+        let time_limit = time_limit(self.job);
+        Action::RunUserCommand(Invocation { argv, dir: dir.into(), env, time_limit, metric_rules: rules })
     }
 
     /// The action of a shell command, or `None` if the command is empty.
-    fn script(&self, script: &str) -> Option<Action> {
-        (!script.is_empty()).then(|| self.action(&self.place.root, shell_words(script), vec![]))
+    fn script_action(&self, script: &str) -> Option<Action> {
+        (!script.is_empty()).then(|| self.make_action(&self.place.root, shell_argv(script), vec![]))
     }
 }
 
-impl Workload for Command {
+impl Workload for CommandWorkload {
     fn def(&self) -> &'static WorkloadDef {
         &DEF
     }
 
-    fn time_limit(&self, job: &Job) -> Option<Duration> {
+    fn command_time_limit(&self, job: &Job) -> Option<Duration> {
         Some(time_limit(job))
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        TimedCommand::all(job).iter().map(TimedCommand::info).collect()
+        TimedCommand::all(job).iter().map(TimedCommand::task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -222,20 +223,21 @@ impl Workload for Command {
                 "the workload command has no task; write the command after `--`, or add [[workload.task]]";
             return Err(TaskError::Plan(why.into()));
         }
-        let mut prints = vec![];
-        for (at, task) in tasks.iter().enumerate() {
+        let mut printed_metrics = vec![];
+        for (index, task) in tasks.iter().enumerate() {
             if let Some(fault) = task.find_fault() {
                 return Err(TaskError::Plan(fault));
             }
-            if tasks[..at].iter().any(|other| other.name == task.name) {
+            if tasks[..index].iter().any(|other| other.name == task.name) {
                 return Err(TaskError::Plan(format!("two tasks have the name `{}`", task.name)));
             }
-            let by = format!("metric_regex of task `{}`", task.name);
-            let rules = task.rules(job)?.into_iter();
-            prints.extend(rules.map(|rule| Declaration { metric: rule.metric, by: by.clone() }));
+            let origin = format!("metric_regex of task `{}`", task.name);
+            let rules = task.parse_rules(job)?.into_iter();
+            printed_metrics
+                .extend(rules.map(|rule| Declaration { metric: rule.metric, origin: origin.clone() }));
         }
         let is_assignment = |word: &&str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty());
-        if let Some(word) = job.settings.words(ENV).into_iter().find(|word| !is_assignment(word)) {
+        if let Some(word) = job.settings.words(ENV_SETTING).into_iter().find(|word| !is_assignment(word)) {
             return Err(TaskError::Plan(format!("environment variable `{word}`: write NAME=VALUE")));
         }
         check_first_program(job, &tasks[0])?;
@@ -247,49 +249,50 @@ impl Workload for Command {
             return Err(TaskError::Missing(why));
         }
         let bytes = job.settings.int("room") as u64;
-        let other_bytes = job.settings.int("source_room") as u64;
-        let room = Room { bytes, inodes: bytes >> 14, other_bytes };
-        Ok(Survey { room, prints, ..Survey::default() })
+        let source_bytes = job.settings.int("source_room") as u64;
+        let room = Room { bytes, inodes: bytes >> 14, source_bytes };
+        Ok(Survey { room, printed_metrics, ..Survey::default() })
     }
 
     fn programs(&self, _job: &Job) -> Vec<&'static str> {
         vec!["sh", "true"]
     }
 
-    fn own_programs(&self, job: &Job) -> Vec<String> {
-        let tasks = TimedCommand::all(job).into_iter().filter_map(|task| task.words.into_iter().next());
+    fn user_programs(&self, job: &Job) -> Vec<String> {
+        let tasks = TimedCommand::all(job).into_iter().filter_map(|task| task.argv.into_iter().next());
         let needed = job.settings.words("needs").into_iter().map(String::from);
         tasks.chain(needed).filter(|program| !is_relative(program)).collect()
     }
 
-    fn once(&self, job: &Job, place: &Place) -> Vec<Action> {
-        let (script, done) = (job.settings.text("once"), place.other.join(ONCE_DONE));
-        if script.is_empty() || done.exists() {
+    fn input_commands(&self, job: &Job, place: &Place) -> Vec<Action> {
+        let (script, done_file) = (job.settings.text("once"), place.source_dir.join(ONCE_DONE_FILE));
+        if script.is_empty() || done_file.exists() {
             return vec![];
         }
-        let note = |done: &PathBuf| std::fs::write(done, "").map_err(failed_to("write", done));
-        let work = CommandBuilder { job, place }.action(&place.other, shell_words(script), vec![]);
-        vec![work, Action::with(&done, ["touch", ONCE_DONE], note)]
+        let record_done =
+            |done_file: &PathBuf| std::fs::write(done_file, "").map_err(failed_to("write", done_file));
+        let work = CommandBuilder { job, place }.make_action(&place.source_dir, shell_argv(script), vec![]);
+        vec![work, Action::call_with(&done_file, ["touch", ONCE_DONE_FILE], record_done)]
     }
 
-    fn setup_once(&self, job: &Job, place: &Place) -> Vec<Action> {
-        CommandBuilder { job, place }.script(job.settings.text(SETUP_ONCE)).into_iter().collect()
+    fn setup_once_actions(&self, job: &Job, place: &Place) -> Vec<Action> {
+        CommandBuilder { job, place }.script_action(job.settings.text(SETUP_ONCE)).into_iter().collect()
     }
 
-    fn named_paths(&self, job: &Job) -> Vec<PathBuf> {
+    fn paths_in_settings(&self, job: &Job) -> Vec<PathBuf> {
         let tasks = TimedCommand::all(job);
         let mut texts: Vec<&str> =
             ["input", "setup", SETUP_ONCE, "prepare", "check"].map(|id| job.settings.text(id)).into();
         for task in &tasks {
             texts.extend(["prepare", "check"].map(|id| task.settings.text(id)));
-            texts.extend(task.words.iter().map(String::as_str));
+            texts.extend(task.argv.iter().map(String::as_str));
         }
-        let paths = texts.into_iter().flat_map(paths_in);
-        paths.chain(job.settings.words(ENV).into_iter().flat_map(paths_in)).collect()
+        let paths = texts.into_iter().flat_map(absolute_paths_in);
+        paths.chain(job.settings.words(ENV_SETTING).into_iter().flat_map(absolute_paths_in)).collect()
     }
 
-    fn inputs(&self, _job: &Job, place: &Place) -> Result<()> {
-        let dir = place.other.join(TEMPORARY);
+    fn make_inputs(&self, _job: &Job, place: &Place) -> Result<()> {
+        let dir = place.source_dir.join(TMPDIR_NAME);
         dirs::make_dirs(&dir).map_err(failed_to("make", &dir))
     }
 
@@ -297,52 +300,57 @@ impl Workload for Command {
         ["setup", SETUP_ONCE].iter().any(|id| !job.settings.text(id).is_empty())
     }
 
-    fn reading_settings(&self) -> Option<&'static str> {
+    fn read_only_settings(&self) -> Option<&'static str> {
         Some("with a `setup` that makes the files")
     }
 
-    fn fill(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
+    fn fill_actions(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
         let builder = CommandBuilder { job, place };
-        let mut actions = self.once(job, place);
+        let mut actions = self.input_commands(job, place);
         // A filesystem that was kept has the files already.
         if !std::fs::read_dir(&place.root).is_ok_and(|mut entries| entries.next().is_some()) {
-            actions.extend(self.setup_once(job, place));
+            actions.extend(self.setup_once_actions(job, place));
         }
-        actions.extend(builder.script(job.settings.text("setup")));
+        actions.extend(builder.script_action(job.settings.text("setup")));
         Ok(actions)
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let builder = CommandBuilder { job, place };
-        let mut first = if place.is_read_only() { vec![] } else { self.fill(job, place)? };
+        let mut setup_actions = if place.is_read_only() { vec![] } else { self.fill_actions(job, place)? };
         let tasks = TimedCommand::all(job).into_iter().map(|task| {
-            let work = builder.action(&place.root, task.words.clone(), task.rules(job)?);
-            let before = if task.text(job, "cache") == "cold" { Before::ColdCache } else { Before::Warm };
-            let prepare = first.drain(..).chain(builder.script(task.text(job, "prepare")));
-            Ok(Task { before, ..Task::new(task.info(), work).after(prepare) })
+            let work = builder.make_action(&place.root, task.argv.clone(), task.parse_rules(job)?);
+            let start_state = if task.setting_text(job, "cache") == "cold" {
+                StartState::ColdCache
+            } else {
+                StartState::Warm
+            };
+            let prepare =
+                setup_actions.drain(..).chain(builder.script_action(task.setting_text(job, "prepare")));
+            Ok(Task { start_state, ..Task::new(task.task_info(), work).with_preparation(prepare) })
         });
         tasks.collect()
     }
 
     fn empty_action(&self, job: &Job, place: &Place) -> Option<Action> {
-        Some(CommandBuilder { job, place }.action(&place.root, vec!["true".into()], vec![]))
+        Some(CommandBuilder { job, place }.make_action(&place.root, vec!["true".into()], vec![]))
     }
 
-    fn checks(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
+    fn check_actions(&self, job: &Job, place: &Place, id: &TaskId) -> Vec<Action> {
         let builder = CommandBuilder { job, place };
         match TimedCommand::all(job).iter().find(|task| task.name == id.name) {
-            Some(task) => builder.script(task.text(job, "check")).into_iter().collect(),
+            Some(task) => builder.script_action(task.setting_text(job, "check")).into_iter().collect(),
             None => vec![],
         }
     }
 }
 
 /// The absolute paths in a command, also those below `~/`; for a pattern, the directory before it.
-fn paths_in(text: &str) -> Vec<PathBuf> {
+fn absolute_paths_in(text: &str) -> Vec<PathBuf> {
     let mut paths = vec![];
     for word in text.split(|c: char| c.is_whitespace() || "'\"=:;,|&<>()`".contains(c)) {
         let path = match word.strip_prefix("~/") {
-            Some(rest) => dirs::home().map(|home| home.join(rest)),
+            Some(rest) => dirs::home_dir().map(|home| home.join(rest)),
             None => Some(PathBuf::from(word)).filter(|path| path.is_absolute()),
         };
         let is_pattern = |path: &&Path| path.to_string_lossy().contains(['*', '?', '[', '{', '$']);
@@ -360,8 +368,8 @@ fn is_relative(program: &str) -> bool {
 /// Checks that the program of the first task can exist: it is not on the filesystem under test, which is empty, or a command
 /// before the task may put it there.
 fn check_first_program(job: &Job, first: &TimedCommand) -> Result<()> {
-    let before = [job.settings.text("once"), job.settings.text("setup"), first.text(job, "prepare")];
-    let program = &first.words[0];
+    let before = [job.settings.text("once"), job.settings.text("setup"), first.setting_text(job, "prepare")];
+    let program = &first.argv[0];
     if !is_relative(program) || before.iter().any(|script| !script.is_empty()) {
         return Ok(());
     }
@@ -378,7 +386,7 @@ mod tests {
     #[test]
     fn absolute_paths_are_found_in_commands() {
         let paths = |text: &str| -> Vec<String> {
-            paths_in(text).into_iter().map(|path| path.display().to_string()).collect()
+            absolute_paths_in(text).into_iter().map(|path| path.display().to_string()).collect()
         };
         assert_eq!(
             paths("cp -r '/srv/a b' \"/srv/app\" . && tar xf --file=/x.tar"),

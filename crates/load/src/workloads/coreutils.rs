@@ -2,11 +2,13 @@
 //! tar, split, dd and cat.
 
 use crate::payload::Payload;
-use crate::program::{self, DRIVER, Driver, Op, REFLINK, prepare_destination};
-use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TreeSize, compressible, generated_files};
-use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
-use crate::tree::TOP;
-use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::program::{self, DRIVER, Driver, Op, REFLINK, prepare_destination_action};
+use crate::source::{
+    COMPRESSIBLE, TREE, TREE_FILES, TreeSize, TreeSource, compressible_percent, generated_file_count,
+};
+use crate::task::{self, Action, Call, Result, StartState, Task, TaskError, failed_to};
+use crate::tree::TOP_DIR;
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness_note, remark_note};
 use FileGroup::{Big, Dirs, Files, Input, Nothing, Tarball, Tree};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::setting_text::setting;
@@ -28,62 +30,70 @@ impl Workload for Coreutils {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = CoreutilsSettings::resolve(job);
-        let (contents, demands) = settings.source.measure()?;
-        let room = room_needed(&settings.tasks, &Sizes::from_job(job), &contents);
-        let unpacked = with_suppliers(&settings.tasks).iter().any(|task| task.makes == FileGroup::Tree);
-        let demands = if unpacked { demands } else { Demands::default() };
-        Ok(Survey { room, demands, remarks: settings.remarks(&contents, room.bytes), ..Survey::default() })
+        let (tree_size, demands) = settings.source.measure()?;
+        let room = space_needed(&settings.tasks, &Sizes::from_job(job), &tree_size);
+        let unpacks_tree = with_suppliers(&settings.tasks).iter().any(|task| task.makes == FileGroup::Tree);
+        let demands = if unpacks_tree { demands } else { Demands::default() };
+        Ok(Survey { room, demands, remarks: settings.remarks(&tree_size, room.bytes), ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
         let settings = CoreutilsSettings::resolve(job);
-        if settings.driver.native {
+        if settings.driver.is_native {
             return vec![];
         }
         // The paths are placeholders; only the names of the programs are used.
-        let (at, sizes) =
-            (Place { root: "/".into(), other: "/".into(), server_user: None }, Sizes::from_job(job));
-        let run = with_suppliers(&settings.tasks);
-        let programs: BTreeSet<_> = run.iter().map(|task| (task.op)(&at, &sizes).program()).collect();
+        let (place, sizes) =
+            (Place { root: "/".into(), source_dir: "/".into(), server_user: None }, Sizes::from_job(job));
+        let all = with_suppliers(&settings.tasks);
+        let programs: BTreeSet<_> = all.iter().map(|task| (task.op)(&place, &sizes).program()).collect();
         programs.into_iter().collect()
     }
 
-    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
+    fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
         let settings = CoreutilsSettings::resolve(job);
-        let input = place.other.join(TARBALL);
+        let archive = place.source_dir.join(TARBALL);
         // A file beside the archive records the archive's source. It is written last, so if it exists, the archive is
         // complete.
-        let (source_note, made_of) =
-            (input.with_extension("tar.made-of"), format!("{:?}\n", settings.source));
-        if std::fs::read_to_string(&source_note).is_ok_and(|of| of == made_of) && input.exists() {
+        let (description_path, description) =
+            (archive.with_extension("tar.made-of"), format!("{:?}\n", settings.source));
+        if std::fs::read_to_string(&description_path).is_ok_and(|stored| stored == description)
+            && archive.exists()
+        {
             return Ok(());
         }
-        let unfinished = input.with_extension("unfinished");
-        let written = settings.source.archive_to(&unfinished)?;
+        // Remove an old description first, because it would describe the new archive if this process were killed.
+        if description_path.exists() {
+            std::fs::remove_file(&description_path).map_err(failed_to("remove", &description_path))?;
+        }
+        let unfinished = archive.with_extension("unfinished");
+        let written = settings.source.write_archive_file(&unfinished)?;
         written.sync_all().map_err(failed_to("write", &unfinished))?;
-        std::fs::rename(&unfinished, input).map_err(failed_to("rename", &unfinished))?;
-        std::fs::write(&source_note, made_of).map_err(failed_to("write", &source_note))
+        std::fs::rename(&unfinished, archive).map_err(failed_to("rename", &unfinished))?;
+        std::fs::write(&description_path, description).map_err(failed_to("write", &description_path))
     }
 
     fn draws_inputs(&self, job: &Job) -> bool {
-        Source::from_job(job).is_generated()
+        TreeSource::from_job(job).is_generated()
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = CoreutilsSettings::resolve(job);
-        let builder = TaskBuilder { at: place, sizes: Sizes::from_job(job), settings: &settings, job };
-        let (input, all) = (place.other.join(TARBALL), with_suppliers(&settings.tasks));
-        if all.iter().any(|task| task.needs == FileGroup::Input) && !input.exists() {
-            let why =
-                format!("the archive {} is missing; fsarena makes it at the start of a run", input.display());
+        let builder = TaskBuilder { place, sizes: Sizes::from_job(job), settings: &settings, job };
+        let (archive, all) = (place.source_dir.join(TARBALL), with_suppliers(&settings.tasks));
+        if all.iter().any(|task| task.needs == FileGroup::Input) && !archive.exists() {
+            let why = format!(
+                "the archive {} is missing; fsarena makes it at the start of a run",
+                archive.display()
+            );
             return Err(TaskError::Unfit(why));
         }
         let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
-        Ok(settings.tasks.iter().map(|task| builder.task(task, &mut present)).collect())
+        Ok(settings.tasks.iter().map(|task| builder.build_task(task, &mut present)).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        CoreutilsSettings::resolve(job).driver.clones
+        CoreutilsSettings::resolve(job).driver.may_clone
     }
 }
 
@@ -93,52 +103,52 @@ fn task_info(task: &TaskDef, sizes: &Sizes) -> TaskInfo {
 
 /// Builds the tasks of a cell from their definitions.
 struct TaskBuilder<'a> {
-    at: &'a Place,
+    place: &'a Place,
     sizes: Sizes,
     settings: &'a CoreutilsSettings,
     job: &'a Job,
 }
 
 impl TaskBuilder<'_> {
-    fn task(&self, task: &TaskDef, present: &mut BTreeSet<FileGroup>) -> Task {
+    fn build_task(&self, task: &TaskDef, present: &mut BTreeSet<FileGroup>) -> Task {
         let mut prepare = Vec::new();
-        self.supply(task.needs, present, &mut prepare);
-        let work = self.work(task, &mut prepare);
+        self.supply_files(task.needs, present, &mut prepare);
+        let work = self.work_and_preparation(task, &mut prepare);
         if task.uses_up {
             present.remove(&task.needs);
         }
         present.insert(task.makes);
-        let cold = self.settings.cold && task.needs != FileGroup::Nothing;
-        let before = if cold { Before::ColdCache } else { Before::Warm };
-        Task { before, prepare, ..Task::new(task_info(task, &self.sizes), work) }
+        let cold = self.settings.drops_caches && task.needs != FileGroup::Nothing;
+        let start_state = if cold { StartState::ColdCache } else { StartState::Warm };
+        Task { start_state, prepare, ..Task::new(task_info(task, &self.sizes), work) }
     }
 
     /// Adds the untimed work that makes these files, unless they are present already.
-    fn supply(&self, group: FileGroup, present: &mut BTreeSet<FileGroup>, prepare: &mut Vec<Action>) {
+    fn supply_files(&self, group: FileGroup, present: &mut BTreeSet<FileGroup>, prepare: &mut Vec<Action>) {
         if !present.insert(group) {
             return;
         }
         match maker_of(group) {
             Some(task) => {
-                self.supply(task.needs, present, prepare);
-                let work = self.work(task, prepare);
+                self.supply_files(task.needs, present, prepare);
+                let work = self.work_and_preparation(task, prepare);
                 prepare.push(work);
             }
-            None => prepare.push(self.write_small()),
+            None => prepare.push(self.write_split_file_action()),
         }
     }
 
     /// Returns the work of a task, and adds the untimed work that prepares its destination.
-    fn work(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
-        let op = (task.op)(self.at, &self.sizes);
-        prepare.extend(prepare_destination(&op));
-        program::action(&op, self.settings.driver)
+    fn work_and_preparation(&self, task: &TaskDef, prepare: &mut Vec<Action>) -> Action {
+        let op = (task.op)(self.place, &self.sizes);
+        prepare.extend(prepare_destination_action(&op));
+        program::make_action(&op, self.settings.driver)
     }
 
     /// Makes the action that writes the file that is split.
-    fn write_small(&self) -> Action {
-        let (path, bytes) = (self.at.root.join(SMALL_FILE), self.sizes.small_bytes);
-        let (seed, compressible) = (self.job.seed, compressible(self.job));
+    fn write_split_file_action(&self) -> Action {
+        let (path, bytes) = (self.place.root.join(SMALL_FILE), self.sizes.small_bytes);
+        let (seed, compressible) = (self.job.seed, compressible_percent(self.job));
         Action::Call(Call::new([format!("write {bytes} bytes to {}", path.display())], move || {
             let mut contents = vec![0; bytes as usize];
             Payload::new(seed, compressible).fill(&mut contents);
@@ -168,8 +178,8 @@ const DEF: WorkloadDef = WorkloadDef {
 /// The resolved settings of a job.
 struct CoreutilsSettings {
     driver: Driver,
-    cold: bool,
-    source: Source,
+    drops_caches: bool,
+    source: TreeSource,
     /// The chosen tasks in the order in which they run.
     tasks: Vec<&'static TaskDef>,
 }
@@ -181,54 +191,54 @@ impl CoreutilsSettings {
         let numbers = settings.ints("tasks");
         CoreutilsSettings {
             driver: Driver::from_settings(settings),
-            cold: settings.text("cache") == "cold",
-            source: Source::from_job(job),
+            drops_caches: settings.text("cache") == "cold",
+            source: TreeSource::from_job(job),
             tasks: TASKS.iter().filter(|task| numbers.contains(&task.number)).collect(),
         }
     }
 
     /// The notes in every report. `bytes` is the largest size of all files at one time.
-    fn remarks(&self, contents: &TreeSize, bytes: u64) -> Vec<Note> {
+    fn remarks(&self, tree_size: &TreeSize, bytes: u64) -> Vec<Note> {
         let mut notes = Vec::from(self.driver.remarks());
-        notes.push(self.source.remark());
-        if contents.left_out > 0 {
+        notes.push(self.source.note());
+        if tree_size.special_files > 0 {
             let text = format!(
                 "{} sockets, pipes and devices of the tree were left out of the archive",
-                contents.left_out
+                tree_size.special_files
             );
-            notes.push(remark(text));
+            notes.push(remark_note(text));
         }
-        let (of_zeros, others): (Vec<&TaskDef>, Vec<&TaskDef>) = self
+        let (zero_tasks, other_tasks): (Vec<&TaskDef>, Vec<&TaskDef>) = self
             .tasks
             .iter()
             .copied()
             .partition(|task| task.needs == FileGroup::Big || task.makes == FileGroup::Big);
-        if !of_zeros.is_empty() {
+        if !zero_tasks.is_empty() {
             let text = "the large file comes from /dev/zero: a filesystem that compresses stores next to nothing of it";
-            notes.push(remark(text).fix(fix_of_zeros(&of_zeros, &others)));
+            notes.push(remark_note(text).fix(fix_for_zeros(&zero_tasks, &other_tasks)));
         }
-        notes.extend(page_cache_remark(self.cold, bytes, rustix::system::sysinfo().totalram as u64));
+        notes.extend(page_cache_remark(self.drops_caches, bytes, rustix::system::sysinfo().totalram as u64));
         notes
     }
 }
 
 /// How to compare fairly although the large file consists of zeros: without compression, or without the tasks that use it.
-fn fix_of_zeros(of_zeros: &[&TaskDef], others: &[&TaskDef]) -> String {
+fn fix_for_zeros(zero_tasks: &[&TaskDef], other_tasks: &[&TaskDef]) -> String {
     let fix = "compare with compression off";
-    if others.is_empty() {
+    if other_tasks.is_empty() {
         return fix.into();
     }
-    let names: Vec<&str> = of_zeros.iter().map(|task| task.id).collect();
-    let mut kept: Vec<i64> = others.iter().map(|task| task.number).collect();
-    kept.sort_unstable();
-    let kept: Vec<String> = kept.iter().map(i64::to_string).collect();
-    let tasks = setting("set", &format!("tasks={}", kept.join(",")));
+    let names: Vec<&str> = zero_tasks.iter().map(|task| task.id).collect();
+    let mut other_numbers: Vec<i64> = other_tasks.iter().map(|task| task.number).collect();
+    other_numbers.sort_unstable();
+    let other_numbers: Vec<String> = other_numbers.iter().map(i64::to_string).collect();
+    let tasks = setting("set", &format!("tasks={}", other_numbers.join(",")));
     format!("{fix}, or leave out {}: {tasks}", names.join(", "))
 }
 
 /// Warns that tasks read from the page cache instead of the device, if all files fit into memory and the cache is warm.
-fn page_cache_remark(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
-    if cold || working_set > ram {
+fn page_cache_remark(drops_caches: bool, working_set: u64, ram: u64) -> Option<Note> {
+    if drops_caches || working_set > ram {
         return None;
     }
     let text = format!(
@@ -236,7 +246,7 @@ fn page_cache_remark(cold: bool, working_set: u64, ram: u64) -> Option<Note> {
         working_set >> 20,
         ram >> 20
     );
-    Some(fairness(text).fix(format!(
+    Some(fairness_note(text).fix(format!(
         "{}, or {} where memory is small",
         setting("set", "cache=cold"),
         setting("scale", "paper")
@@ -274,7 +284,7 @@ impl Sizes {
         Sizes {
             files: scale.count(10_000, 20),
             directories: scale.count(10_000, 20),
-            tree_files: job.settings.text("tree").is_empty().then(|| generated_files(job)),
+            tree_files: job.settings.text("tree").is_empty().then(|| generated_file_count(job)),
             copies: 10,
             big_mebibytes: scale.count(1024, 1),
             small_bytes: scale.count(10 << 20, 32 << 10),
@@ -321,7 +331,7 @@ struct TaskDef {
     op: fn(&Place, &Sizes) -> Op,
 }
 
-const fn task(
+const fn task_def(
     number: i64,
     id: &'static str,
     needs: FileGroup,
@@ -340,61 +350,65 @@ const fn using_up(task: TaskDef) -> TaskDef {
 /// All tasks in the order in which they run. The order is by number, except that the tree is copied (020) before it is
 /// removed (011). The author ran 020 later and unpacked the tree a second time for it, untimed.
 const TASKS: &[TaskDef] = &[
-    task(1, "touch", Nothing, Files, "Touch {files} files", |at, sizes| {
-        Op::Touch(at.root.join("files"), sizes.files)
+    task_def(1, "touch", Nothing, Files, "Touch {files} files", |place, sizes| {
+        Op::Touch(place.root.join("files"), sizes.files)
     }),
-    task(2, "find-files", Files, Nothing, "Find {files} files", |at, _| Op::Find(at.root.join("files"))),
-    using_up(task(3, "rm-files", Files, Nothing, "Remove {files} files", |at, _| {
-        Op::Remove(at.root.join("files"))
+    task_def(2, "find-files", Files, Nothing, "Find {files} files", |place, _| {
+        Op::Find(place.root.join("files"))
+    }),
+    using_up(task_def(3, "rm-files", Files, Nothing, "Remove {files} files", |place, _| {
+        Op::Remove(place.root.join("files"))
     })),
-    task(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |at, sizes| {
-        Op::MakeDirs(at.root.join("dirs"), sizes.directories)
+    task_def(4, "mkdir", Nothing, Dirs, "Make {directories} directories", |place, sizes| {
+        Op::MakeDirectories(place.root.join("dirs"), sizes.directories)
     }),
-    task(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |at, _| {
-        Op::Find(at.root.join("dirs"))
+    task_def(5, "find-dirs", Dirs, Nothing, "Find {directories} directories", |place, _| {
+        Op::Find(place.root.join("dirs"))
     }),
-    using_up(task(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |at, _| {
-        Op::Remove(at.root.join("dirs"))
+    using_up(task_def(6, "rm-dirs", Dirs, Nothing, "Remove {directories} directories", |place, _| {
+        Op::Remove(place.root.join("dirs"))
     })),
-    task(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |at, _| {
-        Op::Copy(at.other.join(TARBALL), at.root.join(TARBALL))
+    task_def(7, "copy-in", Input, Tarball, "Copy tarball from other to current disk", |place, _| {
+        Op::Copy(place.source_dir.join(TARBALL), place.root.join(TARBALL))
     }),
-    task(8, "copy-out", Tarball, Nothing, "Copy tarball from current to other disk", |at, _| {
-        Op::Copy(at.root.join(TARBALL), at.other.join("tree-copied-out.tar"))
+    task_def(8, "copy-out", Tarball, Nothing, "Copy tarball from current to other disk", |place, _| {
+        Op::Copy(place.root.join(TARBALL), place.source_dir.join("tree-copied-out.tar"))
     }),
-    task(9, "untar", Tarball, Tree, "Untar the tree{tree}", |at, _| {
-        Op::Untar(at.root.join(TARBALL), at.root.clone())
+    task_def(9, "untar", Tarball, Tree, "Untar the tree{tree}", |place, _| {
+        Op::Untar(place.root.join(TARBALL), place.root.clone())
     }),
-    task(10, "tar", Tree, Nothing, "Tar the tree{tree}", |at, _| {
-        Op::Tar(at.root.join("tree-again.tar"), at.root.clone(), TOP)
+    task_def(10, "tar", Tree, Nothing, "Tar the tree{tree}", |place, _| {
+        Op::Tar(place.root.join("tree-again.tar"), place.root.clone(), TOP_DIR)
     }),
-    task(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |at, _| {
-        Op::CopyTree(at.root.join(TOP), at.root.join("tree-copy"))
+    task_def(20, "copy-tree", Tree, Nothing, "Copy the tree{tree}", |place, _| {
+        Op::CopyTree(place.root.join(TOP_DIR), place.root.join("tree-copy"))
     }),
-    using_up(task(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |at, _| {
-        Op::Remove(at.root.join(TOP))
+    using_up(task_def(11, "rm-tree", Tree, Nothing, "Remove the tree{tree}", |place, _| {
+        Op::Remove(place.root.join(TOP_DIR))
     })),
-    task(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |at, sizes| {
-        Op::CopyInto(at.root.join(TARBALL), at.root.join("copies"), sizes.copies)
+    task_def(12, "copy-10", Tarball, Nothing, "Copy the tarball {copies} times", |place, sizes| {
+        Op::CopyInto(place.root.join(TARBALL), place.root.join("copies"), sizes.copies)
     }),
-    task(13, "create", Nothing, Big, "Create a {big} file", |at, sizes| {
-        Op::Create(at.root.join(BIG_FILE), sizes.big_mebibytes)
+    task_def(13, "create", Nothing, Big, "Create a {big} file", |place, sizes| {
+        Op::WriteZeros(place.root.join(BIG_FILE), sizes.big_mebibytes)
     }),
-    task(14, "copy-file", Big, Nothing, "Copy a {big} file", |at, _| {
-        Op::Copy(at.root.join(BIG_FILE), at.root.join("big-copy"))
+    task_def(14, "copy-file", Big, Nothing, "Copy a {big} file", |place, _| {
+        Op::Copy(place.root.join(BIG_FILE), place.root.join("big-copy"))
     }),
-    split::<1000>(15, "split-1000", "Split a {small} file into 1000-byte pieces"),
-    split::<1024>(16, "split-1024", "Split a {small} file into 1024-byte pieces"),
-    split::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
-    split::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
-    split::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
-    task(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |at, _| Op::Cat(at.root.join(BIG_FILE))),
+    split_task::<1000>(15, "split-1000", "Split a {small} file into 1000-byte pieces"),
+    split_task::<1024>(16, "split-1024", "Split a {small} file into 1024-byte pieces"),
+    split_task::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
+    split_task::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
+    split_task::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
+    task_def(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |place, _| {
+        Op::Cat(place.root.join(BIG_FILE))
+    }),
 ];
 
 /// Splits the small file into pieces of `PIECE` bytes.
-const fn split<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
-    task(number, id, FileGroup::Small, Nothing, title, |at, _| {
-        Op::Split(at.root.join(SMALL_FILE), PIECE, at.root.join(format!("split-{PIECE}")))
+const fn split_task<const PIECE: u64>(number: i64, id: &'static str, title: &'static str) -> TaskDef {
+    task_def(number, id, FileGroup::Small, Nothing, title, |place, _| {
+        Op::Split(place.root.join(SMALL_FILE), PIECE, place.root.join(format!("split-{PIECE}")))
     })
 }
 
@@ -454,86 +468,92 @@ fn format_bytes(bytes: u64) -> String {
 
 /// The space of files on a filesystem: bytes of whole blocks, and number of inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Usage {
+struct SpaceUsage {
     bytes: u64,
     inodes: u64,
 }
 
-impl Add for Usage {
-    type Output = Usage;
-    fn add(self, other: Usage) -> Usage {
-        Usage { bytes: self.bytes + other.bytes, inodes: self.inodes + other.inodes }
+impl Add for SpaceUsage {
+    type Output = SpaceUsage;
+    fn add(self, other: SpaceUsage) -> SpaceUsage {
+        SpaceUsage { bytes: self.bytes + other.bytes, inodes: self.inodes + other.inodes }
     }
 }
 
 /// The largest space that the tasks take at one time, with the files that untimed work makes for them.
-fn room_needed(tasks: &[&'static TaskDef], sizes: &Sizes, contents: &TreeSize) -> Room {
-    let space = |task: &TaskDef| space_left_by(task, sizes, contents);
+fn space_needed(tasks: &[&'static TaskDef], sizes: &Sizes, tree_size: &TreeSize) -> Room {
+    let space = |task: &TaskDef| space_taken_by(task, sizes, tree_size);
     let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
     // At first only the root directory exists.
-    let mut now = directory_usage(30);
-    let mut peak = now;
+    let mut usage = directory_usage(30);
+    let mut peak = usage;
     for task in tasks {
         let mut missing = task.needs;
         while present.insert(missing) {
             let maker = maker_of(missing);
             // No task makes the file that is split.
-            now = now + maker.map_or(file_usage(sizes.small_bytes), space);
+            usage = usage + maker.map_or(file_usage(sizes.small_bytes), space);
             missing = maker.map_or(FileGroup::Nothing, |maker| maker.needs);
         }
         present.insert(task.makes);
-        now = now + space(task);
-        peak = Usage { bytes: peak.bytes.max(now.bytes), inodes: peak.inodes.max(now.inodes) };
+        usage = usage + space(task);
+        peak = SpaceUsage { bytes: peak.bytes.max(usage.bytes), inodes: peak.inodes.max(usage.inodes) };
         if task.uses_up {
             present.remove(&task.needs);
-            let freed = maker_of(task.needs).map_or(Usage::default(), space);
-            now = Usage { bytes: now.bytes - freed.bytes, inodes: now.inodes - freed.inodes };
+            let freed = maker_of(task.needs).map_or(SpaceUsage::default(), space);
+            usage = SpaceUsage { bytes: usage.bytes - freed.bytes, inodes: usage.inodes - freed.inodes };
         }
     }
     // On the source disk are the archive, the copy of it that copy-out makes, and the note of the archive's source.
-    Room { bytes: peak.bytes, inodes: peak.inodes, other_bytes: 2 * in_blocks(contents.archive_bytes) + 4096 }
+    Room {
+        bytes: peak.bytes,
+        inodes: peak.inodes,
+        source_bytes: 2 * round_up_to_blocks(tree_size.archive_bytes) + 4096,
+    }
 }
 
 /// The space of the files that a task leaves on the filesystem under test.
-fn space_left_by(task: &TaskDef, sizes: &Sizes, contents: &TreeSize) -> Usage {
-    let archive = file_usage(contents.archive_bytes);
-    let inodes = contents.files + contents.directories + contents.links;
+fn space_taken_by(task: &TaskDef, sizes: &Sizes, tree_size: &TreeSize) -> SpaceUsage {
+    let archive = file_usage(tree_size.archive_bytes);
+    let inodes = tree_size.files + tree_size.directories + tree_size.links;
     // The paths are placeholders; the space depends only on the kind of operation.
-    let at = Place { root: "/root".into(), other: "/other".into(), server_user: None };
-    match (task.op)(&at, sizes) {
+    let place = Place { root: "/root".into(), source_dir: "/other".into(), server_user: None };
+    match (task.op)(&place, sizes) {
         Op::Touch(_, count) => directory_usage(count) + usage_times(file_usage(0), count),
-        Op::MakeDirs(_, count) => directory_usage(count) + usage_times(file_usage(4096), count),
-        Op::Copy(_, to) if to.starts_with(&at.other) => Usage::default(),
+        Op::MakeDirectories(_, count) => directory_usage(count) + usage_times(file_usage(4096), count),
+        Op::Copy(_, to) if to.starts_with(&place.source_dir) => SpaceUsage::default(),
         Op::Copy(..) if task.needs == FileGroup::Big => file_usage(sizes.big_mebibytes << 20),
         Op::Copy(..) | Op::Tar(..) => archive,
         Op::CopyInto(_, _, count) => directory_usage(count) + usage_times(archive, count),
-        Op::Untar(..) | Op::CopyTree(..) => Usage { bytes: contents.unpacked_bytes() + 64 * inodes, inodes },
-        Op::Create(_, mebibytes) => file_usage(mebibytes << 20),
+        Op::Untar(..) | Op::CopyTree(..) => {
+            SpaceUsage { bytes: tree_size.unpacked_bytes() + 64 * inodes, inodes }
+        }
+        Op::WriteZeros(_, mebibytes) => file_usage(mebibytes << 20),
         Op::Split(_, piece, _) => {
             let count = sizes.small_bytes.div_ceil(piece);
             directory_usage(count) + usage_times(file_usage(piece), count)
         }
-        Op::Find(_) | Op::Remove(_) | Op::Cat(_) => Usage::default(),
+        Op::Find(_) | Op::Remove(_) | Op::Cat(_) => SpaceUsage::default(),
     }
 }
 
 /// Rounds a size up to blocks of 4 KiB.
-fn in_blocks(bytes: u64) -> u64 {
+fn round_up_to_blocks(bytes: u64) -> u64 {
     bytes.next_multiple_of(4096)
 }
 
 /// The space of a file.
-fn file_usage(bytes: u64) -> Usage {
-    Usage { bytes: in_blocks(bytes), inodes: 1 }
+fn file_usage(bytes: u64) -> SpaceUsage {
+    SpaceUsage { bytes: round_up_to_blocks(bytes), inodes: 1 }
 }
 
 /// The space of a directory with `entries` entries of at most 64 bytes each.
-fn directory_usage(entries: u64) -> Usage {
-    Usage { bytes: in_blocks(64 * entries.max(1)), inodes: 1 }
+fn directory_usage(entries: u64) -> SpaceUsage {
+    SpaceUsage { bytes: round_up_to_blocks(64 * entries.max(1)), inodes: 1 }
 }
 
-fn usage_times(usage: Usage, count: u64) -> Usage {
-    Usage { bytes: usage.bytes * count, inodes: usage.inodes * count }
+fn usage_times(usage: SpaceUsage, count: u64) -> SpaceUsage {
+    SpaceUsage { bytes: usage.bytes * count, inodes: usage.inodes * count }
 }
 
 #[cfg(test)]
@@ -584,18 +604,18 @@ mod tests {
         small_bytes: 10_000,
     };
 
-    const CONTENTS: TreeSize = TreeSize {
+    const TREE_SIZE: TreeSize = TreeSize {
         files: 10,
         directories: 2,
         links: 0,
-        left_out: 0,
+        special_files: 0,
         block_bytes: 100 << 10,
         archive_bytes: 102_400,
     };
 
     fn room_of(numbers: &[i64]) -> Room {
         let tasks: Vec<_> = TASKS.iter().filter(|task| numbers.contains(&task.number)).collect();
-        room_needed(&tasks, &SIZES, &CONTENTS)
+        space_needed(&tasks, &SIZES, &TREE_SIZE)
     }
 
     #[test]

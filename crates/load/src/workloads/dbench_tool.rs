@@ -2,21 +2,23 @@
 
 use crate::dbench::OperationKind;
 use crate::task::{Action, Result};
-use crate::workloads::dbench::settings::{Dbench, DbenchSettings, METRICS, Source, loadfile_settings};
-use fsarena_core::dbench::{DbenchLine, read};
+use crate::workloads::dbench::settings::{
+    DbenchSettings, DbenchWorkload, LoadSource, METRICS, loadfile_settings,
+};
+use fsarena_core::dbench::{DbenchLine, parse_lines};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
 /// The workload that plays a loadfile by the real dbench.
-pub const DBENCH_TOOL: Dbench = Dbench {
+pub const DBENCH_TOOL: DbenchWorkload = DbenchWorkload {
     def: &WorkloadDef {
         id: "dbench-tool",
         help: "the same tasks as dbench, by the real dbench (4.0 or 5.0)",
         metrics: METRICS,
         settings: &loadfile_settings("dbench"),
     },
-    source: Source::Loadfile,
+    source: LoadSource::Loadfile,
 };
 
 /// The measured time in whole seconds, at least two. dbench accepts only whole seconds, and prints nothing for less than
@@ -35,10 +37,16 @@ pub fn is_version_5() -> Result<bool> {
 }
 
 /// Makes the action that runs the real dbench with `clients` clients in an empty directory.
-pub fn action(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Action {
+pub fn dbench_action(
+    settings: &DbenchSettings,
+    clients: u32,
+    loadfile: &Path,
+    is_5: bool,
+    root: &Path,
+) -> Action {
     let argv = argv(settings, clients, loadfile, is_5, root);
     let seconds = whole_seconds(settings);
-    Action::parsed(argv, ["dbench", " (4.0 and 5.0)"], move |printed| readings(printed, seconds))
+    Action::run_and_parse(argv, ["dbench", " (4.0 and 5.0)"], move |printed| parse_readings(printed, seconds))
 }
 
 fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Argv {
@@ -52,16 +60,16 @@ fn argv(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, ro
 
 /// Parses dbench's output to readings with the names of the native player. Returns `None` if a figure is missing. Counts
 /// cover all seconds, but the throughput that dbench prints leaves out the last second.
-fn readings(printed: &str, seconds: u64) -> Option<Readings> {
+fn parse_readings(printed: &str, seconds: u64) -> Option<Readings> {
     let mut readings = Readings::default();
-    let (mut moved, mut operations, mut total_ns) = (None, 0, 0.0);
-    for (_, said) in read(printed) {
-        match said.ok()? {
+    let (mut throughput_mb_s, mut operations, mut total_ns) = (None, 0, 0.0);
+    for (_, line) in parse_lines(printed) {
+        match line.ok()? {
             DbenchLine::Version(_) | DbenchLine::Load(_) => {}
             DbenchLine::Failed(_) => return None,
             DbenchLine::Operation { name, count, mean_ms, max_ms } => {
-                let kind = OperationKind::find_printed(name)?;
-                let prefix = kind.def().reading;
+                let kind = OperationKind::from_printed_name(name)?;
+                let prefix = kind.def().reading_prefix;
                 operations += count;
                 readings.set(&format!("{prefix}_operations_count"), count as f64);
                 // dbench prints the mean of no operations as `nan`.
@@ -75,13 +83,13 @@ fn readings(printed: &str, seconds: u64) -> Option<Readings> {
                 }
             }
             DbenchLine::Throughput { mb_s, max_ms, .. } => {
-                moved = Some(mb_s).filter(|mb_s| mb_s.is_finite() && *mb_s >= 0.0);
+                throughput_mb_s = Some(mb_s).filter(|mb_s| mb_s.is_finite() && *mb_s >= 0.0);
                 readings.set("all_latency_max_ns", max_ms? * 1e6);
             }
         }
     }
-    readings.set(reading::SERVED_BANDWIDTH, moved? * 1e6);
-    readings.set("all_bandwidth_bytes_per_s", moved? * 1e6);
+    readings.set(reading::SERVED_BANDWIDTH, throughput_mb_s? * 1e6);
+    readings.set("all_bandwidth_bytes_per_s", throughput_mb_s? * 1e6);
     readings.set("all_operations_count", operations as f64);
     readings.set("all_iops_per_s", operations as f64 / seconds as f64);
     if operations > 0 {
@@ -97,7 +105,7 @@ mod tests {
     use crate::testing::job;
     use proptest::prelude::*;
 
-    const OF_4: &str = include_str!("../../tests/data/dbench-4.00.txt");
+    const DBENCH_4_OUTPUT: &str = include_str!("../../tests/data/dbench-4.00.txt");
 
     fn settings(set: &[(&str, &str)]) -> DbenchSettings {
         DbenchSettings::resolve(&job(DBENCH_TOOL.def, 7, set))
@@ -105,44 +113,48 @@ mod tests {
 
     #[test]
     fn a_captured_run_becomes_readings() {
-        let found = readings(OF_4, 2).unwrap();
-        assert_eq!(found.get("served_bytes_per_s"), Some(93_565_200.0));
-        assert_eq!(found.get("read_operations_count"), Some(7664.0));
-        assert_eq!(found.get("read_iops_per_s"), Some(3832.0));
-        assert_eq!(found.get("ntcreatex_latency_max_ns"), Some(20_236_000.0));
-        assert_eq!(found.get("all_latency_max_ns"), Some(7_875_000.0));
-        assert_eq!(found.get("all_operations_count"), Some(28_754.0));
+        let readings = parse_readings(DBENCH_4_OUTPUT, 2).unwrap();
+        assert_eq!(readings.get("served_bytes_per_s"), Some(93_565_200.0));
+        assert_eq!(readings.get("read_operations_count"), Some(7664.0));
+        assert_eq!(readings.get("read_iops_per_s"), Some(3832.0));
+        assert_eq!(readings.get("ntcreatex_latency_max_ns"), Some(20_236_000.0));
+        assert_eq!(readings.get("all_latency_max_ns"), Some(7_875_000.0));
+        assert_eq!(readings.get("all_operations_count"), Some(28_754.0));
         let known: Vec<&str> =
             fsarena_engine::readings::defs().chain(crate::dbench::reading_defs()).map(|def| def.id).collect();
-        assert!(found.0.keys().all(|id| known.contains(&id.as_str())), "{found:?}");
+        assert!(readings.0.keys().all(|id| known.contains(&id.as_str())), "{readings:?}");
     }
 
     #[test]
     fn the_names_of_dbench_5_are_accepted_and_truncated_output_is_refused() {
-        let is_5 = OF_4.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
-        assert_eq!(readings(&is_5, 2), readings(OF_4, 2));
-        assert_eq!(readings("", 2), None);
-        assert_eq!(readings(&OF_4[..OF_4.find("Throughput").unwrap()], 2), None);
-        assert_eq!(readings(&OF_4.replace("93.5652", "nan"), 2), None);
+        let is_5 =
+            DBENCH_4_OUTPUT.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
+        assert_eq!(parse_readings(&is_5, 2), parse_readings(DBENCH_4_OUTPUT, 2));
+        assert_eq!(parse_readings("", 2), None);
+        assert_eq!(parse_readings(&DBENCH_4_OUTPUT[..DBENCH_4_OUTPUT.find("Throughput").unwrap()], 2), None);
+        assert_eq!(parse_readings(&DBENCH_4_OUTPUT.replace("93.5652", "nan"), 2), None);
     }
 
     #[test]
     fn the_arguments_of_dbench_follow_the_settings() {
-        let words = |settings: &DbenchSettings, is_5| {
+        let arguments = |settings: &DbenchSettings, is_5| {
             argv(settings, 20, Path::new("/l"), is_5, Path::new("/mnt")).words().join(" ")
         };
-        assert_eq!(words(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
-        let held = settings(&[("rate", "2.5"), ("seconds", "9.5")]);
-        assert_eq!(words(&held, true), "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20");
+        assert_eq!(arguments(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
+        let limited = settings(&[("rate", "2.5"), ("seconds", "9.5")]);
+        assert_eq!(
+            arguments(&limited, true),
+            "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20"
+        );
     }
 
     proptest! {
         #[test]
         fn a_damaged_output_never_panics(at in 0usize..1200, with in "[ -~\\n]{0,8}") {
-            let mut text = OF_4.to_string();
+            let mut text = DBENCH_4_OUTPUT.to_string();
             text.insert_str(at.min(text.len()), &with);
-            if let Some(found) = readings(&text, 2) {
-                prop_assert!(found.0.values().all(|value| value.is_finite()), "{:?}", found);
+            if let Some(readings) = parse_readings(&text, 2) {
+                prop_assert!(readings.0.values().all(|value| value.is_finite()), "{:?}", readings);
             }
         }
     }

@@ -9,10 +9,10 @@ pub mod settings;
 mod tests;
 
 use crate::pace::shuffled;
-use crate::task::{self, Action, Before, Call, Result, Task, TaskError, failed_to};
-use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::task::{self, Action, Call, Result, StartState, Task, TaskError, failed_to};
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness_note, remark_note};
 use crate::workloads::fileio::settings::{
-    FileIo, FileIoSettings, FileIoTask, METRICS, Tool, fileio_settings,
+    FileIoSettings, FileIoTask, FileIoWorkload, METRICS, Tool, fileio_settings,
 };
 use crate::workloads::{fio, sysbench};
 use fsarena_core::sample::TaskOutput;
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 const ORDER_SEED: u64 = 0x0D3E;
 
 /// The workload by fsarena's own load engine.
-pub const FILEIO: FileIo = FileIo {
+pub const FILEIO: FileIoWorkload = FileIoWorkload {
     def: &WorkloadDef {
         id: "fileio",
         help: "direct or buffered reads and writes by mode, block size and threads, as sysbench fileio does them",
@@ -35,7 +35,7 @@ pub const FILEIO: FileIo = FileIo {
     },
 };
 
-impl Workload for FileIo {
+impl Workload for FileIoWorkload {
     fn def(&self) -> &'static WorkloadDef {
         self.def
     }
@@ -49,7 +49,7 @@ impl Workload for FileIo {
         let demands = Demands { direct_io: settings.direct, ..Demands::default() };
         // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
         let room =
-            Room { bytes: 2 * settings.total_bytes(), inodes: u64::from(settings.files), other_bytes: 0 };
+            Room { bytes: 2 * settings.total_bytes(), inodes: u64::from(settings.files), source_bytes: 0 };
         Ok(Survey { room, remarks: remarks(&settings), demands, ..Survey::default() })
     }
 
@@ -61,7 +61,7 @@ impl Workload for FileIo {
         }
     }
 
-    fn supports_raw(&self) -> bool {
+    fn supports_bare_device(&self) -> bool {
         true
     }
 
@@ -72,43 +72,43 @@ impl Workload for FileIo {
         reads && settings.tool == Tool::Native && !settings.verify
     }
 
-    fn reading_settings(&self) -> Option<&'static str> {
+    fn read_only_settings(&self) -> Option<&'static str> {
         (self.def.id == FILEIO.def.id).then_some("with modes=seqrd,rndrd direct=false any_layout=true")
     }
 
-    fn fill(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
+    fn fill_actions(&self, job: &Job, place: &Place) -> Result<Vec<Action>> {
         let builder = TaskBuilder {
             settings: FileIoSettings::resolve(job),
             target: Target::probe(place)?,
-            checksum_block: None,
+            checksum_block_bytes: None,
         };
-        Ok(vec![builder.call("fill", |target, settings| fill(target, settings, None))])
+        Ok(vec![builder.call_on_target("fill", |target, settings| fill_files(target, settings, None))])
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let mut builder = TaskBuilder {
             settings: FileIoSettings::resolve(job),
             target: Target::probe(place)?,
-            checksum_block: place.is_read_only().then_some(0),
+            checksum_block_bytes: place.is_read_only().then_some(0),
         };
         let order = shuffled(builder.settings.tasks.clone(), job.seed, ORDER_SEED);
-        Ok(order.into_iter().map(|task| builder.task(task)).collect())
+        Ok(order.into_iter().map(|task| builder.build_task(task)).collect())
     }
 }
 
 /// The notes on this workload in every report.
 fn remarks(settings: &FileIoSettings) -> Vec<Note> {
-    let (files, each) = (settings.files, settings.file_bytes >> 10);
+    let (files, kib_each) = (settings.files, settings.file_bytes >> 10);
     let what = if settings.content == Content::Zeros { "zeros" } else { "noise" };
     let sync = match settings.fsync_every {
         0 => "no syncs between writes".into(),
         writes => format!("all synced after every {writes} writes"),
     };
-    let files = format!("{files} files of {each} KiB filled with {what}, {sync}");
-    let mut notes = vec![remark(engine_remark(settings)), remark(files)];
+    let files = format!("{files} files of {kib_each} KiB filled with {what}, {sync}");
+    let mut notes = vec![remark_note(engine_remark(settings)), remark_note(files)];
     if !settings.direct {
         let text = "direct=false: files go through the page cache, so reads of files that fit into memory never reach the device";
-        notes.push(fairness(text).fix(setting("set", "direct=true")));
+        notes.push(fairness_note(text).fix(setting("set", "direct=true")));
     }
     notes
 }
@@ -128,8 +128,8 @@ fn engine_remark(settings: &FileIoSettings) -> String {
     }
 }
 
-fn task_info(FileIoTask { mode, block, threads }: FileIoTask) -> TaskInfo {
-    task::info(mode.name, mode.title, [("bs", block.to_string()), ("threads", threads.to_string())])
+fn task_info(FileIoTask { mode, block_bytes, threads }: FileIoTask) -> TaskInfo {
+    task::info(mode.name, mode.title, [("bs", block_bytes.to_string()), ("threads", threads.to_string())])
 }
 
 /// The directory or bare device that the load runs on.
@@ -138,33 +138,33 @@ struct Target {
     path: PathBuf,
     is_device: bool,
     /// The alignment that direct I/O requires, in bytes.
-    align: u32,
+    alignment: u32,
 }
 
 impl Target {
     fn probe(place: &Place) -> Result<Target> {
         let (path, is_device) = (place.root.clone(), place.is_device());
         if is_device {
-            return Ok(Target { align: dio_align(&path), path, is_device });
+            return Ok(Target { alignment: dio_align(&path), path, is_device });
         }
         if place.is_read_only() {
             // Files there cannot be opened for direct I/O.
-            return Ok(Target { align: 1, path, is_device });
+            return Ok(Target { alignment: 1, path, is_device });
         }
         // The alignment depends on the filesystem and its device together, so only a file reports it.
         let probe = path.join("alignment");
         std::fs::write(&probe, "").map_err(failed_to("write", &probe))?;
-        let align = dio_align(&probe);
+        let alignment = dio_align(&probe);
         std::fs::remove_file(&probe).map_err(failed_to("remove", &probe))?;
-        Ok(Target { path, is_device, align })
+        Ok(Target { path, is_device, alignment })
     }
 
     /// Returns the reason for leaving a task out, or `None` if the task can run.
     fn refusal(&self, settings: &FileIoSettings, task: FileIoTask) -> Option<String> {
-        if settings.direct && !task.block.is_multiple_of(self.align) {
+        if settings.direct && !task.block_bytes.is_multiple_of(self.alignment) {
             return Some(format!(
                 "left out: blocks of {} bytes, because direct I/O here goes by multiples of {} bytes (statx DIOALIGN)",
-                task.block, self.align
+                task.block_bytes, self.alignment
             ));
         }
         (self.is_device && settings.tool == Tool::Sysbench)
@@ -174,7 +174,7 @@ impl Target {
     /// The files, or the part of the device. Creates nothing.
     fn files(&self, settings: &FileIoSettings) -> Result<Files> {
         Ok(if self.is_device {
-            Files::device_start(&self.path, settings.total_bytes())?
+            Files::start_of_device(&self.path, settings.total_bytes())?
         } else {
             Files::planned(&self.path, settings.files, settings.file_bytes)
         })
@@ -187,89 +187,96 @@ struct TaskBuilder {
     target: Target,
     /// The files before the next task: `None` if they are missing or incomplete, otherwise the size in bytes of the blocks
     /// with a checksum, which is 0 without checksums.
-    checksum_block: Option<u32>,
+    checksum_block_bytes: Option<u32>,
 }
 
 impl TaskBuilder {
     /// Makes the task with its actions. A task that cannot run only returns the reason.
-    fn task(&mut self, task: FileIoTask) -> Task {
+    fn build_task(&mut self, task: FileIoTask) -> Task {
         if let Some(why) = self.target.refusal(&self.settings, task) {
             let refuse = Call::new(["left", "out"], move || Err::<TaskOutput, _>(TaskError::LeftOut(why)));
             let prepare = vec![Action::Call(refuse)];
-            return Task { info: task_info(task), before: Before::Warm, prepare, work: vec![] };
+            return Task { info: task_info(task), start_state: StartState::Warm, prepare, work: vec![] };
         }
-        let prepare = self.prepare(task);
+        let prepare = self.preparation(task);
         let (settings, target) = (&self.settings, &self.target);
         let work = match settings.tool {
-            Tool::Native => self.native(task),
+            Tool::Native => self.native_action(task),
             Tool::Sysbench => sysbench::action(settings, task, &target.path),
             Tool::Fio => fio::action(settings, task, &target.path, target.is_device),
         };
-        Task::new(task_info(task), work).after(prepare)
+        Task::new(task_info(task), work).with_preparation(prepare)
     }
 
     /// Makes the untimed action that fills or removes files so that a task can start, or `None` if the present files fit.
-    fn prepare(&mut self, task: FileIoTask) -> Option<Action> {
+    fn preparation(&mut self, task: FileIoTask) -> Option<Action> {
         let is_device = self.target.is_device;
-        if task.mode.recreates() && !is_device {
-            self.checksum_block = None;
-            return Some(self.call("remove", |target, settings| Ok(target.files(settings)?.remove()?)));
+        if task.mode.recreates_files() && !is_device {
+            self.checksum_block_bytes = None;
+            return Some(
+                self.call_on_target("remove", |target, settings| Ok(target.files(settings)?.remove()?)),
+            );
         }
-        let verify = if self.settings.verify && !is_device { task.block } else { 0 };
-        let fits = match self.checksum_block {
+        let verify = if self.settings.verify && !is_device { task.block_bytes } else { 0 };
+        let fits = match self.checksum_block_bytes {
             Some(block) => task.mode.writes || block == verify,
             None => false,
         };
         if task.mode.writes && self.settings.verify {
             // The writes of this task leave blocks without a checksum, so the next task cannot use the files.
-            self.checksum_block = None;
+            self.checksum_block_bytes = None;
         } else if !fits {
-            self.checksum_block = Some(verify);
+            self.checksum_block_bytes = Some(verify);
         }
         if fits {
             return None;
         }
-        Some(
-            self.call("fill", move |target, settings| fill(target, settings, (verify > 0).then_some(verify))),
-        )
+        Some(self.call_on_target("fill", move |target, settings| {
+            fill_files(target, settings, (verify > 0).then_some(verify))
+        }))
     }
 
     /// Makes the action of a task for fsarena's own load engine.
-    fn native(&self, task: FileIoTask) -> Action {
-        let job = self.settings.job(task, self.target.is_device);
-        self.call(&task_info(task).id.to_string(), move |target, settings| {
+    fn native_action(&self, task: FileIoTask) -> Action {
+        let job = self.settings.load_job(task, self.target.is_device);
+        self.call_on_target(&task_info(task).id.to_string(), move |target, settings| {
             let outcome = fsarena_engine::run(&job, &target.files(settings)?, &mut |_| {})?;
-            let mut found = outcome.task_output();
+            let mut output = outcome.task_output();
             if job.verify {
                 // Set the reading even if it is 0.
-                found.readings.set(reading::VERIFIED, outcome.verified_blocks as f64);
+                output.readings.set(reading::VERIFIED, outcome.verified_blocks as f64);
             }
-            Ok(found)
+            Ok(output)
         })
     }
 
     /// Makes an action in this process on the target. The log has `what`, the files and the target.
-    fn call<F: Into<TaskOutput>>(
+    fn call_on_target<F: Into<TaskOutput>>(
         &self,
         what: &str,
         run: impl FnOnce(&Target, &FileIoSettings) -> Result<F> + Send + 'static,
     ) -> Action {
         let (target, settings) = (&self.target, &self.settings);
-        let on = target.path.display().to_string();
-        let words =
-            [what.to_string(), format!("{} files of {} bytes", settings.files, settings.file_bytes), on];
-        Action::with(&(target.clone(), settings.clone()), words, |(target, settings)| run(target, settings))
+        let target_path = target.path.display().to_string();
+        let logged_argv = [
+            what.to_string(),
+            format!("{} files of {} bytes", settings.files, settings.file_bytes),
+            target_path,
+        ];
+        Action::call_with(&(target.clone(), settings.clone()), logged_argv, |(target, settings)| {
+            run(target, settings)
+        })
     }
 }
 
-/// Writes every byte that a task will read, because reads of unwritten extents never reach the device. `verify_block` is the
+/// Writes every byte that a task will read, because reads of unwritten extents never reach the device. `verified_block_bytes` is the
 /// size of blocks with a checksum.
-fn fill(target: &Target, settings: &FileIoSettings, verify_block: Option<u32>) -> Result<()> {
+fn fill_files(target: &Target, settings: &FileIoSettings, verified_block_bytes: Option<u32>) -> Result<()> {
     if target.is_device {
         fsarena_engine::run(&settings.fill_job(), &target.files(settings)?, &mut |_| {})?;
     } else {
         let FileIoSettings { files: count, file_bytes: bytes, content, seed, .. } = *settings;
-        Files::prepare(&target.path, &FileSpec { count, bytes, content, seed, verify_block })?;
+        Files::prepare(&target.path, &FileSpec { count, bytes, content, seed, verified_block_bytes })?;
     }
     Ok(())
 }

@@ -2,14 +2,16 @@
 
 use crate::fio::output;
 use crate::task::Action;
-use crate::workloads::fileio::settings::{FileIo, FileIoSettings, FileIoTask, METRICS, fileio_settings};
+use crate::workloads::fileio::settings::{
+    FileIoSettings, FileIoTask, FileIoWorkload, METRICS, fileio_settings,
+};
 use fsarena_core::setting::WorkloadDef;
 use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
 /// The workload by the real fio.
-pub const FIO: FileIo = FileIo {
+pub const FIO: FileIoWorkload = FileIoWorkload {
     def: &WorkloadDef {
         id: "fio",
         help: "the same tasks as fileio, by the real fio (psync)",
@@ -19,20 +21,20 @@ pub const FIO: FileIo = FileIo {
 };
 
 /// Makes the action that runs one task in a directory with prepared files, or on a device.
-pub fn action(settings: &FileIoSettings, task: FileIoTask, on: &Path, is_device: bool) -> Action {
-    Action::Read(argv(settings, task, on, is_device), Box::new(output::read))
+pub fn action(settings: &FileIoSettings, task: FileIoTask, target: &Path, is_device: bool) -> Action {
+    Action::RunAndParse(argv(settings, task, target, is_device), Box::new(output::parse_task_output))
 }
 
-fn argv(settings: &FileIoSettings, task: FileIoTask, on: &Path, is_device: bool) -> Argv {
+fn argv(settings: &FileIoSettings, task: FileIoTask, target: &Path, is_device: bool) -> Argv {
     let (order, rand) = if task.mode.sequential { ("sequential", "") } else { ("random", "rand") };
-    let way = if task.mode.writes { "write" } else { "read" };
+    let direction = if task.mode.writes { "write" } else { "read" };
     let argv = Argv::new("fio")
         .args(["--output-format=json+", "--ioengine=psync", "--thread", "--group_reporting"])
         // Random blocks can repeat, and fio neither preallocates the files nor drops them from the page cache.
         .args(["--norandommap", "--fallocate=none", "--invalidate=0"])
         .arg(format!("--name={}", task.mode.name))
-        .arg(format!("--rw={rand}{way}"))
-        .arg(format!("--bs={}", task.block))
+        .arg(format!("--rw={rand}{direction}"))
+        .arg(format!("--bs={}", task.block_bytes))
         .arg(format!("--numjobs={}", task.threads))
         .arg(format!("--direct={}", u8::from(settings.direct)))
         .arg(format!("--size={}", settings.total_bytes()))
@@ -41,20 +43,20 @@ fn argv(settings: &FileIoSettings, task: FileIoTask, on: &Path, is_device: bool)
         .arg(if settings.content == Content::Zeros { "--zero_buffers" } else { "--refill_buffers" });
     let argv = if is_device {
         let mut name = std::ffi::OsString::from("--filename=");
-        name.push(on);
+        name.push(target);
         argv.arg(name)
     } else {
         // With filename_format instead of a list, only the first of several threads would find its files.
         let names: Vec<String> = (0..settings.files).map(|number| format!("test_file.{number}")).collect();
-        argv.cwd(on)
+        argv.cwd(target)
             .arg(format!("--filename={}", names.join(":")))
             .arg(format!("--filesize={}", settings.file_bytes))
             .arg(format!("--file_service_type={order}"))
     };
     let argv = argv
         // Without this option, fio creates the files with their full size before it writes.
-        .args((task.mode.recreates() && !is_device).then_some("--create_on_open=1"))
-        .args(settings.sync_after(task.mode).map(|writes| format!("--fsync={writes}")))
+        .args((task.mode.recreates_files() && !is_device).then_some("--create_on_open=1"))
+        .args(settings.writes_between_syncs(task.mode).map(|writes| format!("--fsync={writes}")))
         .args((task.mode.writes && settings.fsync_end).then_some("--end_fsync=1"));
     match settings.events {
         0 => {
@@ -62,8 +64,8 @@ fn argv(settings: &FileIoSettings, task: FileIoTask, on: &Path, is_device: bool)
             argv.arg("--time_based").arg(format!("--runtime={milliseconds}ms"))
         }
         events => {
-            let each = events.div_ceil(u64::from(task.threads)) * u64::from(task.block);
-            argv.arg(format!("--io_size={each}"))
+            let bytes_per_thread = events.div_ceil(u64::from(task.threads)) * u64::from(task.block_bytes);
+            argv.arg(format!("--io_size={bytes_per_thread}"))
         }
     }
 }
@@ -77,7 +79,7 @@ mod tests {
     fn the_arguments_of_fio_follow_the_cell() {
         let settings = FileIoSettings::resolve(&job(FIO.def, 7, &[]));
         let [seqrd, _, seqwr, rndwr] = settings.tasks[..] else { panic!("{:?}", settings.tasks) };
-        let words = |task, on, device| argv(&settings, task, Path::new(on), device).words();
+        let words = |task, target, is_device| argv(&settings, task, Path::new(target), is_device).words();
         let has = |words: &[String], word: &str| words.iter().any(|found| found == word);
         let writes = words(rndwr, "/mnt", false);
         for word in ["--rw=randwrite", "--fsync=100", "--end_fsync=1", "--numjobs=1", "--runtime=200ms"] {

@@ -6,10 +6,10 @@
 use crate::fio::job::{FioJob, JobFileError};
 use crate::fio::{JobFile, output};
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
-use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness_note, remark_note};
 use fsarena_core::event::Note;
 use fsarena_core::names::distinct;
-use fsarena_core::plan::WHOLES;
+use fsarena_core::plan::ALL_TASKS;
 use fsarena_core::sample::{TaskOutput, TaskPart};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::setting_text::setting;
@@ -35,16 +35,16 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 /// The name of the job file that only makes the files of the jobs.
-const LAYOUT: &str = "layout.fio";
+const LAYOUT_FILE: &str = "layout.fio";
 /// Longest name of a task that has the names of all its jobs, in bytes.
 const MAX_JOINED_BYTES: usize = 60;
 /// Names of tasks that every run has.
-const LIFECYCLE: [&str; 3] = ["mkfs", "mount", "unmount"];
+const LIFECYCLE_TASKS: [&str; 3] = ["mkfs", "mount", "unmount"];
 /// Least room for the files of the jobs, in bytes: logs and states of fio need some too.
-const MIN_ROOM_BYTES: u64 = 16 << 20;
+const MIN_SPACE_BYTES: u64 = 16 << 20;
 
 /// Jobs that run at the same time.
-struct Group {
+struct JobGroup {
     info: TaskInfo,
     jobs: Vec<FioJob>,
     /// The jobs of one name, and its description; empty if all jobs have the same name.
@@ -52,15 +52,15 @@ struct Group {
 }
 
 /// The name of the settings' job file.
-fn file_name(job: &Job) -> &str {
+fn job_file_name(job: &Job) -> &str {
     match job.settings.text("file") {
         "" => "job",
         name => name,
     }
 }
 
-fn job_file(job: &Job) -> Result<JobFile> {
-    JobFile::parse(file_name(job), job.settings.text("job")).map_err(plan_error)
+fn parse_job_file(job: &Job) -> Result<JobFile> {
+    JobFile::parse(job_file_name(job), job.settings.text("job")).map_err(plan_error)
 }
 
 fn plan_error(error: JobFileError) -> TaskError {
@@ -68,10 +68,10 @@ fn plan_error(error: JobFileError) -> TaskError {
 }
 
 /// The tasks of a job file.
-fn groups(file: &JobFile) -> Vec<Group> {
+fn job_groups(file: &JobFile) -> Vec<JobGroup> {
     let mut taken = vec![];
     let mut groups = vec![];
-    for jobs in file.groups() {
+    for jobs in file.job_groups() {
         let names = distinct(jobs.iter().map(|job| job.name.clone()));
         let joined = names.iter().map(|name| task_name(name)).collect::<Vec<_>>().join("+");
         let name = match &names[..] {
@@ -81,19 +81,22 @@ fn groups(file: &JobFile) -> Vec<Group> {
             _ => joined,
         };
         let describe = |name: &str| match jobs.iter().find(|job| job.name == name) {
-            Some(job) => format!("{name}: {}", job.summary()),
+            Some(job) => format!("{name}: {}", job.main_options()),
             None => name.to_string(),
         };
         let title = match &names[..] {
             [only] => describe(only),
             names => format!("{} at the same time", names.join(", ")),
         };
-        let info = task::info(&unused(&mut taken, &name), title, []);
+        let info = task::info(&take_unused_name(&mut taken, &name), title, []);
         let mut parts = vec![];
         for name in names.iter().filter(|_| names.len() > 1) {
-            parts.push((name.clone(), task::info(&unused(&mut taken, &task_name(name)), describe(name), [])));
+            parts.push((
+                name.clone(),
+                task::info(&take_unused_name(&mut taken, &task_name(name)), describe(name), []),
+            ));
         }
-        groups.push(Group { info, jobs, parts });
+        groups.push(JobGroup { info, jobs, parts });
     }
     groups
 }
@@ -105,52 +108,60 @@ fn task_name(name: &str) -> String {
 }
 
 /// The first unused name of `name`, `name-2`, …; adds it to the used ones.
-fn unused(taken: &mut Vec<String>, name: &str) -> String {
-    let free = task::free_name(name, |name| {
-        taken.iter().all(|used| used != name) && !LIFECYCLE.contains(&name) && !WHOLES.contains(&name)
+fn take_unused_name(taken: &mut Vec<String>, name: &str) -> String {
+    let free = task::first_free_name(name, |name| {
+        taken.iter().all(|used| used != name)
+            && !LIFECYCLE_TASKS.contains(&name)
+            && !ALL_TASKS.contains(&name)
     });
     taken.push(free.clone());
     free
 }
 
 /// The name of the job file of a group on the source disk.
-fn group_file(index: usize) -> String {
+fn group_file_name(index: usize) -> String {
     format!("{}.fio", index + 1)
 }
 
 /// The command that runs a job file of the source disk in the filesystem under test.
-fn fio(place: &Place, file: &str) -> Argv {
+fn fio_command(place: &Place, file: &str) -> Argv {
     Argv::new("fio")
         .args(["--output-format=json+", "--eta=never"])
-        .arg(place.other.join(file))
+        .arg(place.source_dir.join(file))
         .cwd(&place.root)
 }
 
 /// Makes the directories that jobs name, and then the files of all jobs.
-fn prepare(file: &JobFile, place: &Place) -> Vec<Action> {
+fn preparation(file: &JobFile, place: &Place) -> Vec<Action> {
     let jobs = file.jobs();
     let named = distinct(jobs.iter().flat_map(|job| job.directories()).map(PathBuf::from));
     let make = |dir: PathBuf| {
-        Action::on("mkdir", &place.root.join(dir), |dir| dirs::make_dirs(dir).map_err(failed_to("make", dir)))
+        Action::call_on("mkdir", &place.root.join(dir), |dir| {
+            dirs::make_dirs(dir).map_err(failed_to("make", dir))
+        })
     };
-    named.into_iter().map(make).chain([Action::Run(fio(place, LAYOUT).quiet())]).collect()
+    named
+        .into_iter()
+        .map(make)
+        .chain([Action::Run(fio_command(place, LAYOUT_FILE).discard_stdout())])
+        .collect()
 }
 
 /// Reads the figures of a group from what fio printed.
-fn read_group(parts: &[(String, TaskInfo)], printed: &str) -> Result<TaskOutput> {
-    let jobs = output::jobs(printed).map_err(|why| output::unreadable(printed, &why))?;
-    let together = |jobs: &[&output::JobFigures]| {
-        output::together(jobs).map_err(|why| output::unreadable(printed, &why))
+fn parse_group_output(parts: &[(String, TaskInfo)], printed: &str) -> Result<TaskOutput> {
+    let jobs = output::parse_jobs(printed).map_err(|why| output::output_error(printed, &why))?;
+    let combine = |jobs: &[&output::JobFigures]| {
+        output::combine_jobs(jobs).map_err(|why| output::output_error(printed, &why))
     };
     if parts.is_empty() {
-        return together(&jobs.iter().collect::<Vec<_>>());
+        return combine(&jobs.iter().collect::<Vec<_>>());
     }
     let mut output = TaskOutput::default();
     for (name, info) in parts {
         // A job with stats=0 has no figures.
         let clones: Vec<_> = jobs.iter().filter(|job| job.name == *name).collect();
         if !clones.is_empty() {
-            let TaskOutput { readings, latencies, .. } = together(&clones)?;
+            let TaskOutput { readings, latencies, .. } = combine(&clones)?;
             output.parts.push(TaskPart { task: info.clone(), readings, latencies });
         }
     }
@@ -165,17 +176,17 @@ fn installed_version() -> String {
 }
 
 /// The notes on these jobs in every report.
-fn remarks(name: &str, groups: &[Group]) -> Vec<Note> {
+fn remarks(name: &str, groups: &[JobGroup]) -> Vec<Note> {
     let jobs: Vec<&FioJob> = groups.iter().flat_map(|group| &group.jobs).collect();
     let counts = format!("{} in {}", plural(jobs.len(), "job"), plural(groups.len(), "group"));
     let text = format!(
         "{name}: {counts}, by the real {}; it made the files untimed, and latencies are its completion latencies (clat)",
         installed_version()
     );
-    let mut notes = vec![remark(text)];
-    let logs = jobs.iter().any(|job| LOGS.iter().any(|log| job.is_on(log)));
-    if logs {
-        notes.push(remark(format!(
+    let mut notes = vec![remark_note(text)];
+    let writes_logs = jobs.iter().any(|job| LOG_OPTIONS.iter().any(|log| job.is_on(log)));
+    if writes_logs {
+        notes.push(remark_note(format!(
             "{name}: fio writes its logs to the filesystem under test, which ends with the round"
         )));
     }
@@ -183,13 +194,14 @@ fn remarks(name: &str, groups: &[Group]) -> Vec<Note> {
     notes
 }
 
-const LOGS: [&str; 5] = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
+const LOG_OPTIONS: [&str; 5] =
+    ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
 
 /// The fairness notes on how jobs make their writes durable.
 fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
     let mut by_durability: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for job in jobs {
-        if let Some(durability) = job.durability() {
+        if let Some(durability) = job.durability_options() {
             let names = by_durability.entry(durability).or_default();
             if !names.contains(&job.name.as_str()) {
                 names.push(&job.name);
@@ -209,7 +221,8 @@ fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
             all.join("; ")
         );
         notes.push(
-            fairness(text).fix("give all jobs the same direct=, sync=, fsync=, fdatasync= and end_fsync="),
+            fairness_note(text)
+                .fix("give all jobs the same direct=, sync=, fsync=, fdatasync= and end_fsync="),
         );
     }
     if let Some(names) = by_durability.get("") {
@@ -217,18 +230,18 @@ fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
             "{}: buffered writes without a sync: the rate can be that of the page cache, and leaves out the time until the data is on the device",
             names.join(", ")
         );
-        notes.push(fairness(text).fix("set end_fsync=1, fsync=N or direct=1 in the job file"));
+        notes.push(fairness_note(text).fix("set end_fsync=1, fsync=N or direct=1 in the job file"));
     }
     notes
 }
 
 /// The room for the files of all jobs; jobs that name the same files share them.
-fn room(jobs: &[&FioJob], chosen: u64) -> Result<Room> {
+fn space_needed(jobs: &[&FioJob], set_bytes: u64) -> Result<Room> {
     let mut by_key: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for job in jobs {
-        let files = match job.files() {
+        let files = match job.file_needs() {
             Ok(files) => files,
-            Err(_) if chosen > 0 => continue,
+            Err(_) if set_bytes > 0 => continue,
             Err(error) => {
                 return Err(TaskError::Plan(format!(
                     "{error}, or set the room: {}",
@@ -239,11 +252,11 @@ fn room(jobs: &[&FioJob], chosen: u64) -> Result<Room> {
         let (bytes, count) = by_key.entry(files.key).or_default();
         (*bytes, *count) = ((*bytes).max(files.bytes), (*count).max(files.count));
     }
-    let sum = |part: fn(&(u64, u64)) -> u64| by_key.values().map(part).fold(0u64, u64::saturating_add);
-    let bytes = if chosen > 0 { chosen } else { sum(|(bytes, _)| *bytes) };
+    let sum = |field: fn(&(u64, u64)) -> u64| by_key.values().map(field).fold(0u64, u64::saturating_add);
+    let bytes = if set_bytes > 0 { set_bytes } else { sum(|(bytes, _)| *bytes) };
     // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
-    let bytes = bytes.saturating_mul(2).max(MIN_ROOM_BYTES);
-    Ok(Room { bytes, inodes: sum(|(_, count)| *count), other_bytes: 0 })
+    let bytes = bytes.saturating_mul(2).max(MIN_SPACE_BYTES);
+    Ok(Room { bytes, inodes: sum(|(_, count)| *count), source_bytes: 0 })
 }
 
 impl Workload for FioJobFile {
@@ -253,12 +266,12 @@ impl Workload for FioJobFile {
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
         // The survey reports a job file that cannot be read.
-        let Ok(file) = job_file(job) else { return vec![] };
-        let with_parts = |group: Group| {
+        let Ok(file) = parse_job_file(job) else { return vec![] };
+        let with_parts = |group: JobGroup| {
             let parts = group.parts.into_iter().map(|(_, info)| info);
             std::iter::once(group.info).chain(parts).collect::<Vec<_>>()
         };
-        groups(&file).into_iter().flat_map(with_parts).collect()
+        job_groups(&file).into_iter().flat_map(with_parts).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -266,38 +279,38 @@ impl Workload for FioJobFile {
             let why = "the workload fio-job has no job; run a job file: fsarena run job.fio";
             return Err(TaskError::Plan(why.into()));
         }
-        let groups = groups(&job_file(job)?);
+        let groups = job_groups(&parse_job_file(job)?);
         let jobs: Vec<&FioJob> = groups.iter().flat_map(|group| &group.jobs).collect();
-        let room = room(&jobs, job.settings.int("room") as u64)?;
+        let room = space_needed(&jobs, job.settings.int("room") as u64)?;
         let demands = Demands { direct_io: jobs.iter().any(|job| job.is_direct()), ..Demands::default() };
-        Ok(Survey { room, demands, remarks: remarks(file_name(job), &groups), ..Survey::default() })
+        Ok(Survey { room, demands, remarks: remarks(job_file_name(job), &groups), ..Survey::default() })
     }
 
     fn programs(&self, _job: &Job) -> Vec<&'static str> {
         vec!["fio"]
     }
 
-    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
-        let file = job_file(job)?;
+    fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
+        let file = parse_job_file(job)?;
         let write = |name: &str, text: String| {
-            let path = place.other.join(name);
+            let path = place.source_dir.join(name);
             std::fs::write(&path, text).map_err(failed_to("write", &path))
         };
-        write(LAYOUT, format!("[global]\ncreate_only=1\n{}", file.text()))?;
-        for (index, group) in groups(&file).iter().enumerate() {
-            write(&group_file(index), file.text_of_jobs(&group.jobs))?;
+        write(LAYOUT_FILE, format!("[global]\ncreate_only=1\n{}", file.text()))?;
+        for (index, group) in job_groups(&file).iter().enumerate() {
+            write(&group_file_name(index), file.text_with_jobs(&group.jobs))?;
         }
         Ok(())
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let file = job_file(job)?;
-        let mut first = prepare(&file, place);
+        let file = parse_job_file(job)?;
+        let mut first_preparation = preparation(&file, place);
         let mut tasks = vec![];
-        for (index, Group { info, parts, .. }) in groups(&file).into_iter().enumerate() {
-            let read = move |printed: &str| read_group(&parts, printed);
-            let work = Action::Read(fio(place, &group_file(index)), Box::new(read));
-            tasks.push(Task::new(info, work).after(first.drain(..)));
+        for (index, JobGroup { info, parts, .. }) in job_groups(&file).into_iter().enumerate() {
+            let read = move |printed: &str| parse_group_output(&parts, printed);
+            let work = Action::RunAndParse(fio_command(place, &group_file_name(index)), Box::new(read));
+            tasks.push(Task::new(info, work).with_preparation(first_preparation.drain(..)));
         }
         Ok(tasks)
     }
@@ -306,7 +319,7 @@ impl Workload for FioJobFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ids, job, perform, place};
+    use crate::testing::{job, perform_all, place, task_ids};
 
     const MIXED: &str = "[global]\nsize=1m\nrw=randwrite\n[fill disk]\nrw=write\nend_fsync=1\n[read.er]\nstonewall\nrw=randread\n\
         [writer]\nfsync=8\nnumjobs=2\n[mount]\nstonewall\nwait_for=writer\n";
@@ -319,17 +332,18 @@ mod tests {
     fn tasks_are_the_groups_between_stonewalls_and_their_jobs() {
         let job = job_of(MIXED);
         assert_eq!(
-            ids(&FioJobFile.outline(&job)),
+            task_ids(&FioJobFile.outline(&job)),
             ["fill-disk", "read-er+writer", "read-er", "writer", "mount-2"]
         );
         let dir = tempfile::tempdir().unwrap();
-        FioJobFile.inputs(&job, &place(dir.path())).unwrap();
+        FioJobFile.make_inputs(&job, &place(dir.path())).unwrap();
         let text = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         assert!(text("2.fio").contains("[writer]") && !text("2.fio").contains("[fill disk]"));
         // The job that is waited for ran in the group before.
         assert!(text("3.fio").ends_with("[mount]\nstonewall\n"), "{}", text("3.fio"));
         assert!(
-            text(LAYOUT).starts_with("[global]\ncreate_only=1\n") && text(LAYOUT).contains("[fill disk]")
+            text(LAYOUT_FILE).starts_with("[global]\ncreate_only=1\n")
+                && text(LAYOUT_FILE).contains("[fill disk]")
         );
         let tasks = FioJobFile.tasks(&job, &place(dir.path())).unwrap();
         assert_eq!(tasks.iter().map(|task| task.prepare.len()).collect::<Vec<_>>(), [1, 0, 0]);
@@ -338,7 +352,7 @@ mod tests {
     #[test]
     fn the_survey_has_the_room_and_names_unequal_durability() {
         let survey = FioJobFile.survey(&job_of(MIXED)).unwrap();
-        assert_eq!((survey.room.bytes, survey.room.inodes), (MIN_ROOM_BYTES, 5));
+        assert_eq!((survey.room.bytes, survey.room.inodes), (MIN_SPACE_BYTES, 5));
         let texts: Vec<&str> = survey.remarks.iter().map(|note| note.text.as_str()).collect();
         let has = |words: &str| texts.iter().any(|text| text.contains(words));
         assert!(
@@ -360,8 +374,8 @@ mod tests {
         assert!(refusal("[a]\nsize=10%\n").contains("set=room=2g"));
         assert!(refusal(" ").contains("has no job"));
         assert!(refusal("[a]\ninclude b.fio\n").contains("a job in a plan includes no file"));
-        let chosen = job(&DEF, 1, &[("job", "[a]\nsize=10%\n"), ("room", "1g")]);
-        assert_eq!(FioJobFile.survey(&chosen).unwrap().room.bytes, 2 << 30);
+        let with_room = job(&DEF, 1, &[("job", "[a]\nsize=10%\n"), ("room", "1g")]);
+        assert_eq!(FioJobFile.survey(&with_room).unwrap().room.bytes, 2 << 30);
     }
 
     #[test]
@@ -372,12 +386,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let job = job_of(&MIXED.replace("[fill disk]\n", "[fill disk]\ndirectory=in/side\n"));
         let place = place(dir.path());
-        FioJobFile.inputs(&job, &place).unwrap();
+        FioJobFile.make_inputs(&job, &place).unwrap();
         let mut parts = vec![];
         for task in FioJobFile.tasks(&job, &place).unwrap() {
             let name = task.info.id.to_string();
-            perform(task.prepare);
-            let output = perform(task.work);
+            perform_all(task.prepare);
+            let output = perform_all(task.work);
             assert_eq!(output.readings.get("all_iops_per_s").is_some(), output.parts.is_empty(), "{name}");
             parts.extend(output.parts);
         }

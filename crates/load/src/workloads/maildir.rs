@@ -2,9 +2,9 @@
 //! links) it to `new/`, and syncs that directory. Then each message is read and moved to `cur/`, and at last removed.
 
 use crate::pace::{self, PacedLoad};
-use crate::payload::{Noise, describe_difference, fresh_dir};
+use crate::payload::{Noise, describe_difference, make_empty_dir};
 use crate::task::{self, Action, Result, Task};
-use crate::workload::{Demands, Job, Place, Room, Survey, Workload, remark};
+use crate::workload::{Demands, Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::event::Note;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Maildir;
 
 /// Number of messages at scale paper, and the smallest number.
-const MESSAGES: (u64, u64) = (50_000, 60);
+const MESSAGE_COUNTS: (u64, u64) = (50_000, 60);
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "maildir",
@@ -39,13 +39,13 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn shape(job: &Job) -> MaildirShape {
+fn shape_of(job: &Job) -> MaildirShape {
     let settings = &job.settings;
     MaildirShape {
-        messages: job.count("messages", MESSAGES),
-        bytes: settings.int("message") as usize,
+        messages: job.count("messages", MESSAGE_COUNTS),
+        message_bytes: settings.int("message") as usize,
         mailboxes: settings.int("mailboxes") as u64,
-        links: settings.text("method") == "link",
+        uses_links: settings.text("method") == "link",
         seed: job.seed,
     }
 }
@@ -56,7 +56,7 @@ fn task_info(load: PacedLoad, stage: MailStage) -> TaskInfo {
 }
 
 /// Every task in order: all stages of one load, then those of the next.
-fn tasks(job: &Job) -> Vec<(PacedLoad, MailStage)> {
+fn loads_and_stages(job: &Job) -> Vec<(PacedLoad, MailStage)> {
     let stages = |load| MailStage::ALL.map(|stage| (load, stage));
     PacedLoad::all(&job.settings).into_iter().flat_map(stages).collect()
 }
@@ -67,42 +67,45 @@ impl Workload for Maildir {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        tasks(job).into_iter().map(|(load, stage)| task_info(load, stage)).collect()
+        loads_and_stages(job).into_iter().map(|(load, stage)| task_info(load, stage)).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let shape = shape(job);
-        let each = (shape.bytes as u64).next_multiple_of(4096);
+        let shape = shape_of(job);
+        let bytes_each = (shape.message_bytes as u64).next_multiple_of(4096);
         let inodes = shape.messages + 4 * shape.mailboxes;
-        let room = Room { bytes: shape.messages * each + 4096 * inodes, inodes, other_bytes: 0 };
+        let room = Room { bytes: shape.messages * bytes_each + 4096 * inodes, inodes, source_bytes: 0 };
         // The names of read messages have a colon before the flags.
-        let reserved = Some(shape.name(MailStage::Read, 0));
-        let demands = Demands { reserved, ..Demands::default() };
+        let reserved_name = Some(shape.path_after(MailStage::Read, 0));
+        let demands = Demands { reserved_name, ..Demands::default() };
         Ok(Survey { room, demands, remarks: remarks(&shape), ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (root, shape) = (place.root.join("maildir"), shape(job));
+        let (root, shape) = (place.root.join("maildir"), shape_of(job));
         let task = |(load, stage): (PacedLoad, MailStage)| {
             let (job, kind) = (job.clone(), stage.kind_name_title()[0]);
-            let empty = Action::on("empty", &root, move |root| make_maildirs(root, &shape));
-            let work = Action::on(kind, &root, move |root| {
+            let empty = Action::call_on("empty", &root, move |root| make_maildirs(root, &shape));
+            let work = Action::call_on(kind, &root, move |root| {
                 let (boxes, kinds) = (Maildirs::open(root, shape, stage)?, [kind]);
                 let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
                 Ok(custom_load::run(&config, &boxes)?.task_output())
             });
-            Task::new(task_info(load, stage), work).after((stage == MailStage::Deliver).then_some(empty))
+            Task::new(task_info(load, stage), work)
+                .with_preparation((stage == MailStage::Deliver).then_some(empty))
         };
-        Ok(tasks(job).into_iter().map(task).collect())
+        Ok(loads_and_stages(job).into_iter().map(task).collect())
     }
 
     /// Checks that every message is intact where its last task left it, and that no other files exist.
-    fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
-        let (root, shape) = (place.root.join("maildir"), shape(job));
+    fn check_actions(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
+        let (root, shape) = (place.root.join("maildir"), shape_of(job));
         let mut checks = vec![];
         for stage in MailStage::ALL {
             if stage.kind_name_title()[1] == task.name {
-                checks.push(Action::on("compare", &root, move |root| verify_messages(root, &shape, stage)));
+                checks.push(Action::call_on("compare", &root, move |root| {
+                    verify_messages(root, &shape, stage)
+                }));
             }
         }
         checks
@@ -111,14 +114,14 @@ impl Workload for Maildir {
 
 /// The notes on this workload in every report.
 fn remarks(shape: &MaildirShape) -> Vec<Note> {
-    let how = if shape.links { "linked to new/ and unlinked" } else { "renamed to new/" };
+    let how = if shape.uses_links { "linked to new/ and unlinked" } else { "renamed to new/" };
     let text = format!(
         "maildir: {} messages of {} bytes in {} Maildirs, each written to tmp/, synced, {how}, and its directory synced \
          before the next; reading and removing are not synced, as in mail servers; all messages are compared after each \
          task",
-        shape.messages, shape.bytes, shape.mailboxes
+        shape.messages, shape.message_bytes, shape.mailboxes
     );
-    vec![remark(text)]
+    vec![remark_note(text)]
 }
 
 /// A stage in the life of a message.
@@ -152,40 +155,40 @@ struct MaildirShape {
     /// Number of messages.
     messages: u64,
     /// Bytes of a message.
-    bytes: usize,
+    message_bytes: usize,
     /// Number of Maildirs, to which messages go in turn.
     mailboxes: u64,
     /// Whether a message gets its final name by link and unlink instead of rename.
-    links: bool,
+    uses_links: bool,
     /// The seed of contents.
     seed: u64,
 }
 
 impl MaildirShape {
-    fn mailbox(&self, number: u64) -> String {
+    fn mailbox_name(&self, number: u64) -> String {
         format!("user{:05}", number % self.mailboxes)
     }
 
     /// The path of a message after a stage.
-    fn name(&self, after: MailStage, number: u64) -> PathBuf {
-        let mailbox = self.mailbox(number);
+    fn path_after(&self, after: MailStage, number: u64) -> PathBuf {
+        let mailbox = self.mailbox_name(number);
         PathBuf::from(match after {
             MailStage::Deliver => format!("{mailbox}/new/{number:010}.fsarena"),
             _ => format!("{mailbox}/cur/{number:010}.fsarena:2,S"),
         })
     }
 
-    fn temporary(&self, number: u64) -> PathBuf {
-        PathBuf::from(format!("{}/tmp/{number:010}.fsarena", self.mailbox(number)))
+    fn temporary_path(&self, number: u64) -> PathBuf {
+        PathBuf::from(format!("{}/tmp/{number:010}.fsarena", self.mailbox_name(number)))
     }
 }
 
 /// Creates empty Maildirs.
 fn make_maildirs(root: &Path, shape: &MaildirShape) -> Result<(), task::TaskError> {
-    fresh_dir(root)?;
+    make_empty_dir(root)?;
     for number in 0..shape.mailboxes {
         for part in ["tmp", "new", "cur"] {
-            let dir = root.join(shape.mailbox(number)).join(part);
+            let dir = root.join(shape.mailbox_name(number)).join(part);
             std::fs::create_dir_all(&dir).map_err(EngineError::io("making", &dir))?;
         }
     }
@@ -199,9 +202,9 @@ struct Maildirs {
     stage: MailStage,
     noise: Noise,
     /// The open directory `new/` of each Maildir, which every delivery syncs.
-    new: Vec<File>,
+    new_dirs: Vec<File>,
     /// The number of the next message.
-    next: AtomicU64,
+    next_message: AtomicU64,
 }
 
 impl Maildirs {
@@ -211,32 +214,32 @@ impl Maildirs {
     /// If a Maildir is missing.
     fn open(root: &Path, shape: MaildirShape, stage: MailStage) -> Result<Maildirs, EngineError> {
         let open = |number| {
-            let dir = root.join(shape.mailbox(number)).join("new");
+            let dir = root.join(shape.mailbox_name(number)).join("new");
             File::open(&dir).map_err(EngineError::io("opening", &dir))
         };
-        let (root, noise) = (root.into(), Noise::new(shape.seed, shape.bytes));
-        let new = (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?;
-        Ok(Maildirs { root, shape, stage, noise, new, next: AtomicU64::new(0) })
+        let (root, noise) = (root.into(), Noise::new(shape.seed, shape.message_bytes));
+        let new_dirs = (0..shape.mailboxes).map(open).collect::<Result<_, _>>()?;
+        Ok(Maildirs { root, shape, stage, noise, new_dirs, next_message: AtomicU64::new(0) })
     }
 
     fn deliver(&self, number: u64) -> Result<(), EngineError> {
-        let temporary = self.root.join(self.shape.temporary(number));
+        let temporary = self.root.join(self.shape.temporary_path(number));
         let path = self.path(MailStage::Deliver, number);
         let failed = || EngineError::io("delivering", &path);
         let mut file = File::create_new(&temporary).map_err(failed())?;
-        file.write_all(self.noise.contents(number, self.shape.bytes)).map_err(failed())?;
+        file.write_all(self.noise.contents(number, self.shape.message_bytes)).map_err(failed())?;
         file.sync_all().map_err(failed())?;
         drop(file);
-        if self.shape.links {
+        if self.shape.uses_links {
             std::fs::hard_link(&temporary, &path).map_err(failed())?;
             std::fs::remove_file(&temporary).map_err(failed())?;
         } else {
             std::fs::rename(&temporary, &path).map_err(failed())?;
         }
-        self.new[(number % self.shape.mailboxes) as usize].sync_all().map_err(failed())
+        self.new_dirs[(number % self.shape.mailboxes) as usize].sync_all().map_err(failed())
     }
 
-    fn read(&self, buffer: &mut [u8], number: u64) -> Result<(), EngineError> {
+    fn read_and_move(&self, buffer: &mut [u8], number: u64) -> Result<(), EngineError> {
         let [from, to] = [MailStage::Deliver, MailStage::Read].map(|stage| self.path(stage, number));
         let mut file = File::open(&from).map_err(EngineError::io("opening", &from))?;
         while file.read(buffer).map_err(EngineError::io("reading", &from))? > 0 {}
@@ -249,7 +252,7 @@ impl Maildirs {
     }
 
     fn path(&self, after: MailStage, number: u64) -> PathBuf {
-        self.root.join(self.shape.name(after, number))
+        self.root.join(self.shape.path_after(after, number))
     }
 }
 
@@ -265,10 +268,10 @@ impl CustomLoad for Maildirs {
     fn draw(&self, _: &mut Vec<u8>) {}
 
     fn perform(&self, buffer: &mut Vec<u8>, (): ()) -> Result<usize, EngineError> {
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let number = self.next_message.fetch_add(1, Ordering::Relaxed);
         match self.stage {
             MailStage::Deliver => self.deliver(number),
-            MailStage::Read => self.read(buffer, number),
+            MailStage::Read => self.read_and_move(buffer, number),
             MailStage::Expire => self.expire(number),
         }
         .map(|()| 0)
@@ -277,11 +280,11 @@ impl CustomLoad for Maildirs {
 
 /// Checks that every message is intact where a stage left it, and that there are no other files.
 fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Result<(), task::TaskError> {
-    let noise = Noise::new(shape.seed, shape.bytes);
+    let noise = Noise::new(shape.seed, shape.message_bytes);
     let expected = if after == MailStage::Expire { 0 } else { shape.messages };
     for number in 0..expected {
-        let path = root.join(shape.name(after, number));
-        if let Some(fault) = describe_difference(&path, noise.contents(number, shape.bytes)) {
+        let path = root.join(shape.path_after(after, number));
+        if let Some(fault) = describe_difference(&path, noise.contents(number, shape.message_bytes)) {
             return Err(task::TaskError::Violation(format!(
                 "DATA LOSS: message {} ({fault})",
                 path.display()
@@ -289,18 +292,18 @@ fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Resul
         }
     }
     let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
-    let found = files.count() as u64;
-    if found == expected {
+    let file_count = files.count() as u64;
+    if file_count == expected {
         return Ok(());
     }
-    let text = format!("{} holds {found} files instead of {expected} messages", root.display());
+    let text = format!("{} holds {file_count} files instead of {expected} messages", root.display());
     Err(task::TaskError::Violation(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform, place};
+    use crate::testing::{job, perform_all, place};
     #[test]
     fn each_stage_handles_all_messages_and_its_check_finds_stray_and_damaged_files() {
         for method in ["rename", "link"] {
@@ -309,11 +312,12 @@ mod tests {
             let place = place(dir.path());
             for task in Maildir.tasks(&job, &place).unwrap() {
                 let id = task.info.id;
-                let found = perform(task.prepare.into_iter().chain(task.work));
-                assert_eq!(found.readings.get("all_operations_count"), Some(20.0), "{id:?}");
-                let commits = found.readings.get("commit_operations_count");
+                let output = perform_all(task.prepare.into_iter().chain(task.work));
+                assert_eq!(output.readings.get("all_operations_count"), Some(20.0), "{id:?}");
+                let commits = output.readings.get("commit_operations_count");
                 assert_eq!(commits, (id.name == "deliver").then_some(20.0));
-                let check = || Maildir.checks(&job, &place, &id).remove(0).perform(&mut |_| {}).map(drop);
+                let check =
+                    || Maildir.check_actions(&job, &place, &id).remove(0).perform(&mut |_| {}).map(drop);
                 check().unwrap();
                 // A stray file in any directory fails the check.
                 let stray = dir.path().join("maildir/user00003/tmp/stray");

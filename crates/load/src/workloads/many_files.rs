@@ -4,8 +4,8 @@
 //! Names, sizes and contents follow from the number of a file, so that the memory of the load does not grow with the files.
 
 use crate::payload::Noise;
-use crate::task::{Action, Before, Result, Task, TaskError, failed_to, info};
-use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use crate::task::{Action, Result, StartState, Task, TaskError, failed_to, info};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::metric::reading;
 use fsarena_core::sample::Readings;
@@ -38,60 +38,62 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 /// Mean and standard deviation of the size of a file in bytes: `normal_random` in the author's `main.c`.
-const BYTES: (f64, f64) = (5500.0, 1000.0);
+const FILE_BYTES_MEAN_AND_SD: (f64, f64) = (5500.0, 1000.0);
 /// The smallest and the largest size: `BfFS.h`.
-const LIMITS: (f64, f64) = (1024.0, 10_240.0);
+const FILE_BYTES_LIMITS: (f64, f64) = (1024.0, 10_240.0);
 /// Bytes of the CRC-32 at the end of a file.
-const CHECKSUM: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
 /// The number of distinct sizes: the (i + ½)/n quantiles of their distribution.
-const SIZES: usize = 4096;
+const SIZE_COUNT: usize = 4096;
 /// The number of files after which the load looks for a signal.
-const BETWEEN_SIGNALS: u64 = 256;
+const FILES_BETWEEN_SIGNAL_CHECKS: u64 = 256;
 
 /// The files of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Files {
+struct FileLayout {
     count: u64,
-    top: u64,
-    below: u64,
+    top_directories: u64,
+    directories_below: u64,
     seed: u64,
 }
 
-impl Files {
-    fn of_job(job: &Job) -> Files {
+impl FileLayout {
+    fn of_job(job: &Job) -> FileLayout {
         let count = job.number("files", [10_000_000, 200_000, 1_000]);
-        let top = job.settings.int("top_directories") as u64;
-        let below = count.div_ceil(top * job.settings.int("files_per_directory") as u64).max(1);
-        Files { count, top, below, seed: job.seed }
+        let top_directories = job.settings.int("top_directories") as u64;
+        let directories_below =
+            count.div_ceil(top_directories * job.settings.int("files_per_directory") as u64).max(1);
+        FileLayout { count, top_directories, directories_below, seed: job.seed }
     }
 
     /// The number of directories that hold files.
-    fn directories(&self) -> u64 {
-        self.top * self.below
+    fn directory_count(&self) -> u64 {
+        self.top_directories * self.directories_below
     }
 
     /// The number of files in a directory. The first directories have one more if they do not have equally many.
     fn files_in(&self, directory: u64) -> u64 {
-        self.count / self.directories() + u64::from(directory < self.count % self.directories())
+        self.count / self.directory_count() + u64::from(directory < self.count % self.directory_count())
     }
 
     /// The path of a directory below `root`, `TOP/BELOW`.
-    fn directory(&self, root: &Path, directory: u64) -> PathBuf {
-        root.join((directory / self.below).to_string()).join((directory % self.below).to_string())
+    fn directory_path(&self, root: &Path, directory: u64) -> PathBuf {
+        root.join((directory / self.directories_below).to_string())
+            .join((directory % self.directories_below).to_string())
     }
 
     /// Calls `visit` with the path and the number of every file, directory by directory.
-    fn for_each(&self, root: &Path, mut visit: impl FnMut(&Path, u64) -> Result<()>) -> Result<()> {
+    fn for_each_file(&self, root: &Path, mut visit: impl FnMut(&Path, u64) -> Result<()>) -> Result<()> {
         let mut number = 0;
         let mut path = String::new();
-        for directory in 0..self.directories() {
-            let dir = self.directory(root, directory);
+        for directory in 0..self.directory_count() {
+            let dir = self.directory_path(root, directory);
             for file in 0..self.files_in(directory) {
                 path.clear();
                 write!(path, "{}/file-{file}.bin", dir.display()).expect("text can be written to memory");
                 visit(Path::new(&path), number)?;
                 number += 1;
-                if number.is_multiple_of(BETWEEN_SIGNALS) {
+                if number.is_multiple_of(FILES_BETWEEN_SIGNAL_CHECKS) {
                     cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
                 }
             }
@@ -100,14 +102,14 @@ impl Files {
     }
 
     /// Makes the directories, then the files, and returns how many files there are.
-    fn create(&self, root: &Path, contents: &Contents) -> Result<Readings> {
-        for directory in 0..self.directories() {
-            let dir = self.directory(root, directory);
+    fn create_all(&self, root: &Path, contents: &FileContents) -> Result<Readings> {
+        for directory in 0..self.directory_count() {
+            let dir = self.directory_path(root, directory);
             std::fs::create_dir_all(&dir).map_err(failed_to("make", &dir))?;
         }
         let mut bytes = vec![];
-        self.for_each(root, |path, number| {
-            contents.write_file(number, &mut bytes);
+        self.for_each_file(root, |path, number| {
+            contents.fill_buffer(number, &mut bytes);
             let mut file = File::create_new(path).map_err(failed_to("create", path))?;
             file.write_all(&bytes).map_err(failed_to("write", path))
         })?;
@@ -115,12 +117,12 @@ impl Files {
     }
 
     /// Reads every file and verifies its checksum.
-    fn read(&self, root: &Path) -> Result<Readings> {
-        let mut buffer = vec![0; LIMITS.1 as usize + 1];
-        self.for_each(root, |path, _| {
+    fn read_all(&self, root: &Path) -> Result<Readings> {
+        let mut buffer = vec![0; FILE_BYTES_LIMITS.1 as usize + 1];
+        self.for_each_file(root, |path, _| {
             let mut file = File::open(path).map_err(failed_to("open", path))?;
             let bytes = file.read(&mut buffer).map_err(failed_to("read", path))?;
-            verify(path, &buffer[..bytes])
+            verify_checksum(path, &buffer[..bytes])
         })?;
         Ok(self.readings())
     }
@@ -131,30 +133,30 @@ impl Files {
 }
 
 /// Fails unless the last four bytes of a file are the CRC-32 of the others.
-fn verify(path: &Path, contents: &[u8]) -> Result<()> {
-    let found = contents.split_last_chunk::<CHECKSUM>();
-    if found.is_some_and(|(data, checksum)| crc32fast::hash(data).to_le_bytes() == *checksum) {
+fn verify_checksum(path: &Path, contents: &[u8]) -> Result<()> {
+    let split_contents = contents.split_last_chunk::<CHECKSUM_BYTES>();
+    if split_contents.is_some_and(|(data, checksum)| crc32fast::hash(data).to_le_bytes() == *checksum) {
         return Ok(());
     }
     Err(TaskError::Unfit(format!("{} has another checksum than when it was written", path.display())))
 }
 
 /// The contents of files, by their numbers.
-struct Contents {
+struct FileContents {
     noise: Noise,
     sizes: Vec<usize>,
     seed: u64,
 }
 
-impl Contents {
-    fn new(seed: u64) -> Contents {
-        Contents { noise: Noise::new(seed, LIMITS.1 as usize), sizes: sizes(), seed }
+impl FileContents {
+    fn new(seed: u64) -> FileContents {
+        FileContents { noise: Noise::new(seed, FILE_BYTES_LIMITS.1 as usize), sizes: file_sizes(), seed }
     }
 
     /// Replaces `bytes` by those of a file: noise, and its CRC-32.
-    fn write_file(&self, number: u64, bytes: &mut Vec<u8>) {
-        let size = self.sizes[mix(self.seed, number) as usize % SIZES];
-        let data = self.noise.contents(number, size - CHECKSUM);
+    fn fill_buffer(&self, number: u64, bytes: &mut Vec<u8>) {
+        let size = self.sizes[mix(self.seed, number) as usize % SIZE_COUNT];
+        let data = self.noise.contents(number, size - CHECKSUM_BYTES);
         bytes.clear();
         bytes.extend_from_slice(data);
         bytes.extend_from_slice(&crc32fast::hash(data).to_le_bytes());
@@ -162,11 +164,15 @@ impl Contents {
 }
 
 /// The sizes of files, each equally frequent: quantiles of a normal distribution.
-fn sizes() -> Vec<usize> {
+fn file_sizes() -> Vec<usize> {
     let normal = Normal::standard();
-    let quantile = |at: usize| normal.inverse_cdf((at as f64 + 0.5) / SIZES as f64);
-    (0..SIZES)
-        .map(|at| (BYTES.0 + BYTES.1 * quantile(at)).clamp(LIMITS.0, LIMITS.1).round() as usize)
+    let quantile = |index: usize| normal.inverse_cdf((index as f64 + 0.5) / SIZE_COUNT as f64);
+    (0..SIZE_COUNT)
+        .map(|index| {
+            (FILE_BYTES_MEAN_AND_SD.0 + FILE_BYTES_MEAN_AND_SD.1 * quantile(index))
+                .clamp(FILE_BYTES_LIMITS.0, FILE_BYTES_LIMITS.1)
+                .round() as usize
+        })
         .collect()
 }
 
@@ -180,10 +186,10 @@ impl Workload for ManyFiles {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let files = Files::of_job(job);
-        let blocks: usize = sizes().iter().map(|size| size.next_multiple_of(4096)).sum();
-        let inodes = files.count + files.top + files.directories();
-        let room = Room { bytes: files.count * (blocks / SIZES) as u64, inodes, other_bytes: 0 };
+        let files = FileLayout::of_job(job);
+        let blocks: usize = file_sizes().iter().map(|size| size.next_multiple_of(4096)).sum();
+        let inodes = files.count + files.top_directories + files.directory_count();
+        let room = Room { bytes: files.count * (blocks / SIZE_COUNT) as u64, inodes, source_bytes: 0 };
         let read = match job.settings.text("read") {
             "cold" => "after a new mount",
             _ => "at once, from the page cache as far as it holds them",
@@ -192,31 +198,32 @@ impl Workload for ManyFiles {
             "many-files: {} files of 5.5 KB on average in {} directories below {}, incompressible; they are read in the order \
              of their creation, {read}, and the CRC-32 of each is verified",
             files.count,
-            files.directories(),
-            files.top
+            files.directory_count(),
+            files.top_directories
         );
-        Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
+        Ok(Survey { room, remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (root, files) = (place.root.join("many-files"), Files::of_job(job));
-        let (cold, seed) = (job.settings.text("read") == "cold", job.seed);
+        let (root, files) = (place.root.join("many-files"), FileLayout::of_job(job));
+        let (reads_cold, seed) = (job.settings.text("read") == "cold", job.seed);
         // Made before the timed work, and shared with it.
-        let contents: Arc<OnceLock<Contents>> = Arc::default();
-        let prepare = Action::with(&contents, ["prepare", "contents"], move |contents| {
-            contents.get_or_init(|| Contents::new(seed));
+        let contents: Arc<OnceLock<FileContents>> = Arc::default();
+        let prepare = Action::call_with(&contents, ["prepare", "contents"], move |contents| {
+            contents.get_or_init(|| FileContents::new(seed));
             Ok(())
         });
         let (creating, reading) = (files.clone(), files);
-        let create = Action::with(&contents, ["create", &root.display().to_string()], {
+        let create = Action::call_with(&contents, ["create", &root.display().to_string()], {
             let root = root.clone();
-            move |contents| creating.create(&root, contents.get_or_init(|| Contents::new(seed)))
+            move |contents| creating.create_all(&root, contents.get_or_init(|| FileContents::new(seed)))
         });
-        let read = Action::on("read", &root, move |root| reading.read(root));
+        let read = Action::call_on("read", &root, move |root| reading.read_all(root));
         let mut tasks: Vec<Task> = vec![];
         for (info, work) in self.outline(job).into_iter().zip([create, read]) {
-            let before = if cold && !tasks.is_empty() { Before::Remount } else { Before::Warm };
-            tasks.push(Task { before, ..Task::new(info, work) });
+            let start_state =
+                if reads_cold && !tasks.is_empty() { StartState::Remounted } else { StartState::Warm };
+            tasks.push(Task { start_state, ..Task::new(info, work) });
         }
         tasks[0].prepare = vec![prepare];
         Ok(tasks)
@@ -226,7 +233,7 @@ impl Workload for ManyFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform, place};
+    use crate::testing::{job, perform_all, place};
 
     #[test]
     fn every_file_is_created_and_read_and_a_changed_one_is_found() {
@@ -237,7 +244,7 @@ mod tests {
             &[("files", "250"), ("top_directories", "3"), ("files_per_directory", "50"), ("read", "cold")],
         );
         let mut tasks = ManyFiles.tasks(&job, &place(dir.path())).unwrap().into_iter();
-        let made = perform(tasks.next().unwrap().work);
+        let made = perform_all(tasks.next().unwrap().work);
         assert_eq!(made.readings.get(reading::CALLS), Some(250.0));
         let files: Vec<_> = walkdir::WalkDir::new(dir.path())
             .into_iter()
@@ -251,28 +258,28 @@ mod tests {
         assert!(last.is_file() && !dir.path().join("many-files/2/1/file-41.bin").exists());
 
         let read = tasks.next().unwrap();
-        assert_eq!(read.before, Before::Remount);
-        perform(read.work);
+        assert_eq!(read.start_state, StartState::Remounted);
+        perform_all(read.work);
         let mut contents = std::fs::read(&last).unwrap();
         contents[17] ^= 1;
         std::fs::write(&last, contents).unwrap();
-        let files = Files::of_job(&job);
-        let error = files.read(&dir.path().join("many-files")).unwrap_err().to_string();
+        let files = FileLayout::of_job(&job);
+        let error = files.read_all(&dir.path().join("many-files")).unwrap_err().to_string();
         assert!(error.contains("2/1/file-40.bin has another checksum"), "{error}");
     }
 
     #[test]
     fn directories_and_sizes_are_those_of_the_author() {
-        let of = |files: &str| {
-            let files = Files::of_job(&job(&DEF, 1, &[("files", files)]));
-            (files.directories(), files.files_in(0))
+        let counts_of = |files: &str| {
+            let files = FileLayout::of_job(&job(&DEF, 1, &[("files", files)]));
+            (files.directory_count(), files.files_in(0))
         };
-        assert_eq!(of("1000000000"), (10_000, 100_000));
-        assert_eq!(of("10000000"), (100, 100_000));
-        assert_eq!(of("200000"), (100, 2_000));
-        let sizes = sizes();
-        let mean = sizes.iter().sum::<usize>() as f64 / SIZES as f64;
-        let spread = sizes.iter().map(|size| (*size as f64 - mean).powi(2)).sum::<f64>() / SIZES as f64;
+        assert_eq!(counts_of("1000000000"), (10_000, 100_000));
+        assert_eq!(counts_of("10000000"), (100, 100_000));
+        assert_eq!(counts_of("200000"), (100, 2_000));
+        let sizes = file_sizes();
+        let mean = sizes.iter().sum::<usize>() as f64 / SIZE_COUNT as f64;
+        let spread = sizes.iter().map(|size| (*size as f64 - mean).powi(2)).sum::<f64>() / SIZE_COUNT as f64;
         assert!((mean - 5500.0).abs() < 1.0 && (spread.sqrt() - 1000.0).abs() < 5.0, "{mean} {spread}");
     }
 }

@@ -4,7 +4,7 @@
 //! reads those of another client.
 
 use crate::task::{self, Action, Result, Task, failed_to};
-use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark};
+use crate::workload::{Client, Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings};
 use fsarena_engine::meta::{self, Operation, Sharing};
@@ -14,7 +14,7 @@ use std::{path::Path, sync::Arc, time::Instant};
 pub struct Meta;
 
 /// Names of each client: at the scale `paper`, and the least at any scale.
-const NAMES: (u64, u64) = (10_000, 20);
+const NAMES_PER_CLIENT: (u64, u64) = (10_000, 20);
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "meta",
@@ -55,7 +55,7 @@ fn task_info(job: &Job, name: &str, title: &str) -> TaskInfo {
 fn client_job(job: &Job) -> meta::MetaJob {
     let shared = job.settings.text("dirs") == "shared";
     meta::MetaJob {
-        names: job.count("names", NAMES) as u32,
+        names: job.count("names", NAMES_PER_CLIENT) as u32,
         sharing: if shared { Sharing::Shared } else { Sharing::Private },
         depth: job.settings.int("depth") as u32,
         fan_out: job.settings.int("branching") as u32,
@@ -67,25 +67,25 @@ fn client_job(job: &Job) -> meta::MetaJob {
 
 /// Walks through a directory tree and reads the status of every entry. Returns the number of entries.
 fn count_entries(dir: &Path) -> std::io::Result<u64> {
-    let mut found = 0;
+    let mut entry_count = 0;
     for entry in std::fs::read_dir(dir)? {
         let entry = entry?;
-        found += 1;
+        entry_count += 1;
         if entry.metadata()?.is_dir() {
-            found += count_entries(&entry.path())?;
+            entry_count += count_entries(&entry.path())?;
         }
     }
-    Ok(found)
+    Ok(entry_count)
 }
 
 /// Walks through all directories and returns the rate of entries.
-fn find(root: &Path) -> Result<Readings> {
+fn time_find(root: &Path) -> Result<Readings> {
     let begun = Instant::now();
-    let found = count_entries(root).map_err(failed_to("find in", root))? as f64;
+    let entry_count = count_entries(root).map_err(failed_to("find in", root))? as f64;
     let elapsed = begun.elapsed();
     let mut readings = Readings::default();
-    readings.set("all_operations_count", found);
-    readings.set("all_iops_per_s", found / elapsed.as_secs_f64());
+    readings.set("all_operations_count", entry_count);
+    readings.set("all_iops_per_s", entry_count / elapsed.as_secs_f64());
     readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
     Ok(readings)
 }
@@ -107,9 +107,9 @@ impl Workload for Meta {
         // The directory above the trees counts too.
         let inodes = u64::from(names) + tree + 1;
         // On most filesystems, a small file takes at least 1 KiB.
-        let each = u64::from(bytes).next_multiple_of(4096).max(1024);
-        let room = Room { bytes: inodes * each, inodes, other_bytes: 0 };
-        let remarks = vec![remark(format!("each client makes {names} files and as many directories"))];
+        let bytes_each = u64::from(bytes).next_multiple_of(4096).max(1024);
+        let room = Room { bytes: inodes * bytes_each, inodes, source_bytes: 0 };
+        let remarks = vec![remark_note(format!("each client makes {names} files and as many directories"))];
         Ok(Survey { room, remarks, ..Survey::default() })
     }
 
@@ -119,20 +119,24 @@ impl Workload for Meta {
 
     fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
         let engine_client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
-        let (own, other) = (engine_client(client.index)?, engine_client(client.reads_from)?);
-        let mut make = Some(Action::with(&own, ["make", "directories"], |own| Ok(own.create_directories()?)));
+        let (own_client, read_client) = (engine_client(client.index)?, engine_client(client.reads_from)?);
+        let mut make_directories =
+            Some(Action::call_with(&own_client, ["make", "directories"], |own_client| {
+                Ok(own_client.create_directories()?)
+            }));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let work = match operation {
-                None => Action::on("find", &place.root, find),
+                None => Action::call_on("find", &place.root, time_find),
                 Some(operation) => {
-                    let reads = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
-                    let client = if reads { &other } else { &own };
-                    Action::with(client, [operation.name()], move |client| {
+                    let uses_other_files =
+                        matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
+                    let client = if uses_other_files { &read_client } else { &own_client };
+                    Action::call_with(client, [operation.name()], move |client| {
                         Ok(client.perform(operation)?.task_output())
                     })
                 }
             };
-            Task::new(task_info(job, name, title), work).after(make.take())
+            Task::new(task_info(job, name, title), work).with_preparation(make_directories.take())
         };
         Ok(TASKS.into_iter().map(task).collect())
     }
@@ -141,7 +145,7 @@ impl Workload for Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform, place};
+    use crate::testing::{job, perform_all, place};
 
     #[test]
     fn the_survey_refuses_too_many_directories() {
@@ -165,18 +169,19 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let place = place(dir.path());
             let job = job(&DEF, 1, &[("dirs", dirs), ("depth", "1"), ("bytes", "10")]);
-            let of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
-            let mut clients: Vec<_> =
-                [0, 1].map(|index| Meta.client_tasks(&job, &place, of(index)).unwrap().into_iter()).into();
+            let client_of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
+            let mut clients: Vec<_> = [0, 1]
+                .map(|index| Meta.client_tasks(&job, &place, client_of(index)).unwrap().into_iter())
+                .into();
             for _ in TASKS {
                 let tasks: Vec<Task> = clients.iter_mut().map(|tasks| tasks.next().unwrap()).collect();
                 // As in a run, all clients prepare a task before any client starts it.
                 let (prepare, work): (Vec<_>, Vec<_>) =
                     tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
-                perform(prepare.into_iter().flatten());
-                let found = work.into_iter().flatten().map(|action| perform([action]));
+                perform_all(prepare.into_iter().flatten());
+                let outputs = work.into_iter().flatten().map(|action| perform_all([action]));
                 let counts: Vec<f64> =
-                    found.filter_map(|found| found.readings.get("all_operations_count")).collect();
+                    outputs.filter_map(|output| output.readings.get("all_operations_count")).collect();
                 assert!(counts.len() == 2 && counts.iter().all(|count| *count >= 20.0), "{counts:?}");
             }
             let files = count_entries(dir.path()).unwrap();

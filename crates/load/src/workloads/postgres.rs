@@ -8,9 +8,9 @@ mod pgbench;
 mod server;
 mod settings;
 
-use crate::task::{Action, Result, Task, TaskError, no_figures};
-use crate::web::FAILED;
-use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::task::{Action, Result, Task, TaskError, no_figures_error};
+use crate::web::FAILED_COUNT;
+use crate::workload::{Job, Place, Room, Survey, Workload, fairness_note, remark_note};
 use crate::workloads::postgres::server::{Cluster, PROGRAMS};
 use crate::workloads::postgres::settings::{PgbenchTask, PostgresSettings, database_name};
 use fsarena_core::sample::{ReadingDef, Readings, TaskOutput, Unit};
@@ -27,32 +27,32 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 /// Bytes of write-ahead log that the transactions wrote.
-const WAL: &str = "wal_bytes";
+const WAL_BYTES: &str = "wal_bytes";
 /// Checkpoints that ended while pgbench ran.
-const CHECKPOINTS: &str = "checkpoints_count";
+const CHECKPOINT_COUNT: &str = "checkpoints_count";
 
 /// The readings of a database, besides those of the load engine.
 pub const READINGS: &[ReadingDef] = &[
     ReadingDef::higher(reading::TRANSACTIONS, Unit::PerSecond)
         .help("transactions a second, connecting excluded, as pgbench prints them"),
-    ReadingDef::lower(WAL, Unit::Bytes)
+    ReadingDef::lower(WAL_BYTES, Unit::Bytes)
         .help("write-ahead log that the transactions wrote, by the position in the log before and after"),
-    ReadingDef::neutral(CHECKPOINTS, Unit::Count)
+    ReadingDef::neutral(CHECKPOINT_COUNT, Unit::Count)
         .help("checkpoints of the server that ended while pgbench ran"),
 ];
 
 /// Bytes of tables and indexes for each unit of the scale factor; PostgreSQL 15 takes 15.0 MB.
-const UNIT_BYTES: u64 = 16 << 20;
+const BYTES_PER_SCALE_UNIT: u64 = 16 << 20;
 /// Bytes of a new cluster, with the first files of its write-ahead log.
 const CLUSTER_BYTES: u64 = 128 << 20;
 /// Bytes of a database without tables.
 const DATABASE_BYTES: u64 = 16 << 20;
 /// The largest number of bytes that updates add to tables in a second.
-const GROWTH_PER_S: u64 = 8 << 20;
+const TABLE_BYTES_PER_S: u64 = 8 << 20;
 /// The largest number of bytes that updates add to the write-ahead log in a second.
-const WAL_PER_S: u64 = 64 << 20;
+const WAL_BYTES_PER_S: u64 = 64 << 20;
 /// The largest number of bytes that pgbench logs in a second.
-const LOG_PER_S: f64 = 8e6;
+const LOG_BYTES_PER_S: f64 = 8e6;
 /// Bytes of one file of the write-ahead log.
 const WAL_SEGMENT_BYTES: u64 = 16 << 20;
 /// Files of a new cluster and its databases; PostgreSQL 15 makes about 1,000 and 300 more for each database.
@@ -69,7 +69,7 @@ impl Workload for Postgres {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let settings = PostgresSettings::resolve(job)?;
-        Ok(Survey { room: room(&settings), remarks: remarks(&settings), ..Survey::default() })
+        Ok(Survey { room: space_needed(&settings), remarks: remarks(&settings), ..Survey::default() })
     }
 
     fn programs(&self, _: &Job) -> Vec<&'static str> {
@@ -77,26 +77,32 @@ impl Workload for Postgres {
     }
 
     fn server_users(&self) -> &'static [&'static str] {
-        server::DEF.users
+        server::SERVICE_DEF.users
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let settings = PostgresSettings::resolve(job)?;
-        let needed = (Cluster::new(place)?, settings);
-        let (cluster, settings) = &needed;
-        let init = ["initdb".to_string(), cluster.data.display().to_string()];
-        let init = Action::with(&needed, init, |(cluster, settings)| cluster.init(settings));
-        let words =
-            ["pgbench", "-i"].map(String::from).into_iter().chain(settings.databases().map(database_name));
-        let mut prepare =
-            vec![init, Action::with(&needed, words, |(cluster, settings)| fill(cluster, settings))];
+        let input = (Cluster::new(place)?, settings);
+        let (cluster, settings) = &input;
+        let init_argv = ["initdb".to_string(), cluster.data_dir.display().to_string()];
+        let init = Action::call_with(&input, init_argv, |(cluster, settings)| cluster.init(settings));
+        let logged_argv = ["pgbench", "-i"]
+            .map(String::from)
+            .into_iter()
+            .chain(settings.database_scales().map(database_name));
+        let mut prepare = vec![
+            init,
+            Action::call_with(&input, logged_argv, |(cluster, settings)| create_databases(cluster, settings)),
+        ];
         let mut tasks = vec![];
         for task in settings.tasks.iter().copied() {
-            let words = std::iter::once("pgbench".to_string()).chain(server::arguments(settings, task));
-            let work =
-                Action::with(&needed, words, move |(cluster, settings)| measure(cluster, settings, task));
+            let logged_argv =
+                std::iter::once("pgbench".to_string()).chain(server::pgbench_arguments(settings, task));
+            let work = Action::call_with(&input, logged_argv, move |(cluster, settings)| {
+                measure_pgbench(cluster, settings, task)
+            });
             // Only the first task makes the cluster and the tables.
-            tasks.push(Task::new(task.info(), work).after(std::mem::take(&mut prepare)));
+            tasks.push(Task::new(task.info(), work).with_preparation(std::mem::take(&mut prepare)));
         }
         Ok(tasks)
     }
@@ -104,16 +110,18 @@ impl Workload for Postgres {
 
 /// The space that the databases and the write-ahead log take on the filesystem under test, and the log of pgbench on the source
 /// disk.
-fn room(settings: &PostgresSettings) -> Room {
-    let tables: u64 = settings.databases().map(|scale| scale as u64 * UNIT_BYTES + DATABASE_BYTES).sum();
+fn space_needed(settings: &PostgresSettings) -> Room {
+    let tables: u64 =
+        settings.database_scales().map(|scale| scale as u64 * BYTES_PER_SCALE_UNIT + DATABASE_BYTES).sum();
     let updates = settings.tasks.iter().filter(|task| task.updates);
-    let updating: u64 = updates.map(|task| settings.seconds(*task)).sum();
+    let update_seconds: u64 = updates.map(|task| settings.task_seconds(*task)).sum();
     // `max_wal_size` is a soft limit: the log grows beyond it until a checkpoint ends.
-    let wal = (tables + updating * WAL_PER_S).min(settings::max_wal_bytes(&settings.conf) / 4 * 5);
-    let bytes = CLUSTER_BYTES + tables + updating * GROWTH_PER_S + wal;
-    let longest = settings.tasks.iter().map(|task| settings.seconds(*task)).max().unwrap_or(0);
-    let log = longest as f64 * LOG_PER_S * settings.sampling;
-    Room { bytes, inodes: CLUSTER_FILES + bytes / WAL_SEGMENT_BYTES, other_bytes: (16 << 20) + log as u64 }
+    let wal =
+        (tables + update_seconds * WAL_BYTES_PER_S).min(settings::max_wal_bytes(&settings.conf) / 4 * 5);
+    let bytes = CLUSTER_BYTES + tables + update_seconds * TABLE_BYTES_PER_S + wal;
+    let longest = settings.tasks.iter().map(|task| settings.task_seconds(*task)).max().unwrap_or(0);
+    let log = longest as f64 * LOG_BYTES_PER_S * settings.sampling_share;
+    Room { bytes, inodes: CLUSTER_FILES + bytes / WAL_SEGMENT_BYTES, source_bytes: (16 << 20) + log as u64 }
 }
 
 /// The notes on this workload in every report.
@@ -121,62 +129,63 @@ fn remarks(settings: &PostgresSettings) -> Vec<Note> {
     let text = format!(
         "pgbench by {} clients in {} threads, protocol {}, on a Unix socket, and its server on the same machine. A \
          task's elapsed time and CPU time include starting and stopping the server; the figures of transactions do not",
-        settings.clients, settings.jobs, settings.protocol
+        settings.clients, settings.threads, settings.protocol
     );
-    let mut notes = vec![remark(text)];
-    let weaker = settings::weakened_settings(&settings.conf).join(", ");
-    if !weaker.is_empty() {
-        let text = format!("{weaker}: a power cut can undo commits or damage the database");
-        notes.push(fairness(text));
+    let mut notes = vec![remark_note(text)];
+    let weakened = settings::weakened_settings(&settings.conf).join(", ");
+    if !weakened.is_empty() {
+        let text = format!("{weakened}: a power cut can undo commits or damage the database");
+        notes.push(fairness_note(text));
     }
     notes
 }
 
 /// Creates every database with its tables.
-fn fill(cluster: &Cluster, settings: &PostgresSettings) -> Result<()> {
+fn create_databases(cluster: &Cluster, settings: &PostgresSettings) -> Result<()> {
     let service = cluster.start()?;
-    for scale in settings.databases() {
-        cluster.load(&service, scale)?;
+    for scale in settings.database_scales() {
+        cluster.create_database(&service, scale)?;
     }
     cluster.stop(service)
 }
 
 /// Starts a server and measures one run of pgbench.
-fn measure(cluster: &Cluster, settings: &PostgresSettings, task: PgbenchTask) -> Result<TaskOutput> {
+fn measure_pgbench(cluster: &Cluster, settings: &PostgresSettings, task: PgbenchTask) -> Result<TaskOutput> {
     let service = cluster.start()?;
-    let wal = || cluster.sql(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
-    let before = wal()?;
-    let (printed, logs) = cluster.bench(&service, settings, task)?;
-    let after = wal()?;
-    let checkpoints = service.log().matches("checkpoint complete").count();
+    let wal_position = || cluster.query(&service, "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')");
+    let before = wal_position()?;
+    let (printed, logs) = cluster.run_pgbench(&service, settings, task)?;
+    let after = wal_position()?;
+    let checkpoints = service.read_log().matches("checkpoint complete").count();
     cluster.stop(service)?;
 
-    let mut found = Readings::default();
-    let figures = pgbench::parse(&printed).ok_or_else(|| no_figures(["pgbench", ""], &printed))?;
+    let mut readings = Readings::default();
+    let figures =
+        pgbench::parse_output(&printed).ok_or_else(|| no_figures_error(["pgbench", ""], &printed))?;
     if figures.transactions == 0.0 {
         return Err(TaskError::Unfit("no transaction ended in time: allow more seconds".into()));
     }
-    found.set(reading::TRANSACTIONS, figures.tps);
+    readings.set(reading::TRANSACTIONS, figures.tps);
     if task.updates {
-        found.set(reading::COMMIT_RATE, figures.tps);
+        readings.set(reading::COMMIT_RATE, figures.tps);
     }
-    found.set(FAILED, figures.failed);
-    found.set(CHECKPOINTS, checkpoints as f64);
+    readings.set(FAILED_COUNT, figures.failed);
+    readings.set(CHECKPOINT_COUNT, checkpoints as f64);
     if let (Ok(before), Ok(after)) = (before.parse::<f64>(), after.parse::<f64>()) {
-        found.set(WAL, after - before);
+        readings.set(WAL_BYTES, after - before);
     }
-    let mut log = pgbench::Log::default();
+    let mut log = pgbench::TransactionLog::default();
     for text in &logs {
-        log.add(text).map_err(TaskError::Unfit)?;
+        log.add_thread_log(text).map_err(TaskError::Unfit)?;
     }
-    let series = log.readings(settings.rate.is_some(), &mut found);
-    Ok(TaskOutput { series, ..TaskOutput::from(found) })
+    let series = log.set_readings(settings.rate.is_some(), &mut readings);
+    Ok(TaskOutput { series, ..TaskOutput::from(readings) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, ids};
+    use crate::testing::{self, task_ids};
 
     fn job(set: &[(&str, &str)]) -> Job {
         testing::job(&DEF, 3, set)
@@ -184,7 +193,7 @@ mod tests {
 
     #[test]
     fn each_scale_factor_has_each_mode_once() {
-        let outline = ids(&Postgres.outline(&job(&[("scale_factors", "1,20,1")])));
+        let outline = task_ids(&Postgres.outline(&job(&[("scale_factors", "1,20,1")])));
         let expected = [
             "read-only[scale=1]",
             "simple-update[scale=1]",
@@ -198,9 +207,9 @@ mod tests {
     fn the_arguments_of_pgbench_follow_the_settings() {
         let set = [("clients", "16"), ("jobs", "4"), ("rate", "200")];
         let settings = PostgresSettings::resolve(&job(&set)).unwrap();
-        let words = server::arguments(&settings, settings.tasks[1]).join(" ");
+        let arguments = server::pgbench_arguments(&settings, settings.tasks[1]).join(" ");
         assert_eq!(
-            words,
+            arguments,
             "--no-vacuum --skip-some-updates --client=16 --jobs=4 --protocol=prepared --time=1 --random-seed=3 --log \
              --rate=200"
         );

@@ -6,9 +6,9 @@
 
 use crate::pace;
 use crate::task::{Action, Result, Task, TaskError};
-use crate::web::{self, CacheShape, CostAccount, Demand, Draws, NOISE_BYTES, Object, ServeTask};
+use crate::web::{self, CacheShape, ClientDraws, CostAccount, NOISE_BYTES, RequestMix, ServeTask, WebObject};
 use crate::web::{fill_task_info, object_noise, serve_outline};
-use crate::workload::{Job, Place, Survey, Workload, remark};
+use crate::workload::{Job, Place, Survey, Workload, remark_note};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, schedule::mix};
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 pub struct ProxyCache;
 
 /// Number of threads that fill the cache.
-const FILLERS: u32 = 4;
+const FILL_THREADS: u32 = 4;
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "proxy-cache",
@@ -39,8 +39,8 @@ const DEF: WorkloadDef = WorkloadDef {
         pace::ARRIVALS,
         SettingDef::size("cache_bytes", 1 << 16..=1 << 44, 64 << 20)
             .help("size of the cache; a full cache evicts the least recently used objects"),
-        web::L1,
-        web::L2,
+        web::L1_DIRECTORIES,
+        web::L2_DIRECTORIES,
         web::RECURRENCE,
         web::ZIPF,
         SettingDef::flag("log", true)
@@ -48,7 +48,7 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn loads(job: &Job) -> Vec<ServeTask> {
+fn serve_tasks(job: &Job) -> Vec<ServeTask> {
     let threads = job.settings.ints("threads").into_iter().map(|threads| Some(threads as u32));
     ServeTask::all(job, &threads.collect::<Vec<_>>(), "Serve from a cold page cache")
 }
@@ -59,7 +59,7 @@ impl Workload for ProxyCache {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        serve_outline(&loads(job))
+        serve_outline(&serve_tasks(job))
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -69,10 +69,10 @@ impl Workload for ProxyCache {
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let shared: SharedCache = Arc::default();
-        let mut tasks = vec![Task::new(fill_task_info(), fill(job, &place.root, shared.clone()))];
-        tasks.extend(loads(job).into_iter().map(|load| {
-            let work = serve(job, &load, &place.root, shared.clone());
-            load.task(work)
+        let mut tasks = vec![Task::new(fill_task_info(), fill_action(job, &place.root, shared.clone()))];
+        tasks.extend(serve_tasks(job).into_iter().map(|task| {
+            let work = serve_action(job, &task, &place.root, shared.clone());
+            task.into_task(work)
         }));
         Ok(tasks)
     }
@@ -88,145 +88,156 @@ fn remarks(shape: &CacheShape) -> Vec<Note> {
         100.0 * shape.recurrence,
         shape.zipf,
     );
-    vec![remark(text)]
+    vec![remark_note(text)]
 }
 
 /// The cache that the first task creates and the others serve from.
-type SharedCache = Arc<OnceLock<Cache>>;
+type SharedCache = Arc<OnceLock<DiskCache>>;
 
-fn fill(job: &Job, root: &Path, shared: SharedCache) -> Action {
-    let (shape, log) = (CacheShape::from_settings(job), job.settings.flag("log"));
-    Action::on("fill", root, move |root| {
+fn fill_action(job: &Job, root: &Path, shared: SharedCache) -> Action {
+    let (shape, has_log) = (CacheShape::from_settings(job), job.settings.flag("log"));
+    Action::call_on("fill", root, move |root| {
         let account = CostAccount::begin();
-        let created = Cache::create(root, shape, log, shape.demand())?;
+        let created = DiskCache::create(root, shape, has_log, shape.request_mix())?;
         let bound = Bound::Operations(shape.count_to_fill().max(1));
         let seed = shape.seed;
-        let config =
-            CustomLoadConfig { threads: FILLERS, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed };
+        let config = CustomLoadConfig {
+            threads: FILL_THREADS,
+            kinds: &REQUEST_KINDS,
+            rate: None,
+            bound,
+            interval_ms: 100,
+            seed,
+        };
         let outcome = shared.get_or_init(|| created).run(&config, true)?;
         web::serving_output(&outcome, 1, account, root)
     })
 }
 
-fn serve(job: &Job, load: &ServeTask, root: &Path, shared: SharedCache) -> Action {
+fn serve_action(job: &Job, task: &ServeTask, root: &Path, shared: SharedCache) -> Action {
     let (settings, seed) = (&job.settings, job.seed);
-    let (rate, bound) = (pace::rate(settings, load.rate), Bound::Seconds(settings.float("seconds")));
-    let threads = load.threads.unwrap_or(1);
-    Action::on(&load.info.id.to_string(), root, move |root| {
+    let (rate, bound) = (pace::engine_rate(settings, task.rate), Bound::Seconds(settings.float("seconds")));
+    let threads = task.threads.unwrap_or(1);
+    Action::call_on(&task.info.id.to_string(), root, move |root| {
         let cache = shared.get().ok_or_else(|| TaskError::Unfit("the cache was not filled".into()))?;
-        let config = CustomLoadConfig { threads, kinds: &KINDS, rate, bound, interval_ms: 100, seed };
-        let count = || [&cache.served, &cache.replaced].map(|count| count.load(Ordering::Relaxed));
+        let config = CustomLoadConfig { threads, kinds: &REQUEST_KINDS, rate, bound, interval_ms: 100, seed };
+        let count = || [&cache.served_bytes, &cache.evicted_count].map(|count| count.load(Ordering::Relaxed));
         let before = count();
         let account = CostAccount::begin();
         let outcome = cache.run(&config, false)?;
-        let mut found = web::serving_output(&outcome, 1, account, root)?;
-        let own = &mut found.readings;
+        let mut output = web::serving_output(&outcome, 1, account, root)?;
+        let readings = &mut output.readings;
         let hits = outcome.kind("hit").map_or(0, |kind| kind.count);
-        own.set(web::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
+        readings.set(web::HIT_RATIO, hits as f64 / outcome.operations().max(1) as f64);
         let [served, replaced] = count();
-        own.set(web::SERVED, (served - before[0]) as f64);
-        own.set(web::REPLACED, (replaced - before[1]) as f64);
-        Ok(found)
+        readings.set(web::SERVED_BYTES, (served - before[0]) as f64);
+        readings.set(web::EVICTED_COUNT, (replaced - before[1]) as f64);
+        Ok(output)
     })
 }
 
 /// Squid reads and writes objects by pages of this size (`SM_PAGE_SIZE`).
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 /// A record of `swap.state` (`StoreSwapLogData` on a 64-bit machine).
 const LOG_RECORD: [u8; 72] = [0x5a; 72];
 
 /// The kinds of requests: answered from the cache, stored in the cache, and passed on without storing.
-const KINDS: [&str; 3] = ["hit", "store", "pass"];
-/// Indices in [`KINDS`].
+const REQUEST_KINDS: [&str; 3] = ["hit", "store", "pass"];
+/// Indices in [`REQUEST_KINDS`].
 const HIT: usize = 0;
 const STORE: usize = 1;
 const PASS: usize = 2;
 
-/// A cache, the demand that it serves, and its counters.
-struct Cache {
+/// A cache, the distribution of the requests for it, and its counters.
+struct DiskCache {
     dir: PathBuf,
     shape: CacheShape,
-    demand: Demand,
-    index: Mutex<Index>,
+    request_mix: RequestMix,
+    index: Mutex<CacheIndex>,
     has_log: bool,
     /// The open log, while a task runs.
     log_file: Mutex<Option<File>>,
     noise: Vec<u8>,
     /// The number of the next object that the fill task stores.
-    filled: AtomicU64,
+    next_to_fill: AtomicU64,
     /// Bytes that clients received.
-    served: AtomicU64,
+    served_bytes: AtomicU64,
     /// Number of evicted objects.
-    replaced: AtomicU64,
+    evicted_count: AtomicU64,
 }
 
 /// The private state of a thread.
 struct CacheThread {
-    draws: Draws,
+    draws: ClientDraws,
     buffer: Vec<u8>,
 }
 
-impl Cache {
+impl DiskCache {
     /// Creates the directories of an empty cache, as `squid -z` does.
     ///
     /// # Errors
     /// If a directory cannot be created.
-    fn create(dir: &Path, shape: CacheShape, log: bool, demand: Demand) -> Result<Cache, EngineError> {
+    fn create(
+        dir: &Path,
+        shape: CacheShape,
+        has_log: bool,
+        request_mix: RequestMix,
+    ) -> Result<DiskCache, EngineError> {
         for first in 0..shape.levels.0 {
             for second in 0..shape.levels.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
                 std::fs::create_dir_all(&path).map_err(EngineError::io("making", &path))?;
             }
         }
-        Ok(Cache {
+        Ok(DiskCache {
             dir: dir.into(),
             shape,
-            demand,
-            index: Mutex::new(Index::new(shape.bytes)),
-            has_log: log,
+            request_mix,
+            index: Mutex::new(CacheIndex::new(shape.bytes)),
+            has_log,
             log_file: Mutex::default(),
             noise: object_noise(shape.seed),
-            filled: AtomicU64::new(0),
-            served: AtomicU64::new(0),
-            replaced: AtomicU64::new(0),
+            next_to_fill: AtomicU64::new(0),
+            served_bytes: AtomicU64::new(0),
+            evicted_count: AtomicU64::new(0),
         })
     }
 
     /// The path of the file with this number. As in Squid's `UFSSwapDir::swapSubDir`, each directory of the second level
     /// gets as many consecutive numbers as there are such directories, then the next directory follows.
-    fn path(&self, number: u32) -> PathBuf {
+    fn file_path(&self, number: u32) -> PathBuf {
         let (first, second) = self.shape.levels;
         let above = number / second;
         self.dir.join(format!("{:02X}/{:02X}/{number:08X}", above / second % first, above % second))
     }
 
-    /// Serves a request for the object with this number, and returns the index of its kind in [`KINDS`].
-    fn request(&self, thread: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
-        let object = web::object(self.shape.seed, number);
-        self.served.fetch_add(object.bytes, Ordering::Relaxed);
+    /// Serves a request for the object with this number, and returns the index of its kind in [`REQUEST_KINDS`].
+    fn serve_request(&self, thread: &mut CacheThread, number: u64) -> Result<usize, EngineError> {
+        let object = web::draw_object(self.shape.seed, number);
+        self.served_bytes.fetch_add(object.bytes, Ordering::Relaxed);
         if !object.cachable {
             return Ok(PASS);
         }
-        let mut index = self.index();
-        let place = match index.look_up(number) {
-            CacheLookup::Hit(place) => {
+        let mut index = self.lock_index();
+        let file_number = match index.look_up(number) {
+            CacheLookup::Hit(file_number) => {
                 drop(index);
-                return if self.read(thread, place)? { Ok(HIT) } else { Ok(PASS) };
+                return if self.read_file(thread, file_number)? { Ok(HIT) } else { Ok(PASS) };
             }
             CacheLookup::Fetching => return Ok(PASS),
             CacheLookup::Missing => index.reserve(number),
         };
         drop(index);
-        self.write(place, object, number)?;
-        self.index().finish_store(number, object.bytes);
+        self.write_file(file_number, object, number)?;
+        self.lock_index().finish_store(number, object.bytes);
         self.append_log_record()?;
         self.evict()?;
         Ok(STORE)
     }
 
     /// Reads an object. Returns false if it was evicted between lookup and open.
-    fn read(&self, thread: &mut CacheThread, place: u32) -> Result<bool, EngineError> {
-        let path = self.path(place);
+    fn read_file(&self, thread: &mut CacheThread, file_number: u32) -> Result<bool, EngineError> {
+        let path = self.file_path(file_number);
         let mut file = match File::open(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
             opened => opened.map_err(EngineError::io("opening", &path))?,
@@ -235,16 +246,17 @@ impl Cache {
         Ok(true)
     }
 
-    fn write(&self, place: u32, object: Object, number: u64) -> Result<(), EngineError> {
-        let path = self.path(place);
+    fn write_file(&self, file_number: u32, object: WebObject, number: u64) -> Result<(), EngineError> {
+        let path = self.file_path(file_number);
         let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
-        let (mut left, mut at) =
-            (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE_BYTES - PAGE));
+        let (mut left, mut offset) =
+            (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE_BYTES - PAGE_BYTES));
         while left > 0 {
-            let now = left.min(PAGE);
-            file.write_all(&self.noise[at..at + now]).map_err(EngineError::io("writing", &path))?;
-            at = (at + PAGE) % (NOISE_BYTES - PAGE);
-            left -= now;
+            let chunk_bytes = left.min(PAGE_BYTES);
+            file.write_all(&self.noise[offset..offset + chunk_bytes])
+                .map_err(EngineError::io("writing", &path))?;
+            offset = (offset + PAGE_BYTES) % (NOISE_BYTES - PAGE_BYTES);
+            left -= chunk_bytes;
         }
         Ok(())
     }
@@ -252,16 +264,16 @@ impl Cache {
     /// Removes the files of the oldest objects until the cache is within its limit.
     fn evict(&self) -> Result<(), EngineError> {
         loop {
-            let Some(place) = self.index().evict_if_full() else { return Ok(()) };
-            let path = self.path(place);
+            let Some(file_number) = self.lock_index().evict_if_full() else { return Ok(()) };
+            let path = self.file_path(file_number);
             std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
-            self.index().free_file(place);
-            self.replaced.fetch_add(1, Ordering::Relaxed);
+            self.lock_index().free_file(file_number);
+            self.evicted_count.fetch_add(1, Ordering::Relaxed);
             self.append_log_record()?;
         }
     }
 
-    /// Runs a load on the cache: `fills` stores objects in order, otherwise clients request them. Between tasks the log is
+    /// Runs a load on the cache: with `fills` it stores objects in order, otherwise clients request them. Between tasks the log is
     /// closed, so that the filesystem can be remounted.
     ///
     /// # Errors
@@ -270,64 +282,64 @@ impl Cache {
         if self.has_log {
             let path = self.dir.join("swap.state");
             let file = OpenOptions::new().create(true).append(true).open(&path);
-            *self.log() = Some(file.map_err(EngineError::io("opening", &path))?);
+            *self.lock_log() = Some(file.map_err(EngineError::io("opening", &path))?);
         }
-        let outcome = custom_load::run(config, &Requests { cache: self, fills });
-        *self.log() = None;
+        let outcome = custom_load::run(config, &CacheLoad { cache: self, fills });
+        *self.lock_log() = None;
         outcome
     }
 
     /// Appends a record to the log, if there is one.
     fn append_log_record(&self) -> Result<(), EngineError> {
-        let written = self.log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
+        let written = self.lock_log().as_mut().map_or(Ok(()), |file| file.write_all(&LOG_RECORD));
         written.map_err(EngineError::io("appending to", self.dir.join("swap.state")))
     }
 
-    fn log(&self) -> MutexGuard<'_, Option<File>> {
+    fn lock_log(&self) -> MutexGuard<'_, Option<File>> {
         self.log_file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn index(&self) -> MutexGuard<'_, Index> {
+    fn lock_index(&self) -> MutexGuard<'_, CacheIndex> {
         // The load ends when a thread panics, so a poisoned lock does no harm.
         self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The requests for a cache: either those of its clients, or, to fill it, those for the most popular objects in order.
-struct Requests<'a> {
-    cache: &'a Cache,
+struct CacheLoad<'a> {
+    cache: &'a DiskCache,
     fills: bool,
 }
 
-impl CustomLoad for Requests<'_> {
+impl CustomLoad for CacheLoad<'_> {
     type ThreadState = CacheThread;
     /// The number of an object, or `None` while the cache is filled.
     type Request = Option<u64>;
 
     fn thread_state(&self, thread: u32) -> Result<CacheThread, EngineError> {
-        let draws = self.cache.demand.draws(self.cache.shape.seed, thread.into());
-        Ok(CacheThread { draws, buffer: vec![0; PAGE] })
+        let draws = self.cache.request_mix.start_draws(self.cache.shape.seed, thread.into());
+        Ok(CacheThread { draws, buffer: vec![0; PAGE_BYTES] })
     }
 
     fn draw(&self, thread: &mut CacheThread) -> Option<u64> {
-        (!self.fills).then(|| self.cache.demand.next(&mut thread.draws))
+        (!self.fills).then(|| self.cache.request_mix.next(&mut thread.draws))
     }
 
     fn perform(&self, thread: &mut CacheThread, number: Option<u64>) -> Result<usize, EngineError> {
-        let next = || self.cache.filled.fetch_add(1, Ordering::Relaxed);
-        self.cache.request(thread, number.unwrap_or_else(next))
+        let next = || self.cache.next_to_fill.fetch_add(1, Ordering::Relaxed);
+        self.cache.serve_request(thread, number.unwrap_or_else(next))
     }
 }
 
 /// The index of the cache in memory. It reuses the file numbers of evicted objects.
 #[derive(Debug, Default)]
-struct Index {
+struct CacheIndex {
     /// Objects that a request is storing, with their file numbers.
     fetching: HashMap<u64, u32>,
     /// Objects in the cache, with their file numbers and bytes. The least recently used comes first.
     stored: LinkedHashMap<u64, (u32, u64)>,
-    files: u32,
-    free: Vec<u32>,
+    file_count: u32,
+    free_files: Vec<u32>,
     bytes: u64,
     limit: u64,
 }
@@ -343,10 +355,10 @@ enum CacheLookup {
     Missing,
 }
 
-impl Index {
+impl CacheIndex {
     /// An empty index of a cache of `limit` bytes.
-    fn new(limit: u64) -> Index {
-        Index { limit, ..Index::default() }
+    fn new(limit: u64) -> CacheIndex {
+        CacheIndex { limit, ..CacheIndex::default() }
     }
 
     /// Looks an object up. A hit makes it the most recently used.
@@ -358,11 +370,11 @@ impl Index {
         }
     }
 
-    /// Reserves a file number for a missing object. The object is in the cache after [`Index::finish_store`].
+    /// Reserves a file number for a missing object. The object is in the cache after [`CacheIndex::finish_store`].
     fn reserve(&mut self, object: u64) -> u32 {
-        let file = self.free.pop().unwrap_or_else(|| {
-            self.files += 1;
-            self.files - 1
+        let file = self.free_files.pop().unwrap_or_else(|| {
+            self.file_count += 1;
+            self.file_count - 1
         });
         self.fetching.insert(object, file);
         file
@@ -377,7 +389,7 @@ impl Index {
     }
 
     /// Removes the least recently used object if the cache is over its limit, and returns its file number. After the file
-    /// is removed, [`Index::free_file`] frees the number.
+    /// is removed, [`CacheIndex::free_file`] frees the number.
     fn evict_if_full(&mut self) -> Option<u32> {
         if self.bytes <= self.limit {
             return None;
@@ -389,7 +401,7 @@ impl Index {
 
     /// Frees a file number for another object.
     fn free_file(&mut self, file: u32) {
-        self.free.push(file);
+        self.free_files.push(file);
     }
 
     /// Bytes of all objects in the cache.
@@ -408,7 +420,7 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ids, job, perform, place};
+    use crate::testing::{job, perform_all, place, task_ids};
     use crate::web::count_to_fill;
     use fsarena_core::sample::TaskOutput;
 
@@ -425,12 +437,12 @@ mod tests {
             ];
             job(&DEF, 3, &set)
         };
-        let outline = ids(&ProxyCache.outline(&job("0.05")));
+        let outline = task_ids(&ProxyCache.outline(&job("0.05")));
         assert_eq!(outline.len(), 2 + 2 * 2);
         assert_eq!(outline[..3], ["fill", "cold[rate=500,threads=2]", "serve[rate=500,threads=2]"]);
         let metric = |done: &TaskOutput, id: &str| {
             let get = |id: &str| done.readings.get(id);
-            (fsarena_core::metric::find(id).unwrap().from)(&get)
+            (fsarena_core::metric::find(id).unwrap().formula)(&get)
         };
         // Longer on a busy machine, until every task has had a request and the kernel has counted its CPU time.
         let measured = |seconds| {
@@ -438,7 +450,7 @@ mod tests {
             let mut all = vec![];
             for task in ProxyCache.tasks(&job(seconds), &place(dir.path())).unwrap() {
                 for action in task.work {
-                    all.push((task.info.id.clone(), perform([action])));
+                    all.push((task.info.id.clone(), perform_all([action])));
                 }
             }
             all.iter().all(|(_, done)| metric(done, "cpu_per_request") > Some(0.0)).then_some(all)
@@ -458,27 +470,27 @@ mod tests {
 
     fn config(operations: u64) -> CustomLoadConfig<'static> {
         let bound = Bound::Operations(operations);
-        CustomLoadConfig { threads: 4, kinds: &KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
+        CustomLoadConfig { threads: 4, kinds: &REQUEST_KINDS, rate: None, bound, interval_ms: 100, seed: 1 }
     }
 
     #[test]
     fn a_full_cache_serves_hits_and_stays_within_its_limit() {
         const LIMIT: u64 = 1 << 20;
         let dir = tempfile::tempdir().unwrap();
-        let demand = Demand::new(400, 0.8, 0.8);
-        let cache = Cache::create(dir.path(), shape((4, 8), LIMIT, 7), true, demand).unwrap();
+        let request_mix = RequestMix::new(400, 0.8, 0.8);
+        let cache = DiskCache::create(dir.path(), shape((4, 8), LIMIT, 7), true, request_mix).unwrap();
         let count = count_to_fill(7, 400, LIMIT);
         assert!((40..400).contains(&count), "{count}");
         cache.run(&config(count), true).unwrap();
-        let full = cache.index().bytes();
+        let full = cache.lock_index().bytes();
         assert!(full <= LIMIT && full > LIMIT / 2, "{full}");
 
         let outcome = cache.run(&config(1000), false).unwrap();
         let count = |kind| outcome.kind(kind).map_or(0, |found| found.count);
         assert_eq!(count("hit") + count("store") + count("pass"), 1000);
         assert!(count("hit") > 200 && count("store") > 50, "{} {}", count("hit"), count("store"));
-        assert!(cache.replaced.load(Ordering::Relaxed) > 0);
-        assert!(cache.index().bytes() <= LIMIT);
+        assert!(cache.evicted_count.load(Ordering::Relaxed) > 0);
+        assert!(cache.lock_index().bytes() <= LIMIT);
         // The files match the index, and each store and eviction is in the log.
         let (mut files, mut bytes) = (0, 0);
         for entry in walkdir::WalkDir::new(dir.path()).into_iter().flatten() {
@@ -486,11 +498,11 @@ mod tests {
                 (files, bytes) = (files + 1, bytes + entry.metadata().unwrap().len());
             }
         }
-        let (objects, kept) = {
-            let index = cache.index();
+        let (objects, indexed_bytes) = {
+            let index = cache.lock_index();
             (index.objects(), index.bytes())
         };
-        assert_eq!((files, bytes), (objects, kept));
+        assert_eq!((files, bytes), (objects, indexed_bytes));
         let log = dir.path().join("swap.state").metadata().unwrap().len();
         assert!(log > 72 * files as u64 && log.is_multiple_of(72));
     }
@@ -499,13 +511,14 @@ mod tests {
     fn files_spread_as_squid_spreads_them() {
         let dir = tempfile::tempdir().unwrap();
         let cache =
-            Cache::create(dir.path(), shape((16, 256), 1, 1), false, Demand::new(1, 0.8, 0.5)).unwrap();
+            DiskCache::create(dir.path(), shape((16, 256), 1, 1), false, RequestMix::new(1, 0.8, 0.5))
+                .unwrap();
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
-            assert_eq!(cache.path(number), dir.path().join(path));
+            assert_eq!(cache.file_path(number), dir.path().join(path));
         }
     }
 
-    fn stored(index: &mut Index, object: u64, bytes: u64) -> u32 {
+    fn store(index: &mut CacheIndex, object: u64, bytes: u64) -> u32 {
         let number = index.reserve(object);
         index.finish_store(object, bytes);
         number
@@ -513,11 +526,11 @@ mod tests {
 
     #[test]
     fn the_least_recently_used_object_is_evicted_first() {
-        let mut index = Index::new(25);
-        let [first, second] = [1, 2].map(|object| stored(&mut index, object, 10));
+        let mut index = CacheIndex::new(25);
+        let [first, second] = [1, 2].map(|object| store(&mut index, object, 10));
         assert_eq!(index.evict_if_full(), None);
         assert_eq!(index.look_up(1), CacheLookup::Hit(first));
-        stored(&mut index, 3, 10);
+        store(&mut index, 3, 10);
         // Object 1 was looked up after object 2.
         assert_eq!(index.evict_if_full(), Some(second));
         assert_eq!((index.evict_if_full(), index.bytes(), index.objects()), (None, 20, 2));
@@ -528,7 +541,7 @@ mod tests {
 
     #[test]
     fn an_object_that_is_being_stored_is_not_stored_twice() {
-        let mut index = Index::new(100);
+        let mut index = CacheIndex::new(100);
         let number = index.reserve(1);
         assert_eq!(index.look_up(1), CacheLookup::Fetching);
         index.finish_store(1, 5);
@@ -537,12 +550,12 @@ mod tests {
 
     #[test]
     fn a_cache_with_a_limit_of_0_evicts_every_object() {
-        let mut index = Index::new(0);
+        let mut index = CacheIndex::new(0);
         for object in 0..5 {
-            stored(&mut index, object, 1);
+            store(&mut index, object, 1);
         }
-        let gone: Vec<u32> = std::iter::from_fn(|| index.evict_if_full()).collect();
-        assert_eq!(gone, [0, 1, 2, 3, 4]);
+        let evicted: Vec<u32> = std::iter::from_fn(|| index.evict_if_full()).collect();
+        assert_eq!(evicted, [0, 1, 2, 3, 4]);
         assert_eq!((index.bytes(), index.objects()), (0, 0));
     }
 }

@@ -2,10 +2,10 @@
 //! it compares read-only filesystems with others.
 
 use crate::program::{self, Driver, Op};
-use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES};
-use crate::task::{Action, Before, Result, Task, TaskError, failed_to, info};
-use crate::tree::TOP;
-use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use crate::source::{COMPRESSIBLE, TREE, TREE_FILES, TreeSource};
+use crate::task::{Action, Result, StartState, Task, TaskError, failed_to, info};
+use crate::tree::TOP_DIR;
+use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
 use chacha20::ChaCha8Rng;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::schedule::mix;
@@ -34,14 +34,14 @@ const DEF: WorkloadDef = WorkloadDef {
 };
 
 /// The archive of the tree on the source disk.
-const ARCHIVE: &str = "tree.tar";
+const ARCHIVE_NAME: &str = "tree.tar";
 /// Bytes that a read of a whole file asks for, as cat(1) does.
-const BUFFER: usize = 128 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 /// Mixed into the seed of a round to choose the random reads.
 const READS_SEED: u64 = 0x7EAD;
 
 /// The files of the tree and their sizes, sorted by path: the same on every filesystem.
-type FileList = Arc<OnceLock<Vec<(PathBuf, u64)>>>;
+type SharedFileList = Arc<OnceLock<Vec<(PathBuf, u64)>>>;
 
 impl Workload for ReadTree {
     fn def(&self) -> &'static WorkloadDef {
@@ -58,49 +58,55 @@ impl Workload for ReadTree {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let source = Source::from_job(job);
-        let (contents, demands) = source.measure()?;
-        let inodes = contents.files + contents.directories + contents.links;
-        let room = Room { bytes: contents.unpacked_bytes(), inodes, other_bytes: contents.archive_bytes };
-        let cold = "each task begins with a new mount and a cold cache; the calls are made in-process";
-        Ok(Survey { room, demands, remarks: vec![remark(cold), source.remark()], ..Survey::default() })
+        let source = TreeSource::from_job(job);
+        let (tree_size, demands) = source.measure()?;
+        let inodes = tree_size.files + tree_size.directories + tree_size.links;
+        let room = Room { bytes: tree_size.unpacked_bytes(), inodes, source_bytes: tree_size.archive_bytes };
+        let remark_text = "each task begins with a new mount and a cold cache; the calls are made in-process";
+        Ok(Survey {
+            room,
+            demands,
+            remarks: vec![remark_note(remark_text), source.note()],
+            ..Survey::default()
+        })
     }
 
-    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
-        Source::from_job(job).archive_to(&place.other.join(ARCHIVE)).map(drop)
+    fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
+        TreeSource::from_job(job).write_archive_file(&place.source_dir.join(ARCHIVE_NAME)).map(drop)
     }
 
     fn draws_inputs(&self, job: &Job) -> bool {
-        Source::from_job(job).is_generated()
+        TreeSource::from_job(job).is_generated()
     }
 
     fn only_reads(&self, _: &Job) -> bool {
         true
     }
 
-    fn reading_settings(&self) -> Option<&'static str> {
+    fn read_only_settings(&self) -> Option<&'static str> {
         Some("")
     }
 
-    fn fill(&self, _: &Job, place: &Place) -> Result<Vec<Action>> {
-        let archive = place.other.join(ARCHIVE);
+    fn fill_actions(&self, _: &Job, place: &Place) -> Result<Vec<Action>> {
+        let archive = place.source_dir.join(ARCHIVE_NAME);
         if !archive.is_file() {
             let why = format!("{} is missing; fsarena makes it at the start of a run", archive.display());
             return Err(TaskError::Unfit(why));
         }
         let unpack = Op::Untar(archive, place.root.clone());
-        Ok(vec![program::action(&unpack, Driver { native: true, clones: false })])
+        Ok(vec![program::make_action(&unpack, Driver { is_native: true, may_clone: false })])
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let tree = place.root.join(TOP);
-        let (files, reads) = (FileList::default(), RandomReads::of_job(job));
-        let walk = program::action(&Op::Find(tree.clone()), Driver { native: true, clones: false });
+        let tree = place.root.join(TOP_DIR);
+        let (files, reads) = (SharedFileList::default(), RandomReads::of_job(job));
+        let walk =
+            program::make_action(&Op::Find(tree.clone()), Driver { is_native: true, may_clone: false });
         let work = [
             walk,
-            Action::on("stat", &tree, |tree| for_each_file(tree, |_| Ok(()))),
-            Action::on("read", &tree, |tree| for_each_file(tree, |file| read_whole(file.path()))),
-            Action::with(
+            Action::call_on("stat", &tree, |tree| for_each_file(tree, |_| Ok(()))),
+            Action::call_on("read", &tree, |tree| for_each_file(tree, |file| read_whole_file(file.path()))),
+            Action::call_with(
                 &(files.clone(), reads),
                 ["random reads".to_string(), tree.display().to_string()],
                 |(files, reads)| reads.perform(files.get().map_or(&[][..], Vec::as_slice)),
@@ -108,13 +114,14 @@ impl Workload for ReadTree {
         ];
         let mut tasks: Vec<Task> = vec![];
         for (info, work) in self.outline(job).into_iter().zip(work) {
-            tasks.push(Task { before: Before::Remount, ..Task::new(info, work) });
+            tasks.push(Task { start_state: StartState::Remounted, ..Task::new(info, work) });
         }
         if !place.is_read_only() {
-            tasks[0].prepare = self.fill(job, place)?;
+            tasks[0].prepare = self.fill_actions(job, place)?;
         }
-        let list = |(tree, files): &(PathBuf, FileList)| list_files(tree).map(|found| drop(files.set(found)));
-        tasks[3].prepare = vec![Action::with(&(tree, files), ["list", "the files"], list)];
+        let list =
+            |(tree, files): &(PathBuf, SharedFileList)| list_files(tree).map(|list| drop(files.set(list)));
+        tasks[3].prepare = vec![Action::call_with(&(tree, files), ["list", "the files"], list)];
         Ok(tasks)
     }
 }
@@ -132,8 +139,8 @@ fn for_each_file(tree: &Path, mut visit: impl FnMut(&DirEntry) -> Result<()>) ->
 }
 
 /// Reads a file from its beginning to its end.
-fn read_whole(path: &Path) -> Result<()> {
-    let mut buffer = vec![0; BUFFER];
+fn read_whole_file(path: &Path) -> Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
     let mut file = File::open(path).map_err(failed_to("open", path))?;
     while file.read(&mut buffer).map_err(failed_to("read", path))? > 0 {}
     Ok(())
@@ -155,18 +162,22 @@ fn list_files(tree: &Path) -> Result<Vec<(PathBuf, u64)>> {
 #[derive(Debug, Clone, Copy)]
 struct RandomReads {
     count: u64,
-    block: u64,
+    block_bytes: u64,
     seed: u64,
 }
 
 impl RandomReads {
     fn of_job(job: &Job) -> RandomReads {
         let seed = mix(job.seed, READS_SEED);
-        RandomReads { count: job.count("reads", (20_000, 200)), block: job.settings.int("bs") as u64, seed }
+        RandomReads {
+            count: job.count("reads", (20_000, 200)),
+            block_bytes: job.settings.int("bs") as u64,
+            seed,
+        }
     }
 
     /// The file and the offset of each read. Offsets are multiples of the block.
-    fn places<'a>(&self, files: &'a [(PathBuf, u64)]) -> Vec<(&'a Path, u64)> {
+    fn read_positions<'a>(&self, files: &'a [(PathBuf, u64)]) -> Vec<(&'a Path, u64)> {
         let mut ends = vec![];
         let mut total = 0;
         for (_, bytes) in files {
@@ -174,20 +185,20 @@ impl RandomReads {
             ends.push(total);
         }
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-        let mut places = vec![];
+        let mut read_positions = vec![];
         for _ in 0..self.count.min(total.saturating_mul(self.count)) {
-            let at = rng.random_range(0..total);
-            let file = ends.partition_point(|end| *end <= at);
-            let within = at - (ends[file] - files[file].1);
-            places.push((files[file].0.as_path(), within / self.block * self.block));
+            let global_offset = rng.random_range(0..total);
+            let file = ends.partition_point(|end| *end <= global_offset);
+            let file_offset = global_offset - (ends[file] - files[file].1);
+            read_positions.push((files[file].0.as_path(), file_offset / self.block_bytes * self.block_bytes));
         }
-        places
+        read_positions
     }
 
     /// Opens a file and reads one block of it, for each read.
     fn perform(&self, files: &[(PathBuf, u64)]) -> Result<()> {
-        let mut buffer = vec![0; self.block as usize];
-        for (path, offset) in self.places(files) {
+        let mut buffer = vec![0; self.block_bytes as usize];
+        for (path, offset) in self.read_positions(files) {
             let file = File::open(path).map_err(failed_to("open", path))?;
             file.read_at(&mut buffer, offset).map_err(failed_to("read", path))?;
         }
@@ -198,40 +209,42 @@ impl RandomReads {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform};
+    use crate::testing::{job, perform_all};
 
     #[test]
     fn every_task_reads_the_tree_that_the_archive_holds() {
         let dir = tempfile::tempdir().unwrap();
         let place =
-            Place { root: dir.path().join("root"), other: dir.path().join("other"), server_user: None };
+            Place { root: dir.path().join("root"), source_dir: dir.path().join("other"), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
-        std::fs::create_dir(&place.other).unwrap();
+        std::fs::create_dir(&place.source_dir).unwrap();
         let job = job(&DEF, 7, &[("reads", "50")]);
         assert!(
-            ReadTree.fill(&job, &place).is_err_and(|error| error.to_string().contains("tree.tar is missing"))
+            ReadTree
+                .fill_actions(&job, &place)
+                .is_err_and(|error| error.to_string().contains("tree.tar is missing"))
         );
-        ReadTree.inputs(&job, &place).unwrap();
+        ReadTree.make_inputs(&job, &place).unwrap();
         for task in ReadTree.tasks(&job, &place).unwrap() {
-            assert_eq!(task.before, Before::Remount);
-            perform(task.prepare.into_iter().chain(task.work));
+            assert_eq!(task.start_state, StartState::Remounted);
+            perform_all(task.prepare.into_iter().chain(task.work));
         }
-        assert_eq!(list_files(&place.root.join(TOP)).unwrap().len(), 40);
+        assert_eq!(list_files(&place.root.join(TOP_DIR)).unwrap().len(), 40);
     }
 
     #[test]
     fn random_reads_are_spread_by_bytes_and_chosen_by_the_seed() {
         let files: Vec<(PathBuf, u64)> = vec![("a".into(), 1000), ("b".into(), 9000), ("c".into(), 1)];
-        let reads = RandomReads { count: 1000, block: 4096, seed: 1 };
-        let places = reads.places(&files);
-        let of_b = places.iter().filter(|(path, _)| *path == Path::new("b")).count();
-        assert!((850..950).contains(&of_b), "{of_b}");
+        let reads = RandomReads { count: 1000, block_bytes: 4096, seed: 1 };
+        let read_positions = reads.read_positions(&files);
+        let in_b = read_positions.iter().filter(|(path, _)| *path == Path::new("b")).count();
+        assert!((850..950).contains(&in_b), "{in_b}");
         assert!(
-            places.iter().all(|(path, offset)| [0, 4096, 8192].contains(offset)
+            read_positions.iter().all(|(path, offset)| [0, 4096, 8192].contains(offset)
                 && (*offset == 0 || *path == Path::new("b")))
         );
-        assert_eq!(places, reads.places(&files));
-        assert_ne!(places, RandomReads { seed: 2, ..reads }.places(&files));
-        assert!(reads.places(&[]).is_empty());
+        assert_eq!(read_positions, reads.read_positions(&files));
+        assert_ne!(read_positions, RandomReads { seed: 2, ..reads }.read_positions(&files));
+        assert!(reads.read_positions(&[]).is_empty());
     }
 }

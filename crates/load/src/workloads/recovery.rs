@@ -3,7 +3,7 @@
 
 use crate::payload::describe_difference;
 use crate::task::{self, Action, Result, Task, TaskError, failed_to};
-use crate::workload::{Cut, Job, Place, Room, Survey, Workload, remark};
+use crate::workload::{Job, Place, PowerCut, Room, Survey, Workload, remark_note};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::TaskInfo, metric::reading, sample::Readings, schedule::mix};
@@ -19,17 +19,17 @@ pub struct Recovery;
 /// Number of files that exist at a time. Each new file replaces an older one.
 const LIVE_FILES: u64 = 512;
 /// Every file with a number of this multiple, less one, is synced, with its directory.
-const SYNC_INTERVAL: u64 = 4;
+const FILES_PER_SYNC: u64 = 4;
 /// Number of directories that the files are spread over.
-const DIRECTORIES: u64 = 7;
+const DIRECTORY_COUNT: u64 = 7;
 /// Bytes of the largest file.
-const LARGEST_BYTES: usize = 64 << 10;
+const MAX_FILE_BYTES: usize = 64 << 10;
 /// The earliest time of the cut, as a share of the setting `seconds`.
-const EARLIEST_CUT: f64 = 0.25;
+const EARLIEST_CUT_SHARE: f64 = 0.25;
 /// How long the task waits for the cut after the last possible time.
-const OVERDUE: Duration = Duration::from_secs(60);
+const OVERDUE_TIMEOUT: Duration = Duration::from_secs(60);
 /// The file on the source disk with the number of files that were written when the last sync returned.
-const PROGRESS: &str = "synced";
+const PROGRESS_FILE: &str = "synced";
 /// Largest number of files that an error names.
 const MAX_NAMED_FILES: usize = 5;
 
@@ -63,40 +63,44 @@ impl Workload for Recovery {
                     fsck: a full check after that, which changes nothing";
         // The source disk also holds the programs that check filesystems, and their libraries.
         let room = Room {
-            bytes: LIVE_FILES * LARGEST_BYTES as u64,
-            inodes: LIVE_FILES + DIRECTORIES,
-            other_bytes: 64 << 20,
+            bytes: LIVE_FILES * MAX_FILE_BYTES as u64,
+            inodes: LIVE_FILES + DIRECTORY_COUNT,
+            source_bytes: 64 << 20,
         };
-        Ok(Survey { room, remarks: vec![remark(text)], ..Survey::default() })
+        Ok(Survey { room, remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
-    fn inputs(&self, _: &Job, place: &Place) -> Result<()> {
-        let path = place.other.join(PROGRESS);
+    fn make_inputs(&self, _: &Job, place: &Place) -> Result<()> {
+        let path = place.source_dir.join(PROGRESS_FILE);
         std::fs::write(&path, 0u64.to_le_bytes()).map_err(failed_to("write", &path))
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let seed = job.seed;
-        let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE;
-        let paths = (place.root.clone(), place.other.join(PROGRESS));
-        let write = Action::with(&paths, ["write", "fsync"], move |(root, progress)| {
+        let limit = Duration::from_secs_f64(job.settings.float("seconds")) + OVERDUE_TIMEOUT;
+        let paths = (place.root.clone(), place.source_dir.join(PROGRESS_FILE));
+        let write = Action::call_with(&paths, ["write", "fsync"], move |(root, progress)| {
             let begun = Instant::now();
             write_files(root, progress, seed, &mut |_| begun.elapsed() < limit)?;
             Err::<Readings, _>(TaskError::Unfit("the power was not cut".into()))
         });
-        let verify = Action::with(&paths, ["cmp"], move |(root, progress)| {
-            verify(root, read_progress(progress)?, seed)
+        let verify = Action::call_with(&paths, ["cmp"], move |(root, progress)| {
+            verify_files(root, read_progress(progress)?, seed)
         });
         Ok(vec![
-            Task::new(task_outside_totals(Cut::WORK, "Work until the power is cut"), write),
-            Task::new(task_outside_totals(Cut::VERIFY, "Read the files of before the cut"), verify),
+            Task::new(task_outside_totals(PowerCut::WORK_TASK, "Work until the power is cut"), write),
+            Task::new(task_outside_totals(PowerCut::VERIFY_TASK, "Read the files of before the cut"), verify),
         ])
     }
 
-    fn cut(&self, job: &Job) -> Option<Cut> {
-        let share = EARLIEST_CUT + (1.0 - EARLIEST_CUT) * (mix(job.seed, 1) as f64 / u64::MAX as f64);
-        let after = Duration::from_secs_f64(share * job.settings.float("seconds"));
-        Some(Cut { after, chosen: (job.settings.text("cut") == "any").then(|| mix(job.seed, 2)) })
+    fn power_cut(&self, job: &Job) -> Option<PowerCut> {
+        let share =
+            EARLIEST_CUT_SHARE + (1.0 - EARLIEST_CUT_SHARE) * (mix(job.seed, 1) as f64 / u64::MAX as f64);
+        let delay = Duration::from_secs_f64(share * job.settings.float("seconds"));
+        Some(PowerCut {
+            delay,
+            survivors_seed: (job.settings.text("cut") == "any").then(|| mix(job.seed, 2)),
+        })
     }
 }
 
@@ -106,63 +110,68 @@ fn task_outside_totals(id: &str, title: &str) -> TaskInfo {
 }
 
 fn is_synced(number: u64) -> bool {
-    number % SYNC_INTERVAL == SYNC_INTERVAL - 1
+    number % FILES_PER_SYNC == FILES_PER_SYNC - 1
 }
 
 /// The path of a file below the root.
-fn file_name(number: u64) -> PathBuf {
-    PathBuf::from(format!("d{}/f{number:06}", number % DIRECTORIES))
+fn relative_path(number: u64) -> PathBuf {
+    PathBuf::from(format!("d{}/f{number:06}", number % DIRECTORY_COUNT))
 }
 
 fn file_contents(seed: u64, number: u64) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, number));
-    let mut bytes = vec![0; rng.random_range(1..=LARGEST_BYTES)];
+    let mut bytes = vec![0; rng.random_range(1..=MAX_FILE_BYTES)];
     rng.fill_bytes(&mut bytes);
     bytes
 }
 
-/// Writes files one after the other while `go_on` returns true for the number of the next file. After each sync it stores the
+/// Writes files one after the other while `continues` returns true for the number of the next file. After each sync it stores the
 /// number of written files in `progress`.
-fn write_files(root: &Path, progress: &Path, seed: u64, go_on: &mut dyn FnMut(u64) -> bool) -> Result<()> {
-    let sync = |dir: &Path| File::open(dir)?.sync_all();
+fn write_files(
+    root: &Path,
+    progress_path: &Path,
+    seed: u64,
+    continues: &mut dyn FnMut(u64) -> bool,
+) -> Result<()> {
+    let sync_dir = |dir: &Path| File::open(dir)?.sync_all();
     let progress_file =
-        OpenOptions::new().write(true).open(progress).map_err(failed_to("write", progress))?;
-    let store = |count: u64| {
+        OpenOptions::new().write(true).open(progress_path).map_err(failed_to("write", progress_path))?;
+    let store_progress = |count: u64| {
         progress_file.write_all_at(&count.to_le_bytes(), 0).and_then(|()| progress_file.sync_data())
     };
-    store(0).map_err(failed_to("write", progress))?;
-    for number in 0..DIRECTORIES {
+    store_progress(0).map_err(failed_to("write", progress_path))?;
+    for number in 0..DIRECTORY_COUNT {
         let dir = root.join(format!("d{number}"));
         std::fs::create_dir(&dir).map_err(failed_to("make", &dir))?;
     }
     File::open(root).and_then(|dir| Ok(rustix::fs::syncfs(dir)?)).map_err(failed_to("sync", root))?;
-    for number in (0..).take_while(|number| go_on(*number)) {
-        let path = root.join(file_name(number));
+    for number in (0..).take_while(|number| continues(*number)) {
+        let path = root.join(relative_path(number));
         if let Some(oldest) = number.checked_sub(LIVE_FILES) {
-            let oldest = root.join(file_name(oldest));
+            let oldest = root.join(relative_path(oldest));
             std::fs::remove_file(&oldest).map_err(failed_to("remove", &oldest))?;
         }
         let mut file = File::create(&path).map_err(failed_to("write", &path))?;
         file.write_all(&file_contents(seed, number)).map_err(failed_to("write", &path))?;
         if is_synced(number) {
             let dir = path.parent().unwrap_or(root);
-            file.sync_all().and_then(|()| sync(dir)).map_err(failed_to("write", &path))?;
-            store(number + 1).map_err(failed_to("write", progress))?;
+            file.sync_all().and_then(|()| sync_dir(dir)).map_err(failed_to("write", &path))?;
+            store_progress(number + 1).map_err(failed_to("write", progress_path))?;
         }
     }
     Ok(())
 }
 
 /// Reads the number of files that were written when the last sync returned.
-fn read_progress(progress: &Path) -> Result<u64> {
+fn read_progress(progress_path: &Path) -> Result<u64> {
     let mut bytes = [0; 8];
-    let read = File::open(progress).and_then(|file| file.read_exact_at(&mut bytes, 0));
-    read.map_err(failed_to("read", progress))?;
+    let read = File::open(progress_path).and_then(|file| file.read_exact_at(&mut bytes, 0));
+    read.map_err(failed_to("read", progress_path))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// Compares the files from before the cut with their expected contents. Files that were not synced may be lost.
-fn verify(root: &Path, written: u64, seed: u64) -> Result<Readings> {
+fn verify_files(root: &Path, written: u64, seed: u64) -> Result<Readings> {
     if written == 0 {
         let longer = setting("set", "seconds=60");
         let why =
@@ -171,11 +180,11 @@ fn verify(root: &Path, written: u64, seed: u64) -> Result<Readings> {
     }
     let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
     // After the last sync, further files up to the next sync may have been written, each of which removed an old file.
-    for number in (written + SYNC_INTERVAL).saturating_sub(LIVE_FILES)..written {
+    for number in (written + FILES_PER_SYNC).saturating_sub(LIVE_FILES)..written {
         synced += u64::from(is_synced(number));
-        match describe_difference(&root.join(file_name(number)), &file_contents(seed, number)) {
+        match describe_difference(&root.join(relative_path(number)), &file_contents(seed, number)) {
             Some(fault) if is_synced(number) => {
-                damaged.push(format!("{} ({fault})", file_name(number).display()))
+                damaged.push(format!("{} ({fault})", relative_path(number).display()))
             }
             fault => lost += u64::from(fault.is_some()),
         }
@@ -213,35 +222,35 @@ mod tests {
     fn intact_files_are_counted_and_lost_ones_without_sync_are_allowed() {
         let (_dir, root, progress) = write_until(LIVE_FILES + 10);
         assert_eq!(progress, LIVE_FILES + 8);
-        let of = |id: &str| verify(&root, progress, 7).unwrap().get(id).unwrap();
+        let reading_of = |id: &str| verify_files(&root, progress, 7).unwrap().get(id).unwrap();
         // The oldest four may be removed before the next sync.
-        assert_eq!((of(reading::FILES_SYNCED), of(reading::FILES_LOST)), (127.0, 0.0));
-        std::fs::remove_file(root.join(file_name(20))).unwrap();
-        std::fs::write(root.join(file_name(501)), "").unwrap();
-        assert_eq!((of(reading::FILES_SYNCED), of(reading::FILES_LOST)), (127.0, 2.0));
+        assert_eq!((reading_of(reading::FILES_SYNCED), reading_of(reading::FILES_LOST)), (127.0, 0.0));
+        std::fs::remove_file(root.join(relative_path(20))).unwrap();
+        std::fs::write(root.join(relative_path(501)), "").unwrap();
+        assert_eq!((reading_of(reading::FILES_SYNCED), reading_of(reading::FILES_LOST)), (127.0, 2.0));
     }
 
     #[test]
     fn a_damaged_synced_file_is_a_violation_with_its_name() {
         let (_dir, root, progress) = write_until(40);
-        let error = || verify(&root, progress, 7).unwrap_err().to_string();
-        std::fs::remove_file(root.join(file_name(3))).unwrap();
+        let error = || verify_files(&root, progress, 7).unwrap_err().to_string();
+        std::fs::remove_file(root.join(relative_path(3))).unwrap();
         let mut bytes = file_contents(7, 7);
         bytes[0] ^= 1;
-        std::fs::write(root.join(file_name(7)), &bytes).unwrap();
-        std::fs::write(root.join(file_name(11)), &file_contents(7, 11)[1..]).unwrap();
+        std::fs::write(root.join(relative_path(7)), &bytes).unwrap();
+        std::fs::write(root.join(relative_path(11)), &file_contents(7, 11)[1..]).unwrap();
         assert!(error().starts_with("DATA LOSS: 3 of 10 files that were synced"), "{}", error());
         assert!(error().contains("intact: d3/f000003 (missing), d0/f000007 (other contents), d4/f000011 ("));
-        (12..40).for_each(|number| std::fs::write(root.join(file_name(number)), "").unwrap());
+        (12..40).for_each(|number| std::fs::write(root.join(relative_path(number)), "").unwrap());
         assert!(error().contains("10 of 10") && error().ends_with(", …"), "{}", error());
-        assert!(verify(&root, 0, 7).unwrap_err().to_string().contains("set=seconds"));
+        assert!(verify_files(&root, 0, 7).unwrap_err().to_string().contains("set=seconds"));
     }
 
     #[test]
     fn the_instant_of_the_cut_is_drawn_from_the_seed() {
-        let at = |seed| Recovery.cut(&job(&DEF, seed, &[])).unwrap().after.as_secs_f64();
-        assert_eq!(at(1), at(1));
-        let all: Vec<f64> = (0..200).map(at).collect();
+        let delay_of = |seed| Recovery.power_cut(&job(&DEF, seed, &[])).unwrap().delay.as_secs_f64();
+        assert_eq!(delay_of(1), delay_of(1));
+        let all: Vec<f64> = (0..200).map(delay_of).collect();
         let within = |low: f64, high: f64| all.iter().filter(|at| (low..high).contains(at)).count();
         assert_eq!(within(2.5, 10.001), 200);
         assert!(within(2.5, 4.0) > 20 && within(8.5, 10.0) > 20);

@@ -4,7 +4,7 @@
 //! share, and reads the blocks of another client.
 
 use crate::task::{self, Action, Result, Task, failed_to};
-use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark};
+use crate::workload::{Client, Demands, Job, Place, Room, Survey, Workload, remark_note};
 use bytesize::ByteSize;
 use fsarena_core::cell::TaskInfo;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
@@ -31,19 +31,31 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-/// The definition of a task: its name, its title, whether it writes, and whether it uses the file that all clients share.
-type TaskRow = (&'static str, &'static str, bool, bool);
+/// The definition of a task.
+#[derive(Clone, Copy)]
+struct TaskDef {
+    name: &'static str,
+    title: &'static str,
+    /// Whether it writes; otherwise it reads.
+    writes: bool,
+    /// Whether it uses the file that all clients share.
+    uses_shared_file: bool,
+}
+
+const fn task_def(name: &'static str, title: &'static str, writes: bool, uses_shared_file: bool) -> TaskDef {
+    TaskDef { name, title, writes, uses_shared_file }
+}
 
 /// The tasks in order.
-const TASKS: [TaskRow; 4] = [
-    ("write-own", "Write a file of one's own", true, false),
-    ("read-other", "Read another client's file", false, false),
-    ("write-strided", "Write one file in strides", true, true),
-    ("read-strided", "Read another client's strides", false, true),
+const TASKS: [TaskDef; 4] = [
+    task_def("write-own", "Write a file of one's own", true, false),
+    task_def("read-other", "Read another client's file", false, false),
+    task_def("write-strided", "Write one file in strides", true, true),
+    task_def("read-strided", "Read another client's strides", false, true),
 ];
 
-fn task_info((name, title, ..): TaskRow) -> TaskInfo {
-    task::info(name, title, [])
+fn task_info(def: TaskDef) -> TaskInfo {
+    task::info(def.name, def.title, [])
 }
 
 /// The number of blocks that each client writes and reads.
@@ -51,17 +63,17 @@ fn block_count(job: &Job) -> u64 {
     job.number("bytes", [1 << 30, 32 << 20, 2 << 20]).div_ceil(job.settings.int("bs") as u64)
 }
 
-/// The blocks that a client writes, or the blocks of another client that it reads.
-fn blocks(job: &Job, root: &Path, client: Client, (_, _, write, strided): TaskRow) -> strides::StridesJob {
+/// The job of the load engine for a task: the blocks that a client writes, or the blocks of another client that it reads.
+fn strides_job(job: &Job, root: &Path, client: Client, def: TaskDef) -> strides::StridesJob {
     let block_bytes = job.settings.int("bs") as u32;
-    let writer = if write { client.index } else { client.reads_from };
-    let name = if strided { "strided".into() } else { format!("own-{writer}") };
+    let writer = if def.writes { client.index } else { client.reads_from };
+    let name = if def.uses_shared_file { "strided".into() } else { format!("own-{writer}") };
     strides::StridesJob {
         path: root.join(name),
-        write,
+        write: def.writes,
         writer,
-        first: if strided { u64::from(writer) } else { 0 },
-        stride: if strided { u64::from(client.clients) } else { 1 },
+        first: if def.uses_shared_file { u64::from(writer) } else { 0 },
+        stride: if def.uses_shared_file { u64::from(client.clients) } else { 1 },
         blocks: block_count(job),
         block_bytes,
         direct: job.settings.flag("direct"),
@@ -89,7 +101,7 @@ impl Workload for Shared {
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let bytes = block_count(job) * job.settings.int("bs") as u64;
-        let room = Room { bytes: 2 * bytes, inodes: 2, other_bytes: 0 };
+        let room = Room { bytes: 2 * bytes, inodes: 2, source_bytes: 0 };
         let sync = if job.settings.flag("fsync") {
             "the measured time of writes includes the sync"
         } else {
@@ -97,7 +109,7 @@ impl Workload for Shared {
         };
         let text = format!("each client moves {} in each task; {sync}", ByteSize(bytes));
         let demands = Demands { direct_io: job.settings.flag("direct"), ..Demands::default() };
-        Ok(Survey { room, demands, remarks: vec![remark(text)], ..Survey::default() })
+        Ok(Survey { room, demands, remarks: vec![remark_note(text)], ..Survey::default() })
     }
 
     fn shares_directory(&self) -> bool {
@@ -105,13 +117,14 @@ impl Workload for Shared {
     }
 
     fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
-        let drop = job.settings.text("cache") == "drop";
-        let task = |row: TaskRow| {
-            let blocks = blocks(job, &place.root, client, row);
-            let path = blocks.path.clone();
-            let prepare = (!blocks.write && drop).then(|| Action::on("forget", &path, drop_cached_pages));
-            let work = Action::on(row.0, &path, move |_| Ok(strides::run(&blocks)?.task_output()));
-            Task::new(task_info(row), work).after(prepare)
+        let drops_cache = job.settings.text("cache") == "drop";
+        let task = |def: TaskDef| {
+            let strides = strides_job(job, &place.root, client, def);
+            let path = strides.path.clone();
+            let prepare =
+                (!strides.write && drops_cache).then(|| Action::call_on("forget", &path, drop_cached_pages));
+            let work = Action::call_on(def.name, &path, move |_| Ok(strides::run(&strides)?.task_output()));
+            Task::new(task_info(def), work).with_preparation(prepare)
         };
         Ok(TASKS.into_iter().map(task).collect())
     }
@@ -120,21 +133,22 @@ impl Workload for Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform, place};
+    use crate::testing::{job, perform_all, place};
 
     #[test]
     fn clients_write_the_shared_file_together_and_read_the_blocks_of_each_other() {
         let dir = tempfile::tempdir().unwrap();
         let (place, job) = (place(dir.path()), job(&DEF, 3, &[("bytes", "1048576")]));
-        let of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
-        let mut clients: Vec<_> =
-            [0, 1].map(|client| Shared.client_tasks(&job, &place, of(client)).unwrap().into_iter()).into();
+        let client_of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
+        let mut clients: Vec<_> = [0, 1]
+            .map(|client| Shared.client_tasks(&job, &place, client_of(client)).unwrap().into_iter())
+            .into();
         // All clients finish a task before any client starts the next.
-        for row in TASKS {
+        for def in TASKS {
             for client in &mut clients {
                 let task = client.next().unwrap();
-                perform(task.prepare.into_iter().chain(task.work));
-                assert_eq!(task.info.id.name, row.0);
+                perform_all(task.prepare.into_iter().chain(task.work));
+                assert_eq!(task.info.id.name, def.name);
             }
         }
         assert_eq!(dir.path().join("strided").metadata().unwrap().len(), 2 << 20);

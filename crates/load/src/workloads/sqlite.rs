@@ -2,9 +2,9 @@
 //! update is a transaction.
 
 use crate::pace::{self, PacedLoad};
-use crate::payload::{Noise, fresh_dir, load_number, save_number};
+use crate::payload::{Noise, make_empty_dir, read_number, save_number};
 use crate::task::{self, Action, Result, Task, TaskError};
-use crate::workload::{Job, Place, Room, Survey, Workload, fairness, remark};
+use crate::workload::{Job, Place, Room, Survey, Workload, fairness_note, remark_note};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::setting_text::setting;
@@ -20,9 +20,9 @@ use std::path::{Path, PathBuf};
 pub struct Sqlite;
 
 /// Seconds of a task by scale.
-const SECONDS: [f64; 3] = [10.0, 0.5, 0.05];
+const SECONDS_BY_SCALE: [f64; 3] = [10.0, 0.5, 0.05];
 /// The number of rows at scale paper, and the least number at any scale.
-const ROWS: (u64, u64) = (1_000_000, 1000);
+const ROW_COUNTS: (u64, u64) = (1_000_000, 1000);
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "sqlite",
@@ -50,7 +50,7 @@ struct DatabaseTask {
     journal: String,
     synchronous: String,
     /// The operation and its rate, or `None` for a checkpoint of the log.
-    load: Option<(Operation, i64)>,
+    load: Option<(SqlOperation, i64)>,
 }
 
 impl DatabaseTask {
@@ -72,9 +72,11 @@ impl DatabaseTask {
         all
     }
 
-    fn info(&self) -> TaskInfo {
+    fn task_info(&self) -> TaskInfo {
         let mut info = match self.load {
-            Some((Operation { name, title, .. }, rate)) => PacedLoad { clients: 1, rate }.info(name, title),
+            Some((SqlOperation { name, title, .. }, rate)) => {
+                PacedLoad { clients: 1, rate_per_s: rate }.info(name, title)
+            }
             None => task::info("checkpoint", "Checkpoint: bring the log into the database", []),
         };
         // There is always one client, because SQLite allows one writer at a time.
@@ -85,44 +87,51 @@ impl DatabaseTask {
     }
 
     fn database(&self, job: &Job, place: &Place) -> Database {
-        Database::new(&dir(place), shape(job), &self.journal, &self.synchronous)
+        Database::new(&database_dir(place), table_shape(job), &self.journal, &self.synchronous)
     }
 
-    fn create(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
-        save_number(&committed(place), 0)?;
+    fn create_database(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
+        save_number(&inserted_rows_file(place), 0)?;
         self.database(job, place).create().map(TaskOutput::from)
     }
 
-    fn work(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
+    fn perform_work(&self, job: &Job, place: &Place) -> Result<TaskOutput> {
         let mut database = self.database(job, place);
         let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
         let kinds = [if operation == READ { "read" } else { "commit" }];
-        let config = PacedLoad { clients: 1, rate }.config(job, &kinds, pace::bound(job, SECONDS));
+        let config = PacedLoad { clients: 1, rate_per_s: rate }.config(
+            job,
+            &kinds,
+            pace::task_bound(job, SECONDS_BY_SCALE),
+        );
         let outcome = custom_load::run(&config, &database)?;
         if operation == INSERT {
-            let committed = committed(place);
-            save_number(&committed, load_number(&committed)? + outcome.operations() * shape(job).batch)?;
+            let inserted_rows_file = inserted_rows_file(place);
+            save_number(
+                &inserted_rows_file,
+                read_number(&inserted_rows_file)? + outcome.operations() * table_shape(job).batch_rows,
+            )?;
         }
         Ok(outcome.task_output())
     }
 }
 
-fn dir(place: &Place) -> PathBuf {
+fn database_dir(place: &Place) -> PathBuf {
     place.root.join("sqlite")
 }
 
 /// The file on the source disk with the number of rows that were inserted.
-fn committed(place: &Place) -> PathBuf {
-    place.other.join("committed")
+fn inserted_rows_file(place: &Place) -> PathBuf {
+    place.source_dir.join("committed")
 }
 
-fn shape(job: &Job) -> TableShape {
+fn table_shape(job: &Job) -> TableShape {
     let settings = &job.settings;
     TableShape {
-        rows: job.count("rows", ROWS),
-        value: settings.int("value") as usize,
-        batch: settings.int("batch") as u64,
+        rows: job.count("rows", ROW_COUNTS),
+        value_bytes: settings.int("value") as usize,
+        batch_rows: settings.int("batch") as u64,
         seed: job.seed,
     }
 }
@@ -133,69 +142,79 @@ impl Workload for Sqlite {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        DatabaseTask::all(job).iter().map(DatabaseTask::info).collect()
+        DatabaseTask::all(job).iter().map(DatabaseTask::task_info).collect()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let room = Room { bytes: shape(job).room(pace::bound(job, SECONDS)), inodes: 8, other_bytes: 4096 };
+        let room = Room {
+            bytes: table_shape(job).space_bytes(pace::task_bound(job, SECONDS_BY_SCALE)),
+            inodes: 8,
+            source_bytes: 4096,
+        };
         Ok(Survey { room, remarks: remarks(job), ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let all = DatabaseTask::all(job);
-        let task = |(at, task): (usize, &DatabaseTask)| {
-            let needed = (task.clone(), job.clone(), place.clone());
+        let task = |(index, task): (usize, &DatabaseTask)| {
+            let input = (task.clone(), job.clone(), place.clone());
             // The words describe a call in the log of commands. SQLite is a library, so no program of that name runs.
             let call = |what: &str, run: fn(&DatabaseTask, &Job, &Place) -> Result<TaskOutput>| {
-                let words = ["sqlite3".to_string(), dir(place).display().to_string(), what.into()];
-                Action::with(&needed, words, move |(task, job, place)| run(task, job, place))
+                let logged_argv =
+                    ["sqlite3".to_string(), database_dir(place).display().to_string(), what.into()];
+                Action::call_with(&input, logged_argv, move |(task, job, place)| run(task, job, place))
             };
             let mode = |task: &DatabaseTask| (task.journal.clone(), task.synchronous.clone());
-            let is_fresh = at == 0 || mode(task) != mode(&all[at - 1]);
-            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::create)));
+            let is_fresh = index == 0 || mode(task) != mode(&all[index - 1]);
+            let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::create_database)));
             if task.load.is_none() {
                 let fill = |task: &DatabaseTask, job: &Job, place: &Place| {
                     Ok(task.database(job, place).fill_log()?)
                 };
                 prepare.push(call("fill the log", fill));
             }
-            let work =
-                call(task.load.map_or("checkpoint", |(operation, _)| operation.name), DatabaseTask::work);
-            Task::new(task.info(), work).after(prepare)
+            let work = call(
+                task.load.map_or("checkpoint", |(operation, _)| operation.name),
+                DatabaseTask::perform_work,
+            );
+            Task::new(task.task_info(), work).with_preparation(prepare)
         };
         Ok(all.iter().enumerate().map(task).collect())
     }
 
     /// Runs SQLite's own check of the whole file and compares every row.
-    fn checks(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
+    fn check_actions(&self, job: &Job, place: &Place, task: &TaskId) -> Vec<Action> {
         if task.name == READ.name {
             return vec![];
         }
-        let shape = shape(job);
-        let words =
-            ["sqlite3".to_string(), dir(place).display().to_string(), "PRAGMA integrity_check".into()];
-        vec![Action::with(place, words, move |place| {
-            verify_database(&dir(place), &shape, load_number(&committed(place))?)
+        let shape = table_shape(job);
+        let logged_argv = [
+            "sqlite3".to_string(),
+            database_dir(place).display().to_string(),
+            "PRAGMA integrity_check".into(),
+        ];
+        vec![Action::call_with(place, logged_argv, move |place| {
+            verify_database(&database_dir(place), &shape, read_number(&inserted_rows_file(place))?)
         })]
     }
 }
 
 /// The notes on this workload in every report.
 fn remarks(job: &Job) -> Vec<Note> {
-    let shape = shape(job);
+    let shape = table_shape(job);
     let text = format!(
         "sqlite {}: a table of {} rows of {} bytes, {} a transaction, one connection; SQLite checkpoints the log by itself \
          after 1000 pages; PRAGMA integrity_check and a comparison of all rows follow each task that writes",
         rusqlite::version(),
         shape.rows,
-        shape.value,
-        shape.batch
+        shape.value_bytes,
+        shape.batch_rows
     );
-    let mut notes = vec![remark(text)];
+    let mut notes = vec![remark_note(text)];
     if DatabaseTask::all(job).iter().any(|task| task.journal == "wal" && task.synchronous == "normal") {
         let text = "sqlite: with journal=wal and synchronous=normal SQLite syncs at checkpoints only: a power cut takes the \
                     last commits, so they are not durable";
-        notes.push(fairness(text).fix(setting("set", "synchronous=full")));
+        notes.push(fairness_note(text).fix(setting("set", "synchronous=full")));
     }
     notes
 }
@@ -209,7 +228,7 @@ const PAGE_BYTES: u64 = 4096 + 24;
 
 /// The operation of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Operation {
+struct SqlOperation {
     /// The name of its task.
     name: &'static str,
     /// The title of its task.
@@ -218,16 +237,16 @@ struct Operation {
 }
 
 /// Updates rows, drawn uniformly.
-const UPDATE: Operation = Operation {
+const UPDATE: SqlOperation = SqlOperation {
     name: "update",
     title: "Update rows, each transaction committed",
     sql: "UPDATE data SET stamp = ?2, value = ?3 WHERE key = ?1",
 };
 /// Reads one row, drawn uniformly.
-const READ: Operation =
-    Operation { name: "read", title: "Read single rows", sql: "SELECT value FROM data WHERE key = ?1" };
+const READ: SqlOperation =
+    SqlOperation { name: "read", title: "Read single rows", sql: "SELECT value FROM data WHERE key = ?1" };
 /// Inserts rows into a second table.
-const INSERT: Operation = Operation {
+const INSERT: SqlOperation = SqlOperation {
     name: "insert",
     title: "Insert rows, each transaction committed",
     sql: "INSERT INTO log (stamp, value) VALUES (?1, ?2)",
@@ -239,25 +258,26 @@ struct TableShape {
     /// Rows of the table that is updated and read.
     rows: u64,
     /// Bytes of a value.
-    value: usize,
+    value_bytes: usize,
     /// Rows of a transaction.
-    batch: u64,
+    batch_rows: u64,
     /// The seed of contents.
     seed: u64,
 }
 
 impl TableShape {
     /// Largest size of the database and its journals in bytes, after tasks with this bound.
-    fn room(&self, bound: Bound) -> u64 {
+    fn space_bytes(&self, bound: Bound) -> u64 {
         let inserted = match bound {
-            Bound::Operations(operations) => operations * self.batch,
+            Bound::Operations(operations) => operations * self.batch_rows,
             Bound::Seconds(seconds) => {
-                (seconds * (self.batch * MAX_COMMITS_PER_S).min(MAX_ROWS_PER_S) as f64) as u64
+                (seconds * (self.batch_rows * MAX_COMMITS_PER_S).min(MAX_ROWS_PER_S) as f64) as u64
             }
             _ => 0,
         };
         // 32 bytes for a row's header, twice the rows because pages can be half empty, and the journals.
-        2 * (self.rows + inserted) * (self.value as u64 + 32) + 2 * PAGE_BYTES * (self.log_commits() + 2000)
+        2 * (self.rows + inserted) * (self.value_bytes as u64 + 32)
+            + 2 * PAGE_BYTES * (self.log_commits() + 2000)
     }
 
     /// Number of commits that fill the log before the task `checkpoint`.
@@ -273,7 +293,7 @@ struct Database {
     journal: String,
     synchronous: String,
     /// The operation of its transactions.
-    operation: Operation,
+    operation: SqlOperation,
     noise: Noise,
 }
 
@@ -297,19 +317,19 @@ impl Database {
     /// Describes a database in a directory, with a journal mode and a level of syncing. Creates no file.
     fn new(dir: &Path, shape: TableShape, journal: &str, synchronous: &str) -> Database {
         let [journal, synchronous] = [journal, synchronous].map(String::from);
-        let (dir, noise) = (dir.into(), Noise::new(shape.seed, shape.value));
+        let (dir, noise) = (dir.into(), Noise::new(shape.seed, shape.value_bytes));
         Database { dir, shape, journal, synchronous, operation: UPDATE, noise }
     }
 
-    fn failed(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> EngineError {
-        failed(doing, database_path(&self.dir))
+    fn error_while(&self, doing: &'static str) -> impl FnOnce(rusqlite::Error) -> EngineError {
+        database_error(doing, database_path(&self.dir))
     }
 
     fn connect(&self, synchronous: &str) -> Result<Connection, EngineError> {
-        let connection = Connection::open(database_path(&self.dir)).map_err(self.failed("opening"))?;
+        let connection = Connection::open(database_path(&self.dir)).map_err(self.error_while("opening"))?;
         let journal: rusqlite::Result<String> =
             connection.pragma_update_and_check(None, "journal_mode", &self.journal, |row| row.get(0));
-        let journal = journal.map_err(self.failed("setting the journal mode of"))?;
+        let journal = journal.map_err(self.error_while("setting the journal mode of"))?;
         if journal != self.journal {
             return Err(EngineError::Job(format!(
                 "SQLite has journal mode `{journal}` here instead of `{}`; leave it out: {}",
@@ -317,7 +337,7 @@ impl Database {
                 setting("set", &format!("journal={journal}"))
             )));
         }
-        connection.pragma_update(None, "synchronous", synchronous).map_err(self.failed("setting up"))?;
+        connection.pragma_update(None, "synchronous", synchronous).map_err(self.error_while("setting up"))?;
         Ok(connection)
     }
 
@@ -326,7 +346,7 @@ impl Database {
     /// # Errors
     /// If SQLite or the filesystem returns an error.
     fn create(&self) -> Result<()> {
-        fresh_dir(&self.dir)?;
+        make_empty_dir(&self.dir)?;
         let mut connection = self.connect("off")?;
         let fill = |connection: &mut Connection| {
             let transaction = connection.transaction()?;
@@ -336,12 +356,12 @@ impl Database {
             )?;
             let mut insert = transaction.prepare("INSERT INTO data VALUES (?1, ?2, ?3)")?;
             for key in 0..self.shape.rows {
-                insert.execute(params![key as i64, key as i64, self.value(key)])?;
+                insert.execute(params![key as i64, key as i64, self.value_of(key)])?;
             }
             drop(insert);
             transaction.commit()
         };
-        Ok(fill(&mut connection).map_err(self.failed("filling"))?)
+        Ok(fill(&mut connection).map_err(self.error_while("filling"))?)
     }
 
     /// Commits updates that stay in the log, for a later checkpoint.
@@ -358,11 +378,11 @@ impl Database {
             for _ in 0..self.shape.log_commits() {
                 let stamp: u64 = rng.random();
                 let key = stamp % self.shape.rows;
-                update.execute(params![key as i64, stamp as i64, self.value(stamp)])?;
+                update.execute(params![key as i64, stamp as i64, self.value_of(stamp)])?;
             }
             Ok(TaskOutput::default())
         };
-        fill().map_err(self.failed("filling the log of"))
+        fill().map_err(self.error_while("filling the log of"))
     }
 
     /// Writes the log back to the database, and empties it.
@@ -372,7 +392,7 @@ impl Database {
     fn checkpoint(&self) -> Result<TaskOutput, EngineError> {
         let connection = self.connect(&self.synchronous)?;
         let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-        if busy.map_err(self.failed("checkpointing"))? {
+        if busy.map_err(self.error_while("checkpointing"))? {
             Err(EngineError::Job("another process has the database open".into()))
         } else {
             Ok(TaskOutput::default())
@@ -381,15 +401,15 @@ impl Database {
 
     /// The value for a stamp. Different stamps have different values, because SQLite does not write a row that an update
     /// leaves unchanged.
-    fn value(&self, stamp: u64) -> &[u8] {
-        self.noise.contents(stamp, self.shape.value)
+    fn value_of(&self, stamp: u64) -> &[u8] {
+        self.noise.contents(stamp, self.shape.value_bytes)
     }
 
     /// Performs one transaction, or one read. Its operations have consecutive stamps.
     fn transact(&self, session: &mut Session, first_stamp: u64) -> rusqlite::Result<()> {
         let Session { prepared, buffer, .. } = session;
         prepared.with_dependent_mut(|connection, statement| {
-            let mut operation = |number| {
+            let mut execute_one = |number| {
                 let stamp = first_stamp.wrapping_add(number);
                 let key = stamp % self.shape.rows;
                 match self.operation {
@@ -398,16 +418,16 @@ impl Database {
                         buffer.extend_from_slice(row.get_ref(0)?.as_blob()?);
                         Ok(())
                     }),
-                    INSERT => statement.execute(params![stamp as i64, self.value(stamp)]).map(drop),
-                    _ => statement.execute(params![key as i64, stamp as i64, self.value(stamp)]).map(drop),
+                    INSERT => statement.execute(params![stamp as i64, self.value_of(stamp)]).map(drop),
+                    _ => statement.execute(params![key as i64, stamp as i64, self.value_of(stamp)]).map(drop),
                 }
             };
-            if self.operation == READ || self.shape.batch == 1 {
-                return operation(0);
+            if self.operation == READ || self.shape.batch_rows == 1 {
+                return execute_one(0);
             }
             connection.execute_batch("BEGIN IMMEDIATE")?;
-            for number in 0..self.shape.batch {
-                operation(number)?;
+            for number in 0..self.shape.batch_rows {
+                execute_one(number)?;
             }
             connection.execute_batch("COMMIT")
         })
@@ -424,7 +444,7 @@ impl CustomLoad for Database {
         let prepared = Prepared::try_new(connection, |connection| {
             connection.prepare_with_flags(self.operation.sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)
         });
-        let prepared = prepared.map_err(self.failed("preparing statements of"))?;
+        let prepared = prepared.map_err(self.error_while("preparing statements of"))?;
         Ok(Session { prepared, rng, buffer: vec![] })
     }
 
@@ -435,7 +455,7 @@ impl CustomLoad for Database {
     fn perform(&self, session: &mut Session, first_stamp: u64) -> Result<usize, EngineError> {
         self.transact(session, first_stamp)
             .map(|()| 0)
-            .map_err(|error| self.failed(self.operation.name)(error))
+            .map_err(|error| self.error_while(self.operation.name)(error))
     }
 }
 
@@ -443,7 +463,7 @@ fn database_path(dir: &Path) -> PathBuf {
     dir.join("data.db")
 }
 
-fn failed(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) -> EngineError {
+fn database_error(doing: &'static str, path: PathBuf) -> impl FnOnce(rusqlite::Error) -> EngineError {
     move |error| {
         let kind = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => io::ErrorKind::StorageFull,
@@ -465,24 +485,26 @@ fn verify_database(dir: &Path, shape: &TableShape, inserted: u64) -> Result<()> 
         if result != "ok" {
             return Ok(Some(result));
         }
-        let noise = Noise::new(shape.seed, shape.value);
+        let noise = Noise::new(shape.seed, shape.value_bytes);
         for (table, expected) in [("data", shape.rows), ("log", inserted)] {
-            let mut all = connection.prepare(&format!("SELECT rowid, stamp, value FROM {table}"))?;
-            let mut rows = all.query([])?;
-            let mut found = 0;
+            let mut statement = connection.prepare(&format!("SELECT rowid, stamp, value FROM {table}"))?;
+            let mut rows = statement.query([])?;
+            let mut row_count = 0;
             while let Some(row) = rows.next()? {
-                found += 1;
-                if row.get_ref(2)?.as_blob()? != noise.contents(row.get::<_, i64>(1)? as u64, shape.value) {
+                row_count += 1;
+                if row.get_ref(2)?.as_blob()?
+                    != noise.contents(row.get::<_, i64>(1)? as u64, shape.value_bytes)
+                {
                     return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
                 }
             }
-            if found != expected {
-                return Ok(Some(format!("table {table} has {found} rows instead of {expected}")));
+            if row_count != expected {
+                return Ok(Some(format!("table {table} has {row_count} rows instead of {expected}")));
             }
         }
         Ok(None)
     };
-    match read().map_err(failed("checking", path.clone()))? {
+    match read().map_err(database_error("checking", path.clone()))? {
         None => Ok(()),
         Some(fault) => Err(TaskError::Violation(format!("DATA LOSS: {}: {fault}", path.display()))),
     }
@@ -491,7 +513,7 @@ fn verify_database(dir: &Path, shape: &TableShape, inserted: u64) -> Result<()> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, ids, perform, place};
+    use crate::testing::{self, perform_all, place, task_ids};
     use fsarena_core::event::NoteKind;
 
     fn job(set: &[(&str, &str)]) -> Job {
@@ -504,7 +526,7 @@ mod tests {
         let job = job(&set);
         let dir = tempfile::tempdir().unwrap();
         let place = place(dir.path());
-        let outline = ids(&Sqlite.outline(&job));
+        let outline = task_ids(&Sqlite.outline(&job));
         assert_eq!(outline.len(), 2 * 4 + 2 * 3);
         assert_eq!(outline[0], "update[journal=wal,rate=max,synchronous=full]");
         assert_eq!(outline[3], "checkpoint[journal=wal,synchronous=full]");
@@ -512,17 +534,17 @@ mod tests {
         for task in Sqlite.tasks(&job, &place).unwrap() {
             let id = task.info.id;
             let log = || dir.path().join("sqlite/data.db-wal").metadata().map_or(0, |meta| meta.len());
-            perform(task.prepare);
+            perform_all(task.prepare);
             let logged = log();
-            let found = perform(task.work);
+            let output = perform_all(task.work);
             match id.name.as_str() {
                 "checkpoint" => assert!(logged > 100 * 4096 && log() == 0, "{logged} {}", log()),
                 name => {
                     let kind = if name == "read" { "read" } else { "commit" };
-                    assert_eq!(found.readings.get(&format!("{kind}_operations_count")), Some(5.0));
+                    assert_eq!(output.readings.get(&format!("{kind}_operations_count")), Some(5.0));
                 }
             }
-            perform(Sqlite.checks(&job, &place, &id));
+            perform_all(Sqlite.check_actions(&job, &place, &id));
             done.push(id.to_string());
         }
         assert_eq!(done, outline);
@@ -531,7 +553,7 @@ mod tests {
     #[test]
     fn a_row_that_is_lost_or_damaged_is_a_violation() {
         let dir = tempfile::tempdir().unwrap();
-        let shape = shape(&job(&[("rows", "50")]));
+        let shape = table_shape(&job(&[("rows", "50")]));
         Database::new(dir.path(), shape, "delete", "full").create().unwrap();
         verify_database(dir.path(), &shape, 0).unwrap();
         let check_error = |inserted| verify_database(dir.path(), &shape, inserted).unwrap_err().to_string();

@@ -10,7 +10,7 @@ mod process;
 
 use crate::task::{Action, Result, Task, TaskError};
 use crate::web::{self, CacheShape, CostAccount, ServeTask, fill_task_info, serve_outline};
-use crate::workload::{Job, Place, Survey, Workload, remark};
+use crate::workload::{Job, Place, Survey, Workload, remark_note};
 use crate::workloads::squid::client::{ClientTally, SquidClients};
 use crate::workloads::squid::process::{Squid, SquidDirs};
 use fsarena_core::sample::{Readings, TaskOutput};
@@ -40,8 +40,8 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::int("clients", 1..=1000, 32)
             .help("connections that fill the cache and that send unpaced requests; paced requests open further connections, up to 1000"),
         SettingDef::size("cache_bytes", 1 << 20..=1 << 42, 32 << 20).help("size of the cache, in whole MiB"),
-        web::L1,
-        web::L2,
+        web::L1_DIRECTORIES,
+        web::L2_DIRECTORIES,
         web::RECURRENCE,
         web::ZIPF,
     ],
@@ -64,7 +64,7 @@ fn cache_shape(job: &Job) -> CacheShape {
     CacheShape { bytes: shape.bytes.next_multiple_of(1 << 20), ..shape }
 }
 
-fn loads(job: &Job) -> Vec<ServeTask> {
+fn serve_tasks(job: &Job) -> Vec<ServeTask> {
     ServeTask::all(job, &[None], "Serve after a restart, from a cold page cache")
 }
 
@@ -74,7 +74,7 @@ impl Workload for SquidWorkload {
     }
 
     fn outline(&self, job: &Job) -> Vec<TaskInfo> {
-        serve_outline(&loads(job))
+        serve_outline(&serve_tasks(job))
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -88,10 +88,10 @@ impl Workload for SquidWorkload {
     }
 
     fn server_users(&self) -> &'static [&'static str] {
-        process::DEF.users
+        process::SERVICE_DEF.users
     }
 
-    fn writes_to(&self) -> Option<&'static str> {
+    fn extra_writable_dir(&self) -> Option<&'static str> {
         Some(process::MEMORY_DIR)
     }
 
@@ -100,8 +100,8 @@ impl Workload for SquidWorkload {
         let dirs = SquidDirs {
             store,
             shape,
-            cache: place.root.join("cache"),
-            run: place.other.join("squid"),
+            cache_dir: place.root.join("cache"),
+            run_dir: place.source_dir.join("squid"),
             user: place.server_user.clone(),
         };
         let origin = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| {
@@ -110,14 +110,15 @@ impl Workload for SquidWorkload {
         });
         let origin = origin.map_err(TaskError::io("start the origin"))?;
         let shared = SquidTasks { job: job.clone(), dirs, origin, running: Arc::default() };
-        let fill = Action::with(&shared, shared.words(&fill_task_info()), SquidTasks::fill);
+        let fill = Action::call_with(&shared, shared.logged_argv(&fill_task_info()), SquidTasks::fill);
         let mut tasks = vec![Task::new(fill_task_info(), fill)];
-        let mut loads = loads(job).into_iter().peekable();
-        while let Some(load) = loads.next() {
-            let (rate, last) = (load.rate, loads.peek().is_none());
-            let work =
-                Action::with(&shared, shared.words(&load.info), move |shared| shared.serve(rate, last));
-            tasks.push(load.task(work));
+        let mut tasks_left = serve_tasks(job).into_iter().peekable();
+        while let Some(task) = tasks_left.next() {
+            let (rate, is_last) = (task.rate, tasks_left.peek().is_none());
+            let work = Action::call_with(&shared, shared.logged_argv(&task.info), move |shared| {
+                shared.serve(rate, is_last)
+            });
+            tasks.push(task.into_task(work));
         }
         Ok(tasks)
     }
@@ -133,16 +134,16 @@ fn remarks(store: &str, cache: &CacheShape) -> Vec<Note> {
         100.0 * cache.recurrence,
         cache.zipf
     );
-    vec![remark(text)]
+    vec![remark_note(text)]
 }
 
 impl SquidTasks {
-    fn clients(&self) -> usize {
+    fn client_count(&self) -> usize {
         self.job.settings.int("clients") as usize
     }
 
-    fn words(&self, info: &TaskInfo) -> [String; 3] {
-        ["squid".into(), info.id.to_string(), self.dirs.cache.display().to_string()]
+    fn logged_argv(&self, info: &TaskInfo) -> [String; 3] {
+        ["squid".into(), info.id.to_string(), self.dirs.cache_dir.display().to_string()]
     }
 
     /// Fills the cache with the most popular objects, and stops squid so that its filesystem can be remounted.
@@ -150,112 +151,118 @@ impl SquidTasks {
         self.dirs.create()?;
         let squid = Squid::start(&self.dirs)?;
         let objects = self.dirs.shape.count_to_fill();
-        let found = self.measure(&squid, async |clients| clients.fill(self.clients(), objects).await);
+        let output = self
+            .send_and_measure(&squid, async |clients| clients.fill_cache(self.client_count(), objects).await);
         let stopped = squid.stop();
-        stopped.and(Ok(found?))
+        stopped.and(Ok(output?))
     }
 
     /// Sends requests for the set time. The first of these tasks starts squid, and the last one ends it.
-    fn serve(&self, rate: i64, last: bool) -> Result<TaskOutput> {
+    fn serve(&self, rate: i64, is_last: bool) -> Result<TaskOutput> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let squid = running.take().map_or_else(|| Squid::start(&self.dirs), Ok)?;
         let (seconds, seed) = (self.job.settings.float("seconds"), self.job.seed);
-        let found = self.measure(&squid, async |clients| match rate {
-            0 => clients.unpaced(self.clients(), seconds, seed).await,
-            rate => clients.paced(rate as f64, seconds, seed).await,
+        let output = self.send_and_measure(&squid, async |clients| match rate {
+            0 => clients.send_unpaced(self.client_count(), seconds, seed).await,
+            rate => clients.send_paced(rate as f64, seconds, seed).await,
         })?;
         // No task reads the index after the last one, so kill squid: an orderly shutdown takes seconds.
-        if !last {
+        if !is_last {
             *running = Some(squid);
         }
-        Ok(found)
+        Ok(output)
     }
 
     /// Sends requests while the origin server runs, and measures the CPU time of clients, squid and kernel threads.
-    fn measure(&self, squid: &Squid, ask: impl AsyncFnOnce(&Rc<SquidClients>)) -> Result<TaskOutput> {
+    fn send_and_measure(
+        &self,
+        squid: &Squid,
+        send: impl AsyncFnOnce(&Rc<SquidClients>),
+    ) -> Result<TaskOutput> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TaskError::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
-        let own = std::process::id() as i32;
+        let own_pid = std::process::id() as i32;
         let origin = self.origin.try_clone().map_err(TaskError::io("start the origin"))?;
         let seed = self.job.seed;
         let account = CostAccount::begin();
-        let before = (squid.cpu_ns(), squid.ticks(), cpu::process_ns(own).unwrap_or(0));
-        let (tally, took) = local.block_on(&runtime, async {
+        let (squid_ns_before, ticks_before) = (squid.cpu_ns(), squid.ticks());
+        let client_ns_before = cpu::process_cpu_ns(own_pid).unwrap_or(0);
+        let (tally, elapsed) = local.block_on(&runtime, async {
             let listener =
                 tokio::net::TcpListener::from_std(origin).map_err(TaskError::io("start the origin"))?;
             let address = listener.local_addr().map_err(TaskError::io("start the origin"))?;
             let origin = tokio::task::spawn_local(client::serve_origin(listener, seed));
-            let clients = SquidClients::new(squid.address, address, seed, self.dirs.shape.demand());
+            let clients = SquidClients::new(squid.address, address, seed, self.dirs.shape.request_mix());
             let begun = Instant::now();
-            ask(&clients).await;
-            let took = begun.elapsed();
+            send(&clients).await;
+            let elapsed = begun.elapsed();
             origin.abort();
-            Ok::<_, TaskError>((clients.into_tally(), took))
+            Ok::<_, TaskError>((clients.into_tally(), elapsed))
         })?;
-        let client_ns = cpu::process_ns(own).unwrap_or(0).saturating_sub(before.2);
-        let mut found = tally_readings(&tally, took)?;
-        account.end(&self.dirs.cache, &mut found)?;
+        let client_ns = cpu::process_cpu_ns(own_pid).unwrap_or(0).saturating_sub(client_ns_before);
+        let mut readings = tally_readings(&tally, elapsed)?;
+        account.sync_and_record(&self.dirs.cache_dir, &mut readings)?;
         // After the sync, because squid's last writes are part of the cost of serving.
         let ticks = squid.ticks();
-        let used = squid.cpu_ns().saturating_sub(before.0);
-        split_cpu_time(&mut found, used, (ticks.0 - before.1.0, ticks.1 - before.1.1));
-        found.set(web::CLIENT_CPU, client_ns as f64);
-        let latencies = fsarena_engine::latencies(&tally.corrected);
-        Ok(TaskOutput { series: tally.track.points(took), latencies, ..TaskOutput::from(found) })
+        let used_ns = squid.cpu_ns().saturating_sub(squid_ns_before);
+        split_cpu_time(&mut readings, used_ns, (ticks.0 - ticks_before.0, ticks.1 - ticks_before.1));
+        readings.set(web::CLIENT_CPU, client_ns as f64);
+        let latencies = fsarena_engine::to_latencies(&tally.corrected_latency);
+        Ok(TaskOutput { series: tally.track.points(elapsed), latencies, ..TaskOutput::from(readings) })
     }
 }
 
-fn tally_readings(tally: &ClientTally, took: Duration) -> Result<Readings> {
+fn tally_readings(tally: &ClientTally, elapsed: Duration) -> Result<Readings> {
     let requests = tally.latency.len();
     if requests == 0 {
         let short = || {
             format!(
                 "the load took {:.1} s; let it take longer: {}",
-                took.as_secs_f64(),
+                elapsed.as_secs_f64(),
                 setting("set", "seconds=")
             )
         };
-        let why = tally.why.clone().unwrap_or_else(short);
+        let why = tally.first_error.clone().unwrap_or_else(short);
         return Err(TaskError::Unfit(format!("no request was answered: {why}")));
     }
-    let mut found = Readings::default();
-    found.set(reading::REQUESTS, requests as f64);
-    found.set(reading::LOAD_ELAPSED, took.as_nanos() as f64);
-    found.set(web::HIT_RATIO, tally.hits as f64 / requests as f64);
-    found.set(web::SERVED, tally.bytes as f64);
-    found.set(web::FAILED, tally.failed as f64);
-    set_latency(&mut found, "all_", &tally.latency);
-    set_latency(&mut found, "corrected_", &tally.corrected);
-    Ok(found)
+    let mut readings = Readings::default();
+    readings.set(reading::REQUESTS, requests as f64);
+    readings.set(reading::LOAD_ELAPSED, elapsed.as_nanos() as f64);
+    readings.set(web::HIT_RATIO, tally.hits as f64 / requests as f64);
+    readings.set(web::SERVED_BYTES, tally.bytes as f64);
+    readings.set(web::FAILED_COUNT, tally.failed as f64);
+    set_latency(&mut readings, "all_", &tally.latency);
+    set_latency(&mut readings, "corrected_", &tally.corrected_latency);
+    Ok(readings)
 }
 
 /// Sets the user and system time of squid: splits its exact CPU time in the ratio of its clock ticks, which are too coarse
 /// by themselves.
-fn split_cpu_time(found: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
+fn split_cpu_time(readings: &mut Readings, used_ns: u64, (user, system): (u64, u64)) {
     let share = if user + system > 0 { user as f64 / (user + system) as f64 } else { 0.5 };
-    found.set(reading::SERVICE_USER, used_ns as f64 * share);
-    found.set(reading::SERVICE_SYSTEM, used_ns as f64 * (1.0 - share));
+    readings.set(reading::SERVICE_USER, used_ns as f64 * share);
+    readings.set(reading::SERVICE_SYSTEM, used_ns as f64 * (1.0 - share));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{ids, job};
+    use crate::testing::{job, task_ids};
 
     #[test]
     fn tasks_fill_the_cache_serve_from_cold_and_serve_at_each_rate() {
         let outline = SquidWorkload.outline(&job(&DEF, 3, &[("rates", "50,0")]));
-        assert_eq!(ids(&outline), ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
+        assert_eq!(task_ids(&outline), ["fill", "cold[rate=50]", "serve[rate=50]", "serve[rate=max]"]);
         assert!(SquidWorkload.survey(&job(&DEF, 3, &[("rates", "1")])).unwrap().room.bytes > 64 << 20);
     }
 
     #[test]
     fn cpu_time_is_split_in_the_ratio_of_the_ticks() {
-        let mut found = Readings::default();
-        split_cpu_time(&mut found, 1000, (1, 3));
+        let mut readings = Readings::default();
+        split_cpu_time(&mut readings, 1000, (1, 3));
         assert_eq!(
-            (found.get("service_user_ns"), found.get("service_system_ns")),
+            (readings.get("service_user_ns"), readings.get("service_system_ns")),
             (Some(250.0), Some(750.0))
         );
     }

@@ -1,13 +1,15 @@
 //! `sysbench`: runs the tasks of `fileio` with the real sysbench, and parses its output.
 
-use crate::workloads::fileio::settings::{FileIo, FileIoSettings, FileIoTask, METRICS, fileio_settings};
-use crate::{printed::parse_figure, task::Action};
+use crate::workloads::fileio::settings::{
+    FileIoSettings, FileIoTask, FileIoWorkload, METRICS, fileio_settings,
+};
+use crate::{printed::parse_nonnegative, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
 use std::path::Path;
 
 /// The workload by the real sysbench.
-pub const SYSBENCH: FileIo = FileIo {
+pub const SYSBENCH: FileIoWorkload = FileIoWorkload {
     def: &WorkloadDef {
         id: "sysbench",
         help: "the same tasks as fileio, by the real sysbench (1.0 or 1.1)",
@@ -23,13 +25,13 @@ pub fn whole_seconds(settings: &FileIoSettings) -> u64 {
 
 /// Makes the action that runs one task in a directory with prepared files.
 pub fn action(settings: &FileIoSettings, task: FileIoTask, dir: &Path) -> Action {
-    let block = task.block;
-    let parse_output = move |printed: &str| parse(printed)?.readings(block);
-    Action::parsed(argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], parse_output)
+    let block = task.block_bytes;
+    let parse = move |printed: &str| parse_output(printed)?.readings(block);
+    Action::run_and_parse(argv(settings, task).cwd(dir), ["sysbench", " (1.0 and 1.1)"], parse)
 }
 
 fn argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
-    let on = |yes| if yes { "on" } else { "off" };
+    let on_or_off = |yes| if yes { "on" } else { "off" };
     // `--time=0` means no time limit: a run with a number of events ends at the last of them.
     let time = if settings.events == 0 { whole_seconds(settings) } else { 0 };
     Argv::new("sysbench")
@@ -37,9 +39,9 @@ fn argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
         .arg(format!("--file-test-mode={}", task.mode.name))
         .arg(format!("--file-num={}", settings.files))
         .arg(format!("--file-total-size={}", settings.total_bytes()))
-        .arg(format!("--file-block-size={}", task.block))
+        .arg(format!("--file-block-size={}", task.block_bytes))
         .arg(format!("--file-fsync-freq={}", settings.fsync_every))
-        .arg(format!("--file-fsync-end={}", on(settings.fsync_end)))
+        .arg(format!("--file-fsync-end={}", on_or_off(settings.fsync_end)))
         .arg(format!("--threads={}", task.threads))
         // sysbench accepts 31 bits and replaces 0 with a random seed.
         .arg(format!("--rand-seed={}", settings.seed % 0x7fff_fffe + 1))
@@ -50,54 +52,54 @@ fn argv(settings: &FileIoSettings, task: FileIoTask) -> Argv {
 /// The figures that sysbench prints for one run. Rates are per second, times in seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SysbenchFigures {
-    reads: f64,
-    writes: f64,
-    syncs: f64,
-    total_time: f64,
+    reads_per_s: f64,
+    writes_per_s: f64,
+    syncs_per_s: f64,
+    total_time_s: f64,
     events: f64,
-    latency_mean: Option<f64>,
-    latency_p95: Option<f64>,
-    latency_max: Option<f64>,
+    latency_mean_s: Option<f64>,
+    latency_p95_s: Option<f64>,
+    latency_max_s: Option<f64>,
     /// Mean and standard deviation of the events of the threads.
     events_per_thread: Option<(f64, f64)>,
 }
 
 /// Parses the output of sysbench 1.0 and 1.1. Returns `None` if the reads, the events or the total time are missing, or if a
 /// figure is not a number. All other figures may be missing.
-pub fn parse(text: &str) -> Option<SysbenchFigures> {
-    let mut found = SysbenchFigures::default();
+pub fn parse_output(text: &str) -> Option<SysbenchFigures> {
+    let mut figures = SysbenchFigures::default();
     let (mut reads, mut events, mut total_time) = (None, None, None);
     for line in text.lines() {
         let Some((name, value)) = line.split_once(':') else { continue };
-        let first = || parse_figure(value.split_whitespace().next()?);
+        let first = || parse_nonnegative(value.split_whitespace().next()?);
         match name.trim() {
             // 1.0 has a line for each rate.
             "reads/s" => reads = Some(first()?),
-            "writes/s" => found.writes = first()?,
-            "fsyncs/s" => found.syncs = first()?,
+            "writes/s" => figures.writes_per_s = first()?,
+            "fsyncs/s" => figures.syncs_per_s = first()?,
             // 1.1 has `read:  IOPS=123.45 1.93 MiB/s (2.02 MB/s)`.
-            "read" if value.contains("IOPS=") => reads = Some(iops(value)?),
-            "write" if value.contains("IOPS=") => found.writes = iops(value)?,
-            "fsync" if value.contains("IOPS=") => found.syncs = iops(value)?,
+            "read" if value.contains("IOPS=") => reads = Some(parse_iops(value)?),
+            "write" if value.contains("IOPS=") => figures.writes_per_s = parse_iops(value)?,
+            "fsync" if value.contains("IOPS=") => figures.syncs_per_s = parse_iops(value)?,
             "total time" | "time elapsed" => {
-                total_time = Some(parse_figure(value.trim().strip_suffix('s')?)?);
+                total_time = Some(parse_nonnegative(value.trim().strip_suffix('s')?)?);
             }
             "total number of events" => events = Some(first()?),
-            "avg" => found.latency_mean = Some(first()? / 1e3),
-            "max" => found.latency_max = Some(first()? / 1e3),
-            "95th percentile" => found.latency_p95 = Some(first()? / 1e3),
+            "avg" => figures.latency_mean_s = Some(first()? / 1e3),
+            "max" => figures.latency_max_s = Some(first()? / 1e3),
+            "95th percentile" => figures.latency_p95_s = Some(first()? / 1e3),
             "events (avg/stddev)" => {
                 let (mean, deviation) = value.trim().split_once('/')?;
-                found.events_per_thread = Some((parse_figure(mean)?, parse_figure(deviation)?));
+                figures.events_per_thread = Some((parse_nonnegative(mean)?, parse_nonnegative(deviation)?));
             }
             _ => {}
         }
     }
-    Some(SysbenchFigures { reads: reads?, events: events?, total_time: total_time?, ..found })
+    Some(SysbenchFigures { reads_per_s: reads?, events: events?, total_time_s: total_time?, ..figures })
 }
 
-fn iops(value: &str) -> Option<f64> {
-    parse_figure(value.split_once("IOPS=")?.1.split(' ').next()?)
+fn parse_iops(value: &str) -> Option<f64> {
+    parse_nonnegative(value.split_once("IOPS=")?.1.split(' ').next()?)
 }
 
 impl SysbenchFigures {
@@ -107,23 +109,23 @@ impl SysbenchFigures {
         let mut readings = Readings::default();
         let bytes = f64::from(block);
         for (rate, id, bandwidth) in [
-            (self.reads, reading::READ_RATE, reading::READ_BANDWIDTH),
-            (self.writes, reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
+            (self.reads_per_s, reading::READ_RATE, reading::READ_BANDWIDTH),
+            (self.writes_per_s, reading::WRITE_RATE, reading::WRITE_BANDWIDTH),
         ] {
             if rate > 0.0 {
                 readings.set(id, rate);
                 readings.set(bandwidth, rate * bytes);
             }
         }
-        if self.syncs > 0.0 {
-            readings.set("sync_iops_per_s", self.syncs);
+        if self.syncs_per_s > 0.0 {
+            readings.set("sync_iops_per_s", self.syncs_per_s);
         }
         readings.set("all_operations_count", self.events);
-        readings.set("load_elapsed_ns", self.total_time * 1e9);
+        readings.set("load_elapsed_ns", self.total_time_s * 1e9);
         let latencies = [
-            ("all_latency_mean_ns", self.latency_mean),
-            ("all_latency_p95_ns", self.latency_p95),
-            ("all_latency_max_ns", self.latency_max),
+            ("all_latency_mean_ns", self.latency_mean_s),
+            ("all_latency_p95_ns", self.latency_p95_s),
+            ("all_latency_max_ns", self.latency_max_s),
         ];
         for (id, seconds) in latencies {
             if let Some(seconds) = seconds {
@@ -144,10 +146,10 @@ mod tests {
     use crate::testing::job;
     use proptest::prelude::*;
 
-    const OF_1_0: &str = include_str!("../../tests/data/sysbench-1.0.20-rndwr.txt");
+    const OUTPUT_1_0: &str = include_str!("../../tests/data/sysbench-1.0.20-rndwr.txt");
 
     /// Output in the format of sysbench 1.1, made from the format strings in its sources.
-    const OF_1_1: &str = "
+    const OUTPUT_1_1: &str = "
 Throughput:
          read:  IOPS=0.00 0.00 MiB/s (0.00 MB/s)
          write: IOPS=6411.57 25.05 MiB/s (26.26 MB/s)
@@ -169,29 +171,29 @@ Throughput:
     #[test]
     fn the_output_of_both_versions_gives_the_same_figures() {
         let expected = SysbenchFigures {
-            reads: 0.0,
-            writes: 6411.57,
-            syncs: 292.64,
-            total_time: 0.1488,
+            reads_per_s: 0.0,
+            writes_per_s: 6411.57,
+            syncs_per_s: 292.64,
+            total_time_s: 0.1488,
             events: 1000.0,
-            latency_mean: Some(0.00025),
-            latency_p95: Some(0.00007),
-            latency_max: Some(0.03502),
+            latency_mean_s: Some(0.00025),
+            latency_p95_s: Some(0.00007),
+            latency_max_s: Some(0.03502),
             events_per_thread: Some((500.0, 111.0)),
         };
-        let of_1_0 = parse(OF_1_0).unwrap();
-        assert!((of_1_0.latency_p95.unwrap() - 0.00007).abs() < 1e-12);
-        assert_eq!(SysbenchFigures { latency_p95: expected.latency_p95, ..of_1_0 }, expected);
-        let of_1_1 = parse(OF_1_1).unwrap();
+        let figures_1_0 = parse_output(OUTPUT_1_0).unwrap();
+        assert!((figures_1_0.latency_p95_s.unwrap() - 0.00007).abs() < 1e-12);
+        assert_eq!(SysbenchFigures { latency_p95_s: expected.latency_p95_s, ..figures_1_0 }, expected);
+        let figures_1_1 = parse_output(OUTPUT_1_1).unwrap();
         assert_eq!(
-            SysbenchFigures { latency_p95: expected.latency_p95, ..of_1_1 },
+            SysbenchFigures { latency_p95_s: expected.latency_p95_s, ..figures_1_1 },
             SysbenchFigures { events_per_thread: None, ..expected }
         );
     }
 
     #[test]
     fn readings_have_the_names_of_the_engine() {
-        let readings = parse(OF_1_0).unwrap().readings(4096).unwrap();
+        let readings = parse_output(OUTPUT_1_0).unwrap().readings(4096).unwrap();
         assert_eq!(readings.get("write_iops_per_s"), Some(6411.57));
         assert_eq!(readings.get("write_bandwidth_bytes_per_s"), Some(6411.57 * 4096.0));
         assert_eq!(readings.get("read_iops_per_s"), None);
@@ -203,12 +205,12 @@ Throughput:
 
     #[test]
     fn truncated_output_and_figures_that_are_not_numbers_are_refused() {
-        assert_eq!(parse(""), None);
-        assert_eq!(parse(&OF_1_0[..OF_1_0.find("General").unwrap()]), None);
-        assert_eq!(parse(&OF_1_0.replace("0.1488s", "soon")), None);
-        assert_eq!(parse(&OF_1_0.replace("6411.57", "nan")), None);
-        assert_eq!(parse(&OF_1_1.replace("IOPS=6411.57", "IOPS=")), None);
-        let huge = parse(&OF_1_0.replace("6411.57", "1e308")).unwrap();
+        assert_eq!(parse_output(""), None);
+        assert_eq!(parse_output(&OUTPUT_1_0[..OUTPUT_1_0.find("General").unwrap()]), None);
+        assert_eq!(parse_output(&OUTPUT_1_0.replace("0.1488s", "soon")), None);
+        assert_eq!(parse_output(&OUTPUT_1_0.replace("6411.57", "nan")), None);
+        assert_eq!(parse_output(&OUTPUT_1_1.replace("IOPS=6411.57", "IOPS=")), None);
+        let huge = parse_output(&OUTPUT_1_0.replace("6411.57", "1e308")).unwrap();
         assert_eq!(huge.readings(4096), None, "the bandwidth would be infinite");
     }
 
@@ -227,15 +229,15 @@ Throughput:
     proptest! {
         #[test]
         fn garbage_never_panics(text in "\\PC*") {
-            parse(&text);
+            parse_output(&text);
         }
 
         #[test]
         fn a_damaged_output_never_panics(at in 0usize..1296, with in "[ -~\\n]{0,8}") {
-            let at = (at..).find(|at| OF_1_0.is_char_boundary(*at)).unwrap_or(0).min(OF_1_0.len());
-            let mut text = OF_1_0.to_string();
+            let at = (at..).find(|at| OUTPUT_1_0.is_char_boundary(*at)).unwrap_or(0).min(OUTPUT_1_0.len());
+            let mut text = OUTPUT_1_0.to_string();
             text.insert_str(at, &with);
-            if let Some(readings) = parse(&text).and_then(|found| found.readings(512)) {
+            if let Some(readings) = parse_output(&text).and_then(|figures| figures.readings(512)) {
                 prop_assert!(readings.0.values().all(|value| value.is_finite()));
             }
         }

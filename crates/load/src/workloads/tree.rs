@@ -2,9 +2,9 @@
 //! which repeated this 100 to 400 times.
 
 use crate::program::{self, DRIVER, Driver, Op, REFLINK};
-use crate::source::{COMPRESSIBLE, Source, TREE, TREE_FILES, TWINS};
-use crate::task::{Before, Result, Task, TaskError, failed_to, info};
-use crate::tree::TOP;
+use crate::source::{COMPRESSIBLE, TREE, TREE_FILES, TWINS, TreeSource};
+use crate::task::{Result, StartState, Task, TaskError, failed_to, info};
+use crate::tree::TOP_DIR;
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload};
 use fsarena_core::{cell::TaskInfo, setting::WorkloadDef};
 
@@ -29,99 +29,105 @@ impl Workload for Tree {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let source = Source::from_job(job);
-        let (contents, demands) = source.measure()?;
-        let inodes = contents.files + contents.directories + contents.links;
-        let bytes = contents.unpacked_bytes();
+        let source = TreeSource::from_job(job);
+        let (tree_size, demands) = source.measure()?;
+        let inodes = tree_size.files + tree_size.directories + tree_size.links;
+        let bytes = tree_size.unpacked_bytes();
         // The archive stays on the source disk until it is unpacked.
-        let room = Room { bytes, inodes, other_bytes: bytes + contents.archive_bytes };
+        let room = Room { bytes, inodes, source_bytes: bytes + tree_size.archive_bytes };
         let remarks =
-            Driver::from_settings(&job.settings).remarks().into_iter().chain([source.remark()]).collect();
+            Driver::from_settings(&job.settings).remarks().into_iter().chain([source.note()]).collect();
         // cp(1) without -p does not restore owners.
-        Ok(Survey { room, demands: Demands { owned: None, ..demands }, remarks, ..Survey::default() })
+        Ok(Survey { room, demands: Demands { foreign_owner: None, ..demands }, remarks, ..Survey::default() })
     }
 
     fn programs(&self, job: &Job) -> Vec<&'static str> {
-        if Driver::from_settings(&job.settings).native { vec![] } else { vec!["cp", "rm"] }
+        if Driver::from_settings(&job.settings).is_native { vec![] } else { vec!["cp", "rm"] }
     }
 
-    fn inputs(&self, job: &Job, place: &Place) -> Result<()> {
+    fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
         // Archive a real tree too: a guest cannot reach the original, and the original may change during the run.
-        let archive = place.other.join("tree.tar");
-        Source::from_job(job).archive_to(&archive)?;
-        let unpack = Op::Untar(archive.clone(), place.other.clone());
-        program::action(&unpack, Driver { native: true, clones: false }).perform(&mut |_| {})?;
+        let archive = place.source_dir.join("tree.tar");
+        TreeSource::from_job(job).write_archive_file(&archive)?;
+        let unpack = Op::Untar(archive.clone(), place.source_dir.clone());
+        program::make_action(&unpack, Driver { is_native: true, may_clone: false }).perform(&mut |_| {})?;
         std::fs::remove_file(&archive).map_err(failed_to("remove", &archive))
     }
 
     fn draws_inputs(&self, job: &Job) -> bool {
-        Source::from_job(job).is_generated()
+        TreeSource::from_job(job).is_generated()
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let from = place.other.join(TOP);
+        let from = place.source_dir.join(TOP_DIR);
         if !from.is_dir() {
             let why =
                 format!("the tree {} is missing; fsarena makes it at the start of a run", from.display());
             return Err(TaskError::Unfit(why));
         }
-        let to = place.root.join(TOP);
+        let to = place.root.join(TOP_DIR);
         let work = [Op::CopyTree(from, to.clone()), Op::Remove(to)];
         let driver = Driver::from_settings(&job.settings);
-        let tasks = self.outline(job).into_iter().zip(work).zip([Before::Warm, Before::Remount]);
-        let task = |((info, op), before)| Task { before, ..Task::new(info, program::action(&op, driver)) };
+        let tasks = self.outline(job).into_iter().zip(work).zip([StartState::Warm, StartState::Remounted]);
+        let task = |((info, op), start_state)| Task {
+            start_state,
+            ..Task::new(info, program::make_action(&op, driver))
+        };
         Ok(tasks.map(task).collect())
     }
 
     fn may_clone(&self, job: &Job) -> bool {
-        Driver::from_settings(&job.settings).clones
+        Driver::from_settings(&job.settings).may_clone
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform};
+    use crate::testing::{job, perform_all};
     use std::path::Path;
 
     #[test]
     fn the_tree_is_copied_and_removed_by_both_drivers() {
         for driver in ["commands", "native"] {
             let dir = tempfile::tempdir().unwrap();
-            let place =
-                Place { root: dir.path().join("root"), other: dir.path().join("other"), server_user: None };
+            let place = Place {
+                root: dir.path().join("root"),
+                source_dir: dir.path().join("other"),
+                server_user: None,
+            };
             std::fs::create_dir(&place.root).unwrap();
-            std::fs::create_dir(&place.other).unwrap();
+            std::fs::create_dir(&place.source_dir).unwrap();
             let job = job(&DEF, 7, &[("driver", driver)]);
-            Tree.inputs(&job, &place).unwrap();
-            let files = |of: &Path| {
-                walkdir::WalkDir::new(of)
+            Tree.make_inputs(&job, &place).unwrap();
+            let file_count = |dir: &Path| {
+                walkdir::WalkDir::new(dir)
                     .into_iter()
-                    .filter(|e| e.as_ref().unwrap().file_type().is_file())
+                    .filter(|entry| entry.as_ref().unwrap().file_type().is_file())
                     .count()
             };
-            assert_eq!(files(&place.other), 40);
+            assert_eq!(file_count(&place.source_dir), 40);
             let mut tasks = Tree.tasks(&job, &place).unwrap().into_iter();
             for after in [40, 0] {
-                perform(tasks.next().unwrap().work);
-                assert_eq!(files(&place.root), after, "{driver}");
+                perform_all(tasks.next().unwrap().work);
+                assert_eq!(file_count(&place.root), after, "{driver}");
             }
         }
     }
 
     #[test]
-    fn a_real_tree_is_copied_from_the_other_disk_too() {
+    fn a_real_tree_is_copied_from_the_source_disk_too() {
         let dir = tempfile::tempdir().unwrap();
-        let [real, other] = ["real", "other"].map(|name| dir.path().join(name));
+        let [real, source_dir] = ["real", "other"].map(|name| dir.path().join(name));
         std::fs::create_dir(&real).unwrap();
-        std::fs::create_dir(&other).unwrap();
+        std::fs::create_dir(&source_dir).unwrap();
         std::fs::write(real.join("f"), "contents").unwrap();
         let job = job(&DEF, 7, &[("driver", "native"), ("tree", real.to_str().unwrap())]);
-        let place = Place { root: dir.path().join("root"), other, server_user: None };
+        let place = Place { root: dir.path().join("root"), source_dir, server_user: None };
         assert!(Tree.tasks(&job, &place).is_err());
-        Tree.inputs(&job, &place).unwrap();
-        assert_eq!(std::fs::read_to_string(place.other.join("tree/f")).unwrap(), "contents");
-        assert!(Tree.tasks(&job, &place).is_ok() && Tree.survey(&job).unwrap().room.other_bytes > 0);
+        Tree.make_inputs(&job, &place).unwrap();
+        assert_eq!(std::fs::read_to_string(place.source_dir.join("tree/f")).unwrap(), "contents");
+        assert!(Tree.tasks(&job, &place).is_ok() && Tree.survey(&job).unwrap().room.source_bytes > 0);
     }
 
     #[test]

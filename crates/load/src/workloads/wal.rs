@@ -2,9 +2,9 @@
 //! Clients that wait at the same time share one `fdatasync` (group commit).
 
 use crate::pace::{self, PacedLoad};
-use crate::payload::{Noise, fresh_dir, load_number, save_number};
+use crate::payload::{Noise, make_empty_dir, read_number, save_number};
 use crate::task::{Action, Result, Task, TaskError, failed_to};
-use crate::workload::{Job, Place, Room, Survey, Workload, remark};
+use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{event::Note, sample::TaskOutput};
@@ -20,9 +20,9 @@ use std::{io::Write, os::unix::fs::FileExt};
 pub struct Wal;
 
 /// Seconds of a task by scale.
-const SECONDS: [f64; 3] = [60.0, 1.5, 0.2];
+const SECONDS_BY_SCALE: [f64; 3] = [60.0, 1.5, 0.2];
 /// The file on the source disk with the number of committed records.
-const COMMITTED: &str = "committed";
+const COMMITTED_FILE: &str = "committed";
 
 const DEF: WorkloadDef = WorkloadDef {
     id: "wal",
@@ -50,17 +50,17 @@ fn task_info(load: PacedLoad) -> TaskInfo {
     load.info("wal", "Commit records to a log")
 }
 
-fn shape(job: &Job) -> LogShape {
+fn log_shape(job: &Job) -> LogShape {
     let settings = &job.settings;
     LogShape {
-        record: settings.int("record") as usize,
+        record_bytes: settings.int("record") as usize,
         allocation: match settings.text("allocation") {
             "append" => Allocation::Append,
             "recycle" => Allocation::Recycle,
             _ => Allocation::Preallocate,
         },
-        segment: job.number("segment", [64 << 20, 8 << 20, 256 << 10]),
-        keep: settings.int("keep") as u64,
+        segment_bytes: job.number("segment", [64 << 20, 8 << 20, 256 << 10]),
+        kept_segments: settings.int("keep") as u64,
         seed: job.seed,
     }
 }
@@ -75,42 +75,55 @@ impl Workload for Wal {
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
-        let shape = shape(job);
-        let most = PacedLoad::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
+        let shape = log_shape(job);
+        let max_clients = PacedLoad::all(&job.settings).iter().map(|load| load.clients).max().unwrap_or(1);
         // A group that is larger than `segment` makes its segment larger.
-        let segment = shape.segment.max(u64::from(most) * shape.record as u64);
-        let room = Room { bytes: (shape.keep + 2) * segment, inodes: shape.keep + 2, other_bytes: 4096 };
+        let segment_bytes = shape.segment_bytes.max(u64::from(max_clients) * shape.record_bytes as u64);
+        let room = Room {
+            bytes: (shape.kept_segments + 2) * segment_bytes,
+            inodes: shape.kept_segments + 2,
+            source_bytes: 4096,
+        };
         Ok(Survey { room, remarks: remarks(job, &shape), ..Survey::default() })
     }
 
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
-        let (dir, shape) = (place.root.join("wal"), shape(job));
+        let (dir, shape) = (place.root.join("wal"), log_shape(job));
         let task = |load: PacedLoad| {
-            let (job, committed) = (job.clone(), place.other.join(COMMITTED));
-            let empty = Action::on("empty", &dir, move |dir| prepare_log(dir, &shape));
-            let work = Action::on("commit", &dir, move |dir| commit(&job, load, &shape, dir, &committed));
-            Task::new(task_info(load), work).after([empty])
+            let (job, committed_path) = (job.clone(), place.source_dir.join(COMMITTED_FILE));
+            let empty = Action::call_on("empty", &dir, move |dir| prepare_log(dir, &shape));
+            let work = Action::call_on("commit", &dir, move |dir| {
+                run_commits(&job, load, &shape, dir, &committed_path)
+            });
+            Task::new(task_info(load), work).with_preparation([empty])
         };
         Ok(PacedLoad::all(&job.settings).into_iter().map(task).collect())
     }
 
     /// Checks that every committed record is in the log, which is read as a database does after a crash.
-    fn checks(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
-        let (committed, shape) = (place.other.join(COMMITTED), shape(job));
-        vec![Action::on("replay", &place.root.join("wal"), move |dir| {
-            verify_log(dir, &shape, load_number(&committed)?)
+    fn check_actions(&self, job: &Job, place: &Place, _: &TaskId) -> Vec<Action> {
+        let (committed_path, shape) = (place.source_dir.join(COMMITTED_FILE), log_shape(job));
+        vec![Action::call_on("replay", &place.root.join("wal"), move |dir| {
+            verify_log(dir, &shape, read_number(&committed_path)?)
         })]
     }
 }
 
-fn commit(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed: &Path) -> Result<TaskOutput> {
-    let log = Log::open(dir, *shape)?;
-    let outcome = custom_load::run(&load.config(job, &["commit"], pace::bound(job, SECONDS)), &log)?;
+fn run_commits(
+    job: &Job,
+    load: PacedLoad,
+    shape: &LogShape,
+    dir: &Path,
+    committed_path: &Path,
+) -> Result<TaskOutput> {
+    let log = CommitLog::open(dir, *shape)?;
+    let outcome =
+        custom_load::run(&load.config(job, &["commit"], pace::task_bound(job, SECONDS_BY_SCALE)), &log)?;
     let (records, syncs) = log.counts();
-    let mut found = outcome.task_output();
-    found.readings.set("sync_operations_count", syncs as f64);
-    save_number(committed, records)?;
-    Ok(found)
+    let mut output = outcome.task_output();
+    output.readings.set("sync_operations_count", syncs as f64);
+    save_number(committed_path, records)?;
+    Ok(output)
 }
 
 /// The notes on this workload in every report.
@@ -125,15 +138,15 @@ fn remarks(job: &Job, shape: &LogShape) -> Vec<Note> {
     let text = format!(
         "wal: records of {} bytes in segments of {} KiB {how}, {} kept; a commit ends when fdatasync returns{paced}; all \
          kept records are read back and compared after each task",
-        shape.record,
-        shape.segment >> 10,
-        shape.keep
+        shape.record_bytes,
+        shape.segment_bytes >> 10,
+        shape.kept_segments
     );
-    vec![remark(text)]
+    vec![remark_note(text)]
 }
 
 /// Bytes of a record's header: its number (from 1), the size of its contents, and their CRC-32.
-const HEADER: usize = 16;
+const HEADER_BYTES: usize = 16;
 
 /// How segments get their blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,13 +163,13 @@ enum Allocation {
 #[derive(Debug, Clone, Copy)]
 struct LogShape {
     /// Bytes of a record with its header.
-    record: usize,
+    record_bytes: usize,
     /// How segments get their blocks.
     allocation: Allocation,
     /// Bytes after which the next segment begins.
-    segment: u64,
+    segment_bytes: u64,
     /// Number of segments that are kept.
-    keep: u64,
+    kept_segments: u64,
     /// The seed of contents.
     seed: u64,
 }
@@ -164,11 +177,11 @@ struct LogShape {
 impl LogShape {
     /// The noise from which the contents of records are cut.
     fn noise(&self) -> Noise {
-        Noise::new(self.seed, self.record)
+        Noise::new(self.seed, self.record_bytes)
     }
 }
 
-/// The path of a segment. The first segment of a log has the number [`LogShape::keep`]; segments with lower numbers exist
+/// The path of a segment. The first segment of a log has the number [`LogShape::kept_segments`]; segments with lower numbers exist
 /// only to be recycled.
 fn segment_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:08}.log"))
@@ -179,17 +192,17 @@ fn segment_path(dir: &Path, number: u64) -> PathBuf {
 /// # Errors
 /// If the directory or a segment cannot be created.
 fn prepare_log(dir: &Path, shape: &LogShape) -> Result<()> {
-    fresh_dir(dir)?;
+    make_empty_dir(dir)?;
     if shape.allocation == Allocation::Recycle {
         let noise = shape.noise().bytes;
-        for number in 0..shape.keep {
+        for number in 0..shape.kept_segments {
             let path = segment_path(dir, number);
             let mut file = File::create(&path).map_err(EngineError::io("making", &path))?;
-            let mut left = shape.segment as usize;
+            let mut left = shape.segment_bytes as usize;
             while left > 0 {
-                let now = left.min(noise.len());
-                file.write_all(&noise[..now]).map_err(EngineError::io("writing", &path))?;
-                left -= now;
+                let chunk_bytes = left.min(noise.len());
+                file.write_all(&noise[..chunk_bytes]).map_err(EngineError::io("writing", &path))?;
+                left -= chunk_bytes;
             }
         }
     }
@@ -197,12 +210,12 @@ fn prepare_log(dir: &Path, shape: &LogShape) -> Result<()> {
 }
 
 /// A log that clients commit to.
-struct Log {
+struct CommitLog {
     shape: LogShape,
     noise: Noise,
     state: Mutex<LogState>,
     /// Notified after a group is on the device and there is no leader.
-    committed: Condvar,
+    group_committed: Condvar,
 }
 
 /// The state that clients share.
@@ -213,37 +226,42 @@ struct LogState {
     /// An empty buffer, which replaces `pending` when a leader takes it.
     spare: Vec<u8>,
     /// Number of the last record that was added to `pending`.
-    queued: u64,
+    last_queued: u64,
     /// Number of the last record on the device.
-    synced: u64,
+    last_synced: u64,
     /// Number of syncs.
-    syncs: u64,
+    sync_count: u64,
     /// Number of clients that wait for the leader.
-    waiting: u32,
+    waiting_clients: u32,
     /// The segments, or `None` while a leader writes to them.
     segments: Option<Segments>,
     /// Whether writing a group failed. The leader returned the error, which ends the load.
     failed: bool,
 }
 
-impl Log {
+impl CommitLog {
     /// Starts a log in a directory that [`prepare_log`] created.
     ///
     /// # Errors
     /// If its first segment cannot be created.
-    fn open(dir: &Path, shape: LogShape) -> Result<Log, EngineError> {
+    fn open(dir: &Path, shape: LogShape) -> Result<CommitLog, EngineError> {
         let segments = Segments::create(dir, shape)?;
         let state = LogState { segments: Some(segments), ..LogState::default() };
-        Ok(Log { shape, noise: shape.noise(), state: Mutex::new(state), committed: Condvar::new() })
+        Ok(CommitLog {
+            shape,
+            noise: shape.noise(),
+            state: Mutex::new(state),
+            group_committed: Condvar::new(),
+        })
     }
 
     /// The number of records on the device, and the number of syncs.
     fn counts(&self) -> (u64, u64) {
-        let state = self.state();
-        (state.synced, state.syncs)
+        let state = self.lock_state();
+        (state.last_synced, state.sync_count)
     }
 
-    fn state(&self) -> MutexGuard<'_, LogState> {
+    fn lock_state(&self) -> MutexGuard<'_, LogState> {
         // The load ends when a thread panics, so a poisoned lock does no harm.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -251,18 +269,18 @@ impl Log {
     /// Queues a record and waits until it is on the device. A client that finds no leader becomes the leader: it writes and
     /// syncs all queued records.
     fn commit(&self) -> Result<(), EngineError> {
-        let mut state = self.state();
-        state.queued += 1;
-        let number = state.queued;
-        let contents = self.noise.contents(number, self.shape.record - HEADER);
+        let mut state = self.lock_state();
+        state.last_queued += 1;
+        let number = state.last_queued;
+        let contents = self.noise.contents(number, self.shape.record_bytes - HEADER_BYTES);
         append_record(&mut state.pending, number, contents);
-        while state.synced < number && !state.failed {
+        while state.last_synced < number && !state.failed {
             if let Some(segments) = state.segments.take() {
                 return self.commit_group(segments, state);
             }
-            state.waiting += 1;
-            state = self.committed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.waiting -= 1;
+            state.waiting_clients += 1;
+            state = self.group_committed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting_clients -= 1;
         }
         Ok(())
     }
@@ -273,27 +291,27 @@ impl Log {
         mut segments: Segments,
         mut state: MutexGuard<LogState>,
     ) -> Result<(), EngineError> {
-        let last = state.queued;
+        let last = state.last_queued;
         let spare = std::mem::take(&mut state.spare);
         let mut group = std::mem::replace(&mut state.pending, spare);
         drop(state);
-        let done = segments.commit(&group);
+        let result = segments.write_group(&group);
         group.clear();
-        let mut state = self.state();
+        let mut state = self.lock_state();
         state.spare = group;
         state.segments = Some(segments);
-        if done.is_ok() {
-            state.synced = last;
-            state.syncs += 1;
+        if result.is_ok() {
+            state.last_synced = last;
+            state.sync_count += 1;
         } else {
             state.failed = true;
         }
-        let waiting = state.waiting;
+        let waiting_clients = state.waiting_clients;
         drop(state);
-        if waiting > 0 {
-            self.committed.notify_all();
+        if waiting_clients > 0 {
+            self.group_committed.notify_all();
         }
-        done
+        result
     }
 }
 
@@ -305,7 +323,7 @@ fn append_record(buffer: &mut Vec<u8>, number: u64, contents: &[u8]) {
     buffer.extend_from_slice(contents);
 }
 
-impl CustomLoad for Log {
+impl CustomLoad for CommitLog {
     type ThreadState = ();
     type Request = ();
 
@@ -327,7 +345,7 @@ struct Segments {
     dir_file: File,
     shape: LogShape,
     /// Number of the newest segment.
-    number: u64,
+    newest_number: u64,
     file: File,
     /// Bytes written to the newest segment.
     position: u64,
@@ -336,20 +354,27 @@ struct Segments {
 impl Segments {
     fn create(dir: &Path, shape: LogShape) -> Result<Segments, EngineError> {
         let dir_file = File::open(dir).map_err(EngineError::io("opening", dir))?;
-        let file = create_segment(dir, &dir_file, &shape, shape.keep)?;
-        Ok(Segments { dir: dir.into(), dir_file, shape, number: shape.keep, file, position: 0 })
+        let file = create_segment(dir, &dir_file, &shape, shape.kept_segments)?;
+        Ok(Segments {
+            dir: dir.into(),
+            dir_file,
+            shape,
+            newest_number: shape.kept_segments,
+            file,
+            position: 0,
+        })
     }
 
     /// Writes a group and syncs it. If it does not fit into the current segment, starts the next segment first.
-    fn commit(&mut self, group: &[u8]) -> Result<(), EngineError> {
-        if self.position > 0 && self.position + group.len() as u64 > self.shape.segment {
-            self.number += 1;
-            self.file = create_segment(&self.dir, &self.dir_file, &self.shape, self.number)?;
+    fn write_group(&mut self, group: &[u8]) -> Result<(), EngineError> {
+        if self.position > 0 && self.position + group.len() as u64 > self.shape.segment_bytes {
+            self.newest_number += 1;
+            self.file = create_segment(&self.dir, &self.dir_file, &self.shape, self.newest_number)?;
             self.position = 0;
         }
         let written = self.file.write_all_at(group, self.position).and_then(|()| self.file.sync_data());
         let (offset, bytes) = (self.position, group.len() as u32);
-        let path = || segment_path(&self.dir, self.number);
+        let path = || segment_path(&self.dir, self.newest_number);
         let operation = "commit";
         written.map_err(|source| EngineError::Operation {
             operation,
@@ -365,19 +390,19 @@ impl Segments {
 
 /// Creates a segment and syncs its name. First removes the oldest segment, or recycles it: renames it to the new one.
 fn create_segment(dir: &Path, dir_file: &File, shape: &LogShape, number: u64) -> Result<File, EngineError> {
-    let (path, oldest) = (segment_path(dir, number), segment_path(dir, number - shape.keep));
+    let (path, oldest) = (segment_path(dir, number), segment_path(dir, number - shape.kept_segments));
     if shape.allocation == Allocation::Recycle {
         std::fs::rename(&oldest, &path).map_err(EngineError::io("recycling", &oldest))?;
-    } else if number >= 2 * shape.keep {
+    } else if number >= 2 * shape.kept_segments {
         std::fs::remove_file(&oldest).map_err(EngineError::io("removing", &oldest))?;
     }
     let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = open.map_err(EngineError::io("opening", &path))?;
     if shape.allocation == Allocation::Preallocate {
-        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, shape.segment) {
+        match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, shape.segment_bytes) {
             // etcd also extends the file if the filesystem has no fallocate.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(shape.segment),
-            done => done.map_err(Into::into),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(shape.segment_bytes),
+            result => result.map_err(Into::into),
         }
         .map_err(EngineError::io("allocating", &path))?;
     }
@@ -395,21 +420,26 @@ fn verify_log(dir: &Path, shape: &LogShape, committed: u64) -> Result<()> {
     for number in segment_numbers(dir, shape)? {
         let path = segment_path(dir, number);
         let bytes = std::fs::read(&path).map_err(failed_to("read", &path))?;
-        for (index, record) in bytes.chunks(shape.record).enumerate() {
-            let Some((found, contents, crc)) = parse_record(record) else { break };
+        for (index, record) in bytes.chunks(shape.record_bytes).enumerate() {
+            let Some((record_number, contents, crc)) = parse_record(record) else { break };
             // If older segments were removed, the first kept one begins with a later record than 1.
-            let expected = last.map_or(if number == shape.keep { 1 } else { found }, |last| last + 1);
-            if found != expected {
+            let expected =
+                last.map_or(if number == shape.kept_segments { 1 } else { record_number }, |last| last + 1);
+            if record_number != expected {
                 // The rest of the segment is zeros of a preallocated one, or the former contents of a recycled one.
                 break;
             }
-            if crc != crc32fast::hash(contents) || contents != noise.contents(found, shape.record - HEADER) {
-                let from = index * shape.record;
-                let text =
-                    format!("DATA LOSS: record {found} at byte {from} of {} is damaged", path.display());
+            if crc != crc32fast::hash(contents)
+                || contents != noise.contents(record_number, shape.record_bytes - HEADER_BYTES)
+            {
+                let from = index * shape.record_bytes;
+                let text = format!(
+                    "DATA LOSS: record {record_number} at byte {from} of {} is damaged",
+                    path.display()
+                );
                 return Err(TaskError::Violation(text));
             }
-            last = Some(found);
+            last = Some(record_number);
         }
         // Of the kept segments, only the first can have no records.
         last = last.or(Some(0));
@@ -431,7 +461,7 @@ fn segment_numbers(dir: &Path, shape: &LogShape) -> Result<Vec<u64>> {
         let name = entry.map_err(failed_to("list", dir))?.file_name();
         numbers.extend(name.to_str().and_then(|name| name.strip_suffix(".log")?.parse::<u64>().ok()));
     }
-    numbers.retain(|number| *number >= shape.keep);
+    numbers.retain(|number| *number >= shape.kept_segments);
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -441,31 +471,31 @@ fn parse_record(record: &[u8]) -> Option<(u64, &[u8], u32)> {
     let (number, rest) = record.split_first_chunk::<8>()?;
     let (length, rest) = rest.split_first_chunk::<4>()?;
     let (crc, contents) = rest.split_first_chunk::<4>()?;
-    let whole = u32::from_le_bytes(*length) as usize == contents.len() && record.len() > HEADER;
-    whole.then(|| (u64::from_le_bytes(*number), contents, u32::from_le_bytes(*crc)))
+    let is_complete = u32::from_le_bytes(*length) as usize == contents.len() && record.len() > HEADER_BYTES;
+    is_complete.then(|| (u64::from_le_bytes(*number), contents, u32::from_le_bytes(*crc)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{self, ids, perform};
+    use crate::testing::{self, perform_all, task_ids};
 
     fn job(set: &[(&str, &str)]) -> Job {
         testing::job(&DEF, 5, set)
     }
 
     /// Runs the first task, and returns the directories and the output of the task.
-    fn committed(job: &Job) -> (tempfile::TempDir, Place, TaskOutput) {
+    fn run_first_task(job: &Job) -> (tempfile::TempDir, Place, TaskOutput) {
         let dir = tempfile::tempdir().unwrap();
-        let place = Place { root: dir.path().join("root"), other: dir.path().into(), server_user: None };
+        let place = Place { root: dir.path().join("root"), source_dir: dir.path().into(), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
         let task = Wal.tasks(job, &place).unwrap().remove(0);
-        let found = perform(task.prepare.into_iter().chain(task.work));
-        (dir, place, found)
+        let output = perform_all(task.prepare.into_iter().chain(task.work));
+        (dir, place, output)
     }
 
-    fn verified(job: &Job, place: &Place) -> Result<(), String> {
-        let check = Wal.checks(job, place, &TaskId::new("wal")).remove(0);
+    fn verify(job: &Job, place: &Place) -> Result<(), String> {
+        let check = Wal.check_actions(job, place, &TaskId::new("wal")).remove(0);
         check.perform(&mut |_| {}).map(drop).map_err(|error| error.to_string())
     }
 
@@ -474,15 +504,15 @@ mod tests {
         for allocation in ["append", "preallocate", "recycle"] {
             let set = [("operations", "100"), ("record", "512"), ("segment", "4096"), ("keep", "3")];
             let job = job(&[&set[..], &[("allocation", allocation), ("clients", "4")]].concat());
-            let (_dir, place, found) = committed(&job);
-            let get = |id: &str| found.readings.get(id);
+            let (_dir, place, output) = run_first_task(&job);
+            let get = |id: &str| output.readings.get(id);
             assert_eq!(get("commit_operations_count"), Some(100.0), "{allocation}");
             assert_eq!(get("all_operations_count"), Some(100.0));
             // Each sync commits the records of one to four clients.
             let syncs = get("sync_operations_count").unwrap();
             assert!((25.0..=100.0).contains(&syncs), "{syncs}");
-            assert!(!found.series.is_empty());
-            assert_eq!(verified(&job, &place), Ok(()), "{allocation}");
+            assert!(!output.series.is_empty());
+            assert_eq!(verify(&job, &place), Ok(()), "{allocation}");
             let sizes: Vec<u64> = std::fs::read_dir(place.root.join("wal"))
                 .unwrap()
                 .map(|entry| entry.unwrap().metadata().unwrap().len())
@@ -496,16 +526,16 @@ mod tests {
     fn a_record_that_is_lost_or_damaged_is_a_violation() {
         // Eight records to a segment.
         let job = job(&[("operations", "20"), ("record", "512"), ("segment", "4096")]);
-        let (_dir, place, _) = committed(&job);
+        let (_dir, place, _) = run_first_task(&job);
         let second = segment_path(&place.root.join("wal"), 6);
         let file = std::fs::OpenOptions::new().read(true).write(true).open(second).unwrap();
         let mut byte = [0];
         file.read_exact_at(&mut byte, 1000).unwrap();
         file.write_all_at(&[!byte[0]], 1000).unwrap();
-        assert!(verified(&job, &place).unwrap_err().contains("record 10 at byte 512 of"));
+        assert!(verify(&job, &place).unwrap_err().contains("record 10 at byte 512 of"));
         // Zeros instead of record 10, as if it had never been written.
         file.write_all_at(&[0; 512], 512).unwrap();
-        let error = verified(&job, &place).unwrap_err();
+        let error = verify(&job, &place).unwrap_err();
         assert!(
             error.contains("11 of 20 committed records are missing: the log ends after record 9"),
             "{error}"
@@ -517,14 +547,14 @@ mod tests {
         let job = job(&[("clients", "1,8"), ("rates", "0,500"), ("seconds", "0.05")]);
         let all =
             ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
-        assert_eq!(ids(&Wal.outline(&job)), all);
+        assert_eq!(task_ids(&Wal.outline(&job)), all);
         let job = Job { settings: self::job(&[("rates", "500"), ("operations", "20")]).settings, ..job };
-        let (_dir, place, found) = committed(&job);
-        assert_eq!(found.readings.get("asked_iops_per_s"), Some(500.0));
-        let p99 = (fsarena_core::metric::find("latency_p99").unwrap().from)(&|id| found.readings.get(id));
+        let (_dir, place, output) = run_first_task(&job);
+        assert_eq!(output.readings.get("asked_iops_per_s"), Some(500.0));
+        let p99 = (fsarena_core::metric::find("latency_p99").unwrap().formula)(&|id| output.readings.get(id));
         // Converting to seconds and back can lose a fraction of a nanosecond.
         let ns = p99.map(|seconds| (seconds * 1e9).round());
-        assert_eq!(ns, found.readings.get("corrected_latency_p99_ns"));
-        assert_eq!(verified(&job, &place), Ok(()));
+        assert_eq!(ns, output.readings.get("corrected_latency_p99_ns"));
+        assert_eq!(verify(&job, &place), Ok(()));
     }
 }

@@ -7,7 +7,7 @@
 use crate::payload;
 use crate::task::{self, Action, Result, Task};
 use crate::web::{self, CostAccount};
-use crate::workload::{Job, Place, Room, Survey, Workload, fairness};
+use crate::workload::{Job, Place, Room, Survey, Workload, fairness_note};
 use fsarena_core::setting::{SettingDef, WorkloadDef};
 use fsarena_core::{cell::TaskInfo, event::Note, sample::TaskOutput, schedule::mix};
 use fsarena_engine::custom_load::{self, CustomLoad, CustomLoadConfig};
@@ -26,7 +26,7 @@ const FILE_BYTES: usize = 16 << 10;
 /// Per cent of the files that exist at the start: `prealloc=80`.
 const PREALLOCATED_PERCENT: u64 = 80;
 /// Files read in each turn.
-const READS: u64 = 5;
+const READS_PER_TURN: u64 = 5;
 /// Operations that filebench counts in a turn: delete, create, append and close, and five times open, read and close.
 const FLOWOPS_A_TURN: f64 = 19.0;
 
@@ -43,7 +43,7 @@ const DEF: WorkloadDef = WorkloadDef {
     ],
 };
 
-fn tasks() -> [TaskInfo; 2] {
+fn task_infos() -> [TaskInfo; 2] {
     let turn = task::info("webproxy", "Delete, create, append, read five", []);
     [task::info("prealloc", "Make the file set", []), turn]
 }
@@ -54,12 +54,12 @@ impl Workload for Webproxy {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        tasks().into()
+        task_infos().into()
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
         let files = job.settings.int("files") as u64;
-        let room = Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, other_bytes: 0 };
+        let room = Room { bytes: 2 * files * FILE_BYTES as u64, inodes: files, source_bytes: 0 };
         Ok(Survey { room, remarks: remarks(), ..Survey::default() })
     }
 
@@ -68,11 +68,11 @@ impl Workload for Webproxy {
         let (threads, seconds) = (job.settings.int("threads") as u32, job.settings.float("seconds"));
         let existing = files * PREALLOCATED_PERCENT / 100;
         let dir = place.root.join("bigfileset");
-        let noise = move || payload::noise(mix(seed, 5), FILE_BYTES);
-        let make = Action::on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing, &noise())?));
-        let turn = Action::on("webproxy", &dir, move |dir| {
-            let set = FileSet::new(files as u32, existing as u32);
-            let personality = Personality { dir: dir.into(), set, noise: noise(), seed };
+        let noise = move || payload::generate_noise(mix(seed, 5), FILE_BYTES);
+        let make = Action::call_on("prealloc", &dir, move |dir| Ok(preallocate(dir, existing, &noise())?));
+        let turn = Action::call_on("webproxy", &dir, move |dir| {
+            let file_set = FileSet::new(files as u32, existing as u32);
+            let personality = Personality { dir: dir.into(), file_set, noise: noise(), seed };
             let bound = Bound::Seconds(seconds);
             let config =
                 CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
@@ -80,7 +80,7 @@ impl Workload for Webproxy {
             let outcome = custom_load::run(&config, &personality)?;
             personality.task_output(&outcome, account)
         });
-        let [first, second] = tasks();
+        let [first, second] = task_infos();
         Ok(vec![Task::new(first, make), Task::new(second, turn)])
     }
 }
@@ -90,7 +90,7 @@ fn remarks() -> Vec<Note> {
     let text = "webproxy's data set shrinks during the measurement: deleted files have 16 KiB, and the files that replace \
                 them 8 KiB on average. So a longer or faster run works on less data, which favours the faster \
                 filesystem; file_mean_bytes is the mean size at the end";
-    vec![fairness(text).fix("use the workload proxy-cache, whose files keep their mean size")]
+    vec![fairness_note(text).fix("use the workload proxy-cache, whose files keep their mean size")]
 }
 
 fn preallocate(dir: &Path, existing: u64, noise: &[u8]) -> Result<(), EngineError> {
@@ -109,7 +109,7 @@ fn file_path(dir: &Path, number: u32) -> PathBuf {
 /// The personality as a load of the engine.
 struct Personality {
     dir: PathBuf,
-    set: FileSet,
+    file_set: FileSet,
     noise: Vec<u8>,
     seed: u64,
 }
@@ -122,43 +122,43 @@ struct WebproxyThread {
 
 impl Personality {
     fn delete(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
-        let Some(number) = self.set.take_existing(&mut thread.rng) else { return Ok(()) };
+        let Some(number) = self.file_set.take_existing(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
         std::fs::remove_file(&path).map_err(EngineError::io("removing", &path))?;
-        self.set.put_back(number, false);
+        self.file_set.put_back(number, false);
         Ok(())
     }
 
     fn create(&self, thread: &mut WebproxyThread, bytes: usize) -> Result<(), EngineError> {
-        let Some(number) = self.set.take_missing(&mut thread.rng) else { return Ok(()) };
+        let Some(number) = self.file_set.take_missing(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
-        let made = OpenOptions::new().append(true).create_new(true).open(&path);
-        let mut made = made.map_err(EngineError::io("making", &path))?;
-        made.write_all(&self.noise[..bytes]).map_err(EngineError::io("appending to", &path))?;
-        drop(made);
-        self.set.put_back(number, true);
+        let opened = OpenOptions::new().append(true).create_new(true).open(&path);
+        let mut file = opened.map_err(EngineError::io("making", &path))?;
+        file.write_all(&self.noise[..bytes]).map_err(EngineError::io("appending to", &path))?;
+        drop(file);
+        self.file_set.put_back(number, true);
         Ok(())
     }
 
     fn read(&self, thread: &mut WebproxyThread) -> Result<(), EngineError> {
-        let Some(number) = self.set.begin_read(&mut thread.rng) else { return Ok(()) };
+        let Some(number) = self.file_set.begin_read(&mut thread.rng) else { return Ok(()) };
         let path = file_path(&self.dir, number);
-        let mut opened = File::open(&path).map_err(EngineError::io("opening", &path))?;
-        while opened.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
-        self.set.end_read(number);
+        let mut file = File::open(&path).map_err(EngineError::io("opening", &path))?;
+        while file.read(&mut thread.buffer).map_err(EngineError::io("reading", &path))? > 0 {}
+        self.file_set.end_read(number);
         Ok(())
     }
 
     /// The readings of a run.
     fn task_output(&self, outcome: &LoadOutcome, account: CostAccount) -> Result<TaskOutput> {
-        let mut found = web::serving_output(outcome, 1 + READS, account, &self.dir)?;
+        let mut output = web::serving_output(outcome, 1 + READS_PER_TURN, account, &self.dir)?;
         let turns = outcome.operations() as f64;
-        found.readings.set(web::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
-        let existing = self.set.existing();
+        output.readings.set(web::FLOWOPS, FLOWOPS_A_TURN * turns / (outcome.elapsed_ns as f64 / 1e9));
+        let existing = self.file_set.existing();
         let sizes = existing.iter().filter_map(|number| file_path(&self.dir, *number).metadata().ok());
         let bytes: u64 = sizes.map(|meta| meta.len()).sum();
-        found.readings.set(web::MEAN_FILE, bytes as f64 / existing.len().max(1) as f64);
-        Ok(found)
+        output.readings.set(web::MEAN_FILE_BYTES, bytes as f64 / existing.len().max(1) as f64);
+        Ok(output)
     }
 }
 
@@ -181,7 +181,7 @@ impl CustomLoad for Personality {
     fn perform(&self, thread: &mut WebproxyThread, bytes: usize) -> Result<usize, EngineError> {
         self.delete(thread)?;
         self.create(thread, bytes)?;
-        (0..READS).try_for_each(|_| self.read(thread))?;
+        (0..READS_PER_TURN).try_for_each(|_| self.read(thread))?;
         Ok(0)
     }
 }
@@ -217,16 +217,16 @@ impl FileSet {
     fn take_existing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
         let (count, start) = (lists.existing.len(), draw_index(&lists.existing, rng)?);
-        let free = |at: &usize| lists.readers[lists.existing[*at] as usize] == 0;
-        let at = (start..count).chain(0..start).find(free)?;
-        Some(lists.existing.swap_remove(at))
+        let free = |index: &usize| lists.readers[lists.existing[*index] as usize] == 0;
+        let index = (start..count).chain(0..start).find(free)?;
+        Some(lists.existing.swap_remove(index))
     }
 
     /// Takes a missing entry out of the set, to create it.
     fn take_missing(&self, rng: &mut Xoshiro256PlusPlus) -> Option<u32> {
         let mut lists = self.lists();
-        let at = draw_index(&lists.missing, rng)?;
-        Some(lists.missing.swap_remove(at))
+        let index = draw_index(&lists.missing, rng)?;
+        Some(lists.missing.swap_remove(index))
     }
 
     /// Puts an entry back into the set, existing or not.
@@ -262,7 +262,7 @@ fn draw_index(list: &[u32], rng: &mut Xoshiro256PlusPlus) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{job, perform, place};
+    use crate::testing::{job, perform_all, place};
     use fsarena_core::sample::Readings;
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
             let job = job(&DEF, 3, &[("files", "50"), ("threads", "4"), ("seconds", seconds)]);
             let mut last = Readings::default();
             for task in Webproxy.tasks(&job, &place(dir.path())).unwrap() {
-                last = perform(task.work).readings;
+                last = perform_all(task.work).readings;
             }
             (last.get("requests_count").unwrap() >= 6.0 * 100.0).then_some((last, dir))
         };
@@ -288,20 +288,20 @@ mod tests {
     #[test]
     fn files_that_are_being_read_are_not_deleted_and_deleted_ones_are_not_read() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
-        let set = FileSet::new(3, 2);
-        let reading = set.begin_read(&mut rng).unwrap();
-        let deleted = set.take_existing(&mut rng).unwrap();
+        let file_set = FileSet::new(3, 2);
+        let reading = file_set.begin_read(&mut rng).unwrap();
+        let deleted = file_set.take_existing(&mut rng).unwrap();
         assert_ne!(reading, deleted);
-        assert_eq!(set.take_existing(&mut rng), None);
-        assert_eq!(set.begin_read(&mut rng), Some(reading));
-        set.end_read(reading);
-        set.end_read(reading);
-        assert_eq!(set.take_existing(&mut rng), Some(reading));
-        assert_eq!(set.begin_read(&mut rng), None);
-        assert_eq!(set.take_missing(&mut rng), Some(2));
-        assert_eq!(set.take_missing(&mut rng), None);
-        set.put_back(deleted, false);
-        set.put_back(2, true);
-        assert_eq!((set.take_missing(&mut rng), set.existing()), (Some(deleted), vec![2]));
+        assert_eq!(file_set.take_existing(&mut rng), None);
+        assert_eq!(file_set.begin_read(&mut rng), Some(reading));
+        file_set.end_read(reading);
+        file_set.end_read(reading);
+        assert_eq!(file_set.take_existing(&mut rng), Some(reading));
+        assert_eq!(file_set.begin_read(&mut rng), None);
+        assert_eq!(file_set.take_missing(&mut rng), Some(2));
+        assert_eq!(file_set.take_missing(&mut rng), None);
+        file_set.put_back(deleted, false);
+        file_set.put_back(2, true);
+        assert_eq!((file_set.take_missing(&mut rng), file_set.existing()), (Some(deleted), vec![2]));
     }
 }

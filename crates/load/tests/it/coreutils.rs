@@ -2,12 +2,12 @@
 
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
-use fsarena_load::task::{Before, Task};
+use fsarena_load::task::{StartState, Task};
 use fsarena_load::workload::{Job, Place, Workload};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt, path::Path};
 
 fn workload() -> &'static dyn Workload {
-    fsarena_load::workloads::find("coreutils").unwrap()
+    fsarena_load::workloads::find_workload("coreutils").unwrap()
 }
 
 fn job(settings: &[(&str, Value)]) -> Job {
@@ -36,17 +36,17 @@ fn disks() -> Disks {
     let dir = tempfile::tempdir().unwrap();
     let place = Place {
         root: dir.path().join("under test"),
-        other: dir.path().join("other\ndisk"),
+        source_dir: dir.path().join("other\ndisk"),
         server_user: None,
     };
     std::fs::create_dir(&place.root).unwrap();
-    std::fs::create_dir(&place.other).unwrap();
+    std::fs::create_dir(&place.source_dir).unwrap();
     Disks { place, _dir: dir }
 }
 
 fn start(job: &Job) -> (Disks, Vec<Task>) {
     let disks = disks();
-    workload().inputs(job, &disks.place).unwrap();
+    workload().make_inputs(job, &disks.place).unwrap();
     let tasks = workload().tasks(job, &disks.place).unwrap();
     (disks, tasks)
 }
@@ -151,8 +151,8 @@ fn check_drivers_agree(settings: &[(&str, Value)]) {
     assert_eq!(changed, 17, "all but three reading tasks and copy-out change something");
     let out = "tree-copied-out.tar";
     assert_eq!(
-        std::fs::read(commands.0.place.other.join(out)).unwrap(),
-        std::fs::read(native.0.place.other.join(out)).unwrap()
+        std::fs::read(commands.0.place.source_dir.join(out)).unwrap(),
+        std::fs::read(native.0.place.source_dir.join(out)).unwrap()
     );
 }
 
@@ -186,7 +186,7 @@ fn tasks_match_the_outline_and_leave_the_files_of_their_titles() {
     let (disks, tasks) = start(&job);
     assert_eq!(tasks.iter().map(|task| task.info.clone()).collect::<Vec<_>>(), workload().outline(&job));
     assert_eq!(tasks.len(), 21);
-    assert!(tasks.iter().all(|task| task.info.in_totals && task.before == Before::Warm));
+    assert!(tasks.iter().all(|task| task.info.in_totals && task.start_state == StartState::Warm));
     assert_eq!(tasks[0].info.title, "Touch 20 files");
     let entries = |name: &str| std::fs::read_dir(disks.place.root.join(name)).map_or(0, |dir| dir.count());
     for task in tasks {
@@ -227,8 +227,8 @@ fn the_surveyed_room_matches_the_space_that_the_tasks_take() {
     let blocks = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.unwrap().metadata().unwrap().len().next_multiple_of(4096)
     };
-    let other: u64 = std::fs::read_dir(&disks.place.other).unwrap().map(blocks).sum();
-    assert_eq!(room.other_bytes, other);
+    let other: u64 = std::fs::read_dir(&disks.place.source_dir).unwrap().map(blocks).sum();
+    assert_eq!(room.source_bytes, other);
 }
 
 #[test]
@@ -248,26 +248,32 @@ fn a_chosen_task_gets_what_it_needs_untimed() {
 #[test]
 fn tasks_that_read_existing_files_start_from_a_cold_cache() {
     let (_disks, tasks) = start(&job(&[("cache", text("cold"))]));
-    let warm: Vec<_> =
-        tasks.iter().filter(|task| task.before == Before::Warm).map(|task| &task.info.id.name).collect();
+    let warm: Vec<_> = tasks
+        .iter()
+        .filter(|task| task.start_state == StartState::Warm)
+        .map(|task| &task.info.id.name)
+        .collect();
     assert_eq!(warm, ["touch", "mkdir", "create"]);
 }
 
 #[test]
 fn the_archive_is_made_once_and_again_for_another_tree() {
     let disks = disks();
-    let archive = disks.place.other.join("tree.tar");
+    let archive = disks.place.source_dir.join("tree.tar");
     let made = |job: &Job| {
-        workload().inputs(job, &disks.place).unwrap();
+        workload().make_inputs(job, &disks.place).unwrap();
         (archive.metadata().unwrap().ino(), blake3::hash(&std::fs::read(&archive).unwrap()))
     };
     let first = made(&job(&[]));
     assert_eq!(made(&job(&[])), first, "it is kept");
     let other = made(&Job { seed: 43, ..job(&[]) });
     assert_ne!(other.1, first.1, "another seed is another tree");
+    // The description of an archive is removed before its archive is replaced.
+    let nowhere = job(&[("tree", text("/nowhere"))]);
+    assert!(workload().make_inputs(&nowhere, &disks.place).is_err());
+    assert!(!disks.place.source_dir.join("tree.tar.made-of").exists());
     // A run that was killed while it wrote leaves no complete archive.
     std::fs::write(&archive, "half").unwrap();
-    std::fs::remove_file(disks.place.other.join("tree.tar.made-of")).unwrap();
     assert_eq!(made(&job(&[])).1, first.1, "an unfinished one is made anew");
 }
 
@@ -330,7 +336,7 @@ fn the_error_of_a_full_disk_has_the_file() {
         let mut disks = disks();
         disks.place.root = small.0.path().into();
         let job = job(&[("driver", text(driver)), ("tasks", numbers(&[7]))]);
-        workload().inputs(&job, &disks.place).unwrap();
+        workload().make_inputs(&job, &disks.place).unwrap();
         let task = workload().tasks(&job, &disks.place).unwrap().remove(0);
         let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
         let error_text = error.to_string();

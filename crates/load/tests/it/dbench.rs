@@ -51,7 +51,7 @@ fn child() {
     else {
         return;
     };
-    let dbench = workloads::find("dbench").unwrap();
+    let dbench = workloads::find_workload("dbench").unwrap();
     let mut settings = Settings::defaults(dbench.def().settings);
     for (id, text) in
         [("loadfile", loadfile.as_str()), ("clients", "1"), ("seconds", seconds.as_str()), ("warm_up", "0")]
@@ -60,8 +60,8 @@ fn child() {
         settings.0.insert(id.to_string(), def.kind.parse(text).unwrap());
     }
     let job = Job { settings, scale: Scale::Tiny, seed: 5 };
-    let place = Place { root: dir.clone().into(), other: dir.into(), server_user: None };
-    dbench.inputs(&job, &place).unwrap();
+    let place = Place { root: dir.clone().into(), source_dir: dir.into(), server_user: None };
+    dbench.make_inputs(&job, &place).unwrap();
     for task in dbench.tasks(&job, &place).unwrap() {
         for action in task.prepare.into_iter().chain(task.work) {
             action.perform(&mut |_| {}).unwrap();

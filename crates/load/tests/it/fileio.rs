@@ -11,7 +11,7 @@ const CHILD_SETTINGS: &str = "FILEIO_CHILD_SETTINGS";
 const CHILD_DIR: &str = "FILEIO_CHILD_DIR";
 
 fn fileio() -> &'static dyn Workload {
-    workloads::find("fileio").unwrap()
+    workloads::find_workload("fileio").unwrap()
 }
 
 fn job(words: &str) -> Job {
@@ -27,7 +27,7 @@ fn job(words: &str) -> Job {
 
 /// The only task of a job in a directory.
 fn task(words: &str, dir: &Path) -> Task {
-    let place = Place { root: dir.into(), other: dir.into(), server_user: None };
+    let place = Place { root: dir.into(), source_dir: dir.into(), server_user: None };
     let mut tasks = fileio().tasks(&job(words), &place).unwrap();
     assert_eq!(tasks.len(), 1);
     tasks.remove(0)
@@ -171,7 +171,8 @@ fn a_planted_corruption_is_found_and_named() {
 #[test]
 fn the_names_of_files_are_those_of_sysbench() {
     let dir = tempfile::tempdir().unwrap();
-    let spec = FileSpec { count: 3, bytes: 4096, content: Content::Zeros, seed: 1, verify_block: None };
+    let spec =
+        FileSpec { count: 3, bytes: 4096, content: Content::Zeros, seed: 1, verified_block_bytes: None };
     let files: engine::Files = Files::prepare(dir.path(), &spec).unwrap();
     assert!(files.paths()[2].ends_with("test_file.2"));
 }

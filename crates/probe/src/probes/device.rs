@@ -1,62 +1,68 @@
 //! Requests, bytes and flushes that reached the device under test.
 
 use crate::probe::{OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling};
-use crate::probe::{TextGauge, Unavailable, number};
+use crate::probe::{TextGauge, Unavailable, parse_counter};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 /// The unit of the kernel's counters in bytes, whatever the sector size of the device is.
-const SECTOR: f64 = 512.0;
+const SECTOR_BYTES: f64 = 512.0;
 /// The unit of the kernel's times, in nanoseconds.
-const MILLISECOND: f64 = 1e6;
+const MILLISECOND_NS: f64 = 1e6;
 
 /// A field of the file: its index (from 0), the factor that converts it to the unit of the reading, and the reading.
-struct Field {
+struct StatField {
     index: usize,
     factor: f64,
     reading: ProbeReading,
 }
 
-const FIELDS: &[Field] = &[
+const FIELDS: &[StatField] = &[
     until_synced(0, 1.0, "device_reads", Unit::Count, "read requests that the device completed"),
     until_synced(1, 1.0, "device_read_merges", Unit::Count, "reads merged with others in the queue"),
-    until_synced(2, SECTOR, reading::DEVICE_READ, Unit::Bytes, "bytes read from the device"),
+    until_synced(2, SECTOR_BYTES, reading::DEVICE_READ, Unit::Bytes, "bytes read from the device"),
     until_synced(4, 1.0, reading::DEVICE_WRITES, Unit::Count, "write requests that the device completed"),
     until_synced(5, 1.0, "device_write_merges", Unit::Count, "writes merged with others in the queue"),
-    until_synced(6, SECTOR, reading::DEVICE_WRITTEN, Unit::Bytes, "bytes written to the device"),
+    until_synced(6, SECTOR_BYTES, reading::DEVICE_WRITTEN, Unit::Bytes, "bytes written to the device"),
     until_synced(
         9,
-        MILLISECOND,
+        MILLISECOND_NS,
         "device_busy_ns",
         Unit::Nanoseconds,
         "time with at least one request in flight (io_ticks, which the kernel counts in milliseconds)",
     ),
     until_synced(
         10,
-        MILLISECOND,
+        MILLISECOND_NS,
         "device_queue_ns",
         Unit::Nanoseconds,
         "time of all requests in the queue and in flight, added up (time_in_queue, which the kernel counts in milliseconds)",
     ),
     until_synced(11, 1.0, "device_discards", Unit::Count, "discard requests that the device completed"),
-    until_synced(13, SECTOR, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
+    until_synced(13, SECTOR_BYTES, "device_discard_bytes", Unit::Bytes, "bytes discarded"),
     until_synced(15, 1.0, reading::DEVICE_FLUSHES, Unit::Count, "cache flushes that the device completed"),
     at_return(2, "device_read_to_return_bytes", "bytes read from the device until the command returned"),
     at_return(6, "device_write_to_return_bytes", "bytes written to the device until the command returned"),
 ];
 
 /// The definition of an amount that is counted for the whole machine, not for a process.
-const fn amount(id: &'static str, unit: Unit) -> ReadingDef {
+const fn amount_def(id: &'static str, unit: Unit) -> ReadingDef {
     ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
 }
 
-const fn until_synced(index: usize, factor: f64, id: &'static str, unit: Unit, help: &'static str) -> Field {
-    Field { index, factor, reading: Sampling::DeltaToSynced.of(amount(id, unit).help(help)) }
+const fn until_synced(
+    index: usize,
+    factor: f64,
+    id: &'static str,
+    unit: Unit,
+    help: &'static str,
+) -> StatField {
+    StatField { index, factor, reading: Sampling::DeltaToSynced.of(amount_def(id, unit).help(help)) }
 }
 
-const fn at_return(index: usize, id: &'static str, help: &'static str) -> Field {
-    let reading = Sampling::DeltaToReturn.of(amount(id, Unit::Bytes).help(help));
-    Field { index, factor: SECTOR, reading }
+const fn at_return(index: usize, id: &'static str, help: &'static str) -> StatField {
+    let reading = Sampling::DeltaToReturn.of(amount_def(id, Unit::Bytes).help(help));
+    StatField { index, factor: SECTOR_BYTES, reading }
 }
 
 const READINGS: [ProbeReading; FIELDS.len()] = {
@@ -85,9 +91,8 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     // Without I/O statistics the counters do not change, which would look like an idle device.
     if target.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
         let fix = format!("echo 1 > /{dir}/queue/iostats");
-        return Err(
-            Unavailable::new(format!("I/O statistics of device {major}:{minor} are switched off")).fix(fix)
-        );
+        return Err(Unavailable::new(format!("I/O statistics of device {major}:{minor} are switched off"))
+            .with_fix(fix));
     }
     TextGauge::open(&target.kernel, &format!("{dir}/stat"), parse).map(OpenedProbe::new)
 }
@@ -95,15 +100,15 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
 /// Old kernels have 11 fields, without discards, or 15, without flushes; missing values stay NaN.
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
     let mut fields = [f64::NAN; 17];
-    let mut known = 0;
+    let mut field_count = 0;
     for (field, word) in fields.iter_mut().zip(text.split_ascii_whitespace()) {
-        *field = number(word)?;
-        known += 1;
+        *field = parse_counter(word)?;
+        field_count += 1;
     }
     for (out, field) in out.iter_mut().zip(FIELDS) {
         *out = fields[field.index] * field.factor;
     }
-    (known >= 11).then_some(())
+    (field_count >= 11).then_some(())
 }
 
 #[cfg(test)]
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_probe_reads_the_device_of_the_scene() {
+    fn the_probe_reads_the_device_of_its_target() {
         let (_dir, kernel) = kernel_with(&[("sys/dev/block/7:3/stat", "1 0 8 0 0 0 0 0 0 0 0\n")]);
         let mut opened = (PROBE.open)(&ProbeTarget { kernel, device: Some((7, 3)) })
             .unwrap_or_else(|e| panic!("{}", e.why));

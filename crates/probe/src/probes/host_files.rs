@@ -3,7 +3,9 @@
 //! Each request ends with one interrupt of the device, so the kernel's own counters have their number, and counting costs
 //! nothing while a task runs.
 
-use crate::probe::{Gauge, KernelFile, OpenedProbe, Probe, ProbeTarget, Sampling, Unavailable, number};
+use crate::probe::{
+    Gauge, KernelFile, OpenedProbe, Probe, ProbeTarget, Sampling, Unavailable, parse_counter,
+};
 use fsarena_core::metric::reading::{HOST_ROUND_TRIPS, HOST_WAIT, time};
 use fsarena_core::plan::GuestPlan;
 use fsarena_core::sample::{ReadingDef, Unit};
@@ -28,13 +30,13 @@ pub const PROBE: Probe = Probe {
 
 /// The driver of the device; each of its devices has a file with its name.
 const DRIVER: &str = "sys/bus/virtio/drivers/9pnet_virtio";
-/// Look-ups of missing names by which the time of one request is measured.
+/// The number of look-ups of missing names with which fsarena measures the time of one request.
 const LOOKUPS: u32 = 32;
 
-/// A device, or none: outside of guests, and in guests that start no program, all values are absent.
-struct HostFiles(Option<Counter>);
+/// The gauge. None outside of guests, and in guests that start no program; then all values are absent.
+struct HostFilesGauge(Option<InterruptCounter>);
 
-struct Counter {
+struct InterruptCounter {
     interrupts: KernelFile,
     /// The device's name in `/proc/interrupts`.
     device: String,
@@ -43,16 +45,16 @@ struct Counter {
 }
 
 fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
-    let Some(device) = find_device(&target.kernel) else { return Ok(OpenedProbe::new(HostFiles(None))) };
+    let Some(device) = find_device(&target.kernel) else { return Ok(OpenedProbe::new(HostFilesGauge(None))) };
     let mut interrupts = KernelFile::open(&target.kernel, "proc/interrupts")?;
     let unreadable = |error: io::Error| Unavailable::new(error.to_string());
-    if interrupts_of(interrupts.text().map_err(unreadable)?, &device).is_none() {
+    if count_interrupts(interrupts.read_text().map_err(unreadable)?, &device).is_none() {
         // The guest reads no files of the host any more: it has freed the interrupts of the device.
-        return Ok(OpenedProbe::new(HostFiles(None)));
+        return Ok(OpenedProbe::new(HostFilesGauge(None)));
     }
-    let mut counter = Counter { interrupts, device, request_ns: 0.0 };
+    let mut counter = InterruptCounter { interrupts, device, request_ns: 0.0 };
     counter.measure_request().map_err(unreadable)?;
-    Ok(OpenedProbe::new(HostFiles(Some(counter))))
+    Ok(OpenedProbe::new(HostFilesGauge(Some(counter))))
 }
 
 /// The name of the virtio device with the files of the host, such as `virtio3`.
@@ -60,40 +62,40 @@ fn find_device(kernel: &SysRoot) -> Option<String> {
     let mut devices = std::fs::read_dir(kernel.path(DRIVER)).ok()?.flatten();
     let is_host = |dir: &Path| {
         let tag = std::fs::read_to_string(dir.join("mount_tag")).unwrap_or_default();
-        tag.trim_end_matches(['\n', '\0']) == GuestPlan::HOST_FILES
+        tag.trim_end_matches(['\n', '\0']) == GuestPlan::HOST_FILES_DEVICE
     };
     let found = devices.find(|device| is_host(&device.path()))?;
     found.file_name().into_string().ok()
 }
 
 /// The number of interrupts of a device, over all CPUs: `25:  10  2  PCI-MSI 49152-edge  virtio3-requests` has 12.
-fn interrupts_of(text: &str, device: &str) -> Option<f64> {
-    let is_of = |line: &&str| {
+fn count_interrupts(text: &str, device: &str) -> Option<f64> {
+    let is_of_device = |line: &&str| {
         let queue = line.split_ascii_whitespace().last().and_then(|name| name.strip_prefix(device));
         queue.is_some_and(|queue| ["-requests", "-virtqueues"].contains(&queue))
     };
-    let (_, counts) = text.lines().find(is_of)?.split_once(':')?;
-    Some(counts.split_ascii_whitespace().map_while(number).sum())
+    let (_, counts) = text.lines().find(is_of_device)?.split_once(':')?;
+    Some(counts.split_ascii_whitespace().map_while(parse_counter).sum())
 }
 
-impl Counter {
-    fn count(&mut self) -> io::Result<f64> {
-        match interrupts_of(self.interrupts.text()?, &self.device) {
+impl InterruptCounter {
+    fn read_count(&mut self) -> io::Result<f64> {
+        match count_interrupts(self.interrupts.read_text()?, &self.device) {
             Some(count) => Ok(count),
-            None => Err(self.interrupts.unknown_format()),
+            None => Err(self.interrupts.unknown_format_error()),
         }
     }
 
     /// Measures the time of one request, by looking for names that do not exist: nothing has cached them.
     fn measure_request(&mut self) -> io::Result<()> {
-        let (before, begun) = (self.count()?, Instant::now());
+        let (before, begun) = (self.read_count()?, Instant::now());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         for number in 0..LOOKUPS {
-            let name = format!("{}{now}-{number}", GuestPlan::ABSENT);
+            let name = format!("{}{now}-{number}", GuestPlan::ABSENT_PATH_PREFIX);
             let _ = std::fs::symlink_metadata(name);
         }
         let spent = begun.elapsed().as_nanos() as f64;
-        let requests = self.count()? - before;
+        let requests = self.read_count()? - before;
         if requests > 0.0 {
             self.request_ns = spent / requests;
         }
@@ -101,13 +103,13 @@ impl Counter {
     }
 }
 
-impl Gauge for HostFiles {
+impl Gauge for HostFilesGauge {
     fn read(&mut self, out: &mut [f64]) -> io::Result<()> {
         let Some(counter) = &mut self.0 else {
             out.fill(f64::NAN);
             return Ok(());
         };
-        let count = counter.count()?;
+        let count = counter.read_count()?;
         out.copy_from_slice(&[count, count * counter.request_ns]);
         Ok(())
     }
@@ -117,20 +119,20 @@ impl Gauge for HostFiles {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "           CPU0       CPU1\n  24:         51          0   PCI-MSI 81920-edge      virtio1-config\n  25:       4100         23   PCI-MSI 81921-edge      virtio1-requests\n  26:          9          0   PCI-MSI 81921-edge      virtio11-requests\n";
+    const INTERRUPTS: &str = "           CPU0       CPU1\n  24:         51          0   PCI-MSI 81920-edge      virtio1-config\n  25:       4100         23   PCI-MSI 81921-edge      virtio1-requests\n  26:          9          0   PCI-MSI 81921-edge      virtio11-requests\n";
 
     #[test]
-    fn the_interrupts_of_all_cpus_are_those_of_the_device() {
-        assert_eq!(interrupts_of(TEXT, "virtio1"), Some(4123.0));
-        assert_eq!(interrupts_of(TEXT, "virtio11"), Some(9.0));
-        assert_eq!(interrupts_of(TEXT, "virtio2"), None);
+    fn the_interrupts_of_a_device_are_summed_over_all_cpus() {
+        assert_eq!(count_interrupts(INTERRUPTS, "virtio1"), Some(4123.0));
+        assert_eq!(count_interrupts(INTERRUPTS, "virtio11"), Some(9.0));
+        assert_eq!(count_interrupts(INTERRUPTS, "virtio2"), None);
     }
 
     #[test]
     fn a_machine_without_the_device_has_no_values() {
         let root = fsarena_sys::testkit::FakeRoot::with(&[
             ("sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag", "home\0"),
-            ("proc/interrupts", TEXT),
+            ("proc/interrupts", INTERRUPTS),
         ]);
         let kernel = SysRoot::at(root.path());
         let mut gauge = open(&ProbeTarget { kernel: kernel.clone(), device: None }).unwrap().gauge;

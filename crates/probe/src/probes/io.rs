@@ -1,7 +1,7 @@
 //! Bytes that the process tree requested to read and write.
 
 use crate::probe::{OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling};
-use crate::probe::{TextGauge, Unavailable, field};
+use crate::probe::{TextGauge, Unavailable, number_after};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 
@@ -39,12 +39,12 @@ pub const PROBE: Probe = Probe {
 fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     TextGauge::open(&target.kernel, "proc/self/io", parse)
         .map(OpenedProbe::new)
-        .map_err(|missing| missing.fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
+        .map_err(|missing| missing.with_fix("use a kernel with CONFIG_TASK_IO_ACCOUNTING"))
 }
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
     for (name, out) in ["rchar:", "wchar:", "syscr:", "syscw:", "read_bytes:"].into_iter().zip(out) {
-        *out = field(text, name)?;
+        *out = number_after(text, name)?;
     }
     Some(())
 }

@@ -1,7 +1,7 @@
 //! The time of all CPUs by state (I/O wait, user, system, interrupts, steal), sampled at clock ticks.
 
 use crate::probe::{OpenedProbe, Probe, ProbeReading, Sampling};
-use crate::probe::{TextGauge, stat};
+use crate::probe::{TextGauge, cpu_times_ns};
 use fsarena_core::metric::reading::machine_time;
 
 /// The reading of a CPU time, from before the task until its data was synced.
@@ -39,7 +39,7 @@ pub const PROBE: Probe = Probe {
 };
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    let [user, nice, system, _idle, iowait, irq, softirq, steal] = stat(text)?;
+    let [user, nice, system, _idle, iowait, irq, softirq, steal] = cpu_times_ns(text)?;
     out.copy_from_slice(&[iowait, user + nice, system, irq + softirq, steal]);
     Some(())
 }

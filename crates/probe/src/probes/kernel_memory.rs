@@ -1,7 +1,7 @@
 //! The memory that the kernel keeps for itself: inodes, directory entries, and the filesystem's own structures.
 
 use crate::probe::{OpenedProbe, Probe, Sampling};
-use crate::probe::{TextGauge, field};
+use crate::probe::{TextGauge, number_after};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{ReadingDef, Unit};
 
@@ -16,7 +16,7 @@ pub const PROBE: Probe = Probe {
 };
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    out[0] = field(text, "Slab:")? * 1024.0;
+    out[0] = number_after(text, "Slab:")? * 1024.0;
     Some(())
 }
 

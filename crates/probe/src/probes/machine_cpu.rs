@@ -11,13 +11,13 @@
 //! 4. `/proc/stat`: sampled at ticks, in steps of 1/USER_HZ.
 //!
 //! Sampling at ticks misses work that wakes after a tick and sleeps before the next one, which is what
-//! threads of filesystems do under paced load. So sources 3 and 4 are named as such in a note.
+//! threads of filesystems do under paced load. So a note of the run says that sources 3 and 4 are sampled.
 //!
 //! Sources 1 and 2 lack the time of a running task since its last switch or tick. For this process, a short sleep before
 //! reading adds that time. For a thread that is running on another CPU at that moment, its current slice is missing: a few
 //! milliseconds at most.
 
-use crate::probe::{Gauge, Parse, TextGauge, Unavailable, field, number, stat};
+use crate::probe::{Gauge, ParseFn, TextGauge, Unavailable, cpu_times_ns, number_after, parse_counter};
 use crate::probe::{OpenedProbe, Probe, ProbeTarget, Sampling};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::metric::reading;
@@ -25,13 +25,13 @@ use fsarena_sys::kernel::SysRoot;
 use std::time::Duration;
 
 /// A sleep that is long enough for the kernel to switch this process out, and short compared with a task.
-const SWITCH: Duration = Duration::from_micros(50);
+const SWITCH_PAUSE: Duration = Duration::from_micros(50);
 
-struct Source {
+struct CpuTimeSource {
     file: &'static str,
     /// A file that distinguishes the root of a hierarchy from a container's part of it, and whether the root has that file.
     root_mark: Option<(&'static str, bool)>,
-    parse: Parse,
+    parse: ParseFn,
     note: &'static str,
 }
 
@@ -39,21 +39,21 @@ const EXACT: &str = "exact to the slices that run on other CPUs at the moment of
 const SAMPLED: &str = "sampled at clock ticks, so short work of kernel threads may be missed; a kernel with CONFIG_SCHEDSTATS counts it exactly";
 
 /// The source `file` of a cgroup v2 hierarchy; `mark` is a file that its root does not have.
-const fn cgroup2(file: &'static str, mark: &'static str) -> Source {
-    Source { file, root_mark: Some((mark, false)), parse: cpu_stat, note: SAMPLED }
+const fn cgroup2_source(file: &'static str, mark: &'static str) -> CpuTimeSource {
+    CpuTimeSource { file, root_mark: Some((mark, false)), parse: parse_cpu_stat, note: SAMPLED }
 }
 
-const SOURCES: &[Source] = &[
-    Source { file: "proc/schedstat", root_mark: None, parse: schedstat, note: EXACT },
-    Source {
+const SOURCES: &[CpuTimeSource] = &[
+    CpuTimeSource { file: "proc/schedstat", root_mark: None, parse: parse_schedstat, note: EXACT },
+    CpuTimeSource {
         file: "sys/fs/cgroup/cpuacct/cpuacct.usage",
         root_mark: Some(("sys/fs/cgroup/cpuacct/release_agent", true)),
-        parse: cpuacct,
+        parse: parse_cpuacct,
         note: EXACT,
     },
-    cgroup2("sys/fs/cgroup/cpu.stat", "sys/fs/cgroup/cgroup.type"),
-    cgroup2("sys/fs/cgroup/unified/cpu.stat", "sys/fs/cgroup/unified/cgroup.type"),
-    Source { file: "proc/stat", root_mark: None, parse: proc_stat, note: SAMPLED },
+    cgroup2_source("sys/fs/cgroup/cpu.stat", "sys/fs/cgroup/cgroup.type"),
+    cgroup2_source("sys/fs/cgroup/unified/cpu.stat", "sys/fs/cgroup/unified/cgroup.type"),
+    CpuTimeSource { file: "proc/stat", root_mark: None, parse: parse_proc_stat, note: SAMPLED },
 ];
 
 /// CPU time of all tasks on all CPUs.
@@ -77,9 +77,9 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     Err(Unavailable::new("neither /proc/schedstat nor cgroup accounting nor /proc/stat can be read"))
 }
 
-impl Source {
+impl CpuTimeSource {
     fn open(&self, kernel: &SysRoot) -> Option<TextGauge> {
-        if self.root_mark.is_some_and(|(mark, wanted)| kernel.path(mark).exists() != wanted) {
+        if self.root_mark.is_some_and(|(mark, root_has_it)| kernel.path(mark).exists() != root_has_it) {
             return None;
         }
         let mut gauge = TextGauge::open(kernel, self.file, self.parse).ok()?;
@@ -92,31 +92,31 @@ struct SleepBeforeRead(TextGauge);
 
 impl Gauge for SleepBeforeRead {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
-        std::thread::sleep(SWITCH);
+        std::thread::sleep(SWITCH_PAUSE);
         self.0.read(out)
     }
 }
 
-fn schedstat(text: &str, out: &mut [f64]) -> Option<()> {
+fn parse_schedstat(text: &str, out: &mut [f64]) -> Option<()> {
     let cpus = text.lines().filter(|line| line.starts_with("cpu"));
-    out[0] = cpus.map(|line| number(line.split_ascii_whitespace().nth(7)?)).sum::<Option<f64>>()?;
+    out[0] = cpus.map(|line| parse_counter(line.split_ascii_whitespace().nth(7)?)).sum::<Option<f64>>()?;
     // Without any CPU the sum is 0, which would look like an idle machine.
     text.lines().any(|line| line.starts_with("cpu")).then_some(())
 }
 
-fn cpuacct(text: &str, out: &mut [f64]) -> Option<()> {
-    out[0] = number(text.trim())?;
+fn parse_cpuacct(text: &str, out: &mut [f64]) -> Option<()> {
+    out[0] = parse_counter(text.trim())?;
     Some(())
 }
 
-fn cpu_stat(text: &str, out: &mut [f64]) -> Option<()> {
-    out[0] = field(text, "usage_usec ")? * 1e3;
+fn parse_cpu_stat(text: &str, out: &mut [f64]) -> Option<()> {
+    out[0] = number_after(text, "usage_usec ")? * 1e3;
     Some(())
 }
 
 /// user + nice + system + irq + softirq. Guest time is part of user time.
-fn proc_stat(text: &str, out: &mut [f64]) -> Option<()> {
-    let [user, nice, system, _idle, _iowait, irq, softirq] = stat(text)?;
+fn parse_proc_stat(text: &str, out: &mut [f64]) -> Option<()> {
+    let [user, nice, system, _idle, _iowait, irq, softirq] = cpu_times_ns(text)?;
     out[0] = user + nice + system + irq + softirq;
     Some(())
 }
@@ -131,7 +131,7 @@ mod tests {
     const SCHEDSTAT: &str = "version 15\ntimestamp 4295\n\
         cpu0 0 0 0 0 0 0 1000 5 6\ndomain0 3 1 2\ncpu1 0 0 0 0 0 0 2000 5 6\n";
 
-    fn opened(files: &[(&str, &str)]) -> (f64, String) {
+    fn open_and_read(files: &[(&str, &str)]) -> (f64, String) {
         let (_dir, kernel) = kernel_with(files);
         let mut opened =
             (PROBE.open)(&ProbeTarget { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
@@ -144,14 +144,14 @@ mod tests {
         let v2 = ("sys/fs/cgroup/cpu.stat", "usage_usec 77\nuser_usec 1\n");
         let v1 = ("sys/fs/cgroup/cpuacct/cpuacct.usage", "404\n");
         let v1_root = ("sys/fs/cgroup/cpuacct/release_agent", "");
-        let (value, note) = opened(&[("proc/schedstat", SCHEDSTAT), v1, v1_root, v2, stat]);
+        let (value, note) = open_and_read(&[("proc/schedstat", SCHEDSTAT), v1, v1_root, v2, stat]);
         assert_eq!(value, 3000.0);
         assert!(note.contains("/proc/schedstat: exact"), "{note}");
-        assert_eq!(opened(&[v1, v1_root, v2, stat]).0, 404.0);
-        let (value, note) = opened(&[v2, stat]);
+        assert_eq!(open_and_read(&[v1, v1_root, v2, stat]).0, 404.0);
+        let (value, note) = open_and_read(&[v2, stat]);
         assert_eq!(value, 77e3);
         assert!(note.contains("sampled at clock ticks"), "{note}");
-        assert_eq!(opened(&[stat]).0, 15.0 * tick_ns());
+        assert_eq!(open_and_read(&[stat]).0, 15.0 * tick_ns());
     }
 
     #[test]
@@ -159,13 +159,14 @@ mod tests {
         let stat = ("proc/stat", "cpu  1 2 3 100 50 4 5\n");
         let v1 = ("sys/fs/cgroup/cpuacct/cpuacct.usage", "404\n");
         let v2 = [("sys/fs/cgroup/cpu.stat", "usage_usec 77\n"), ("sys/fs/cgroup/cgroup.type", "domain\n")];
-        assert!(opened(&[v1, v2[0], v2[1], stat]).1.contains("/proc/stat"));
+        assert!(open_and_read(&[v1, v2[0], v2[1], stat]).1.contains("/proc/stat"));
     }
 
     #[test]
     fn a_source_with_garbage_is_skipped() {
         for garbage in ["", "version 15\n", "cpu0 1 2\n", "cpu0 0 0 0 0 0 0 x 1 1\n"] {
-            let (value, _) = opened(&[("proc/schedstat", garbage), ("proc/stat", "cpu  1 0 0 0 0 0 0\n")]);
+            let (value, _) =
+                open_and_read(&[("proc/schedstat", garbage), ("proc/stat", "cpu  1 0 0 0 0 0 0\n")]);
             assert_eq!(value, tick_ns(), "{garbage:?}");
         }
     }
@@ -180,16 +181,16 @@ mod tests {
             fsarena_sys::testkit::skipped(&opened.notes[0].text);
             return;
         }
-        let mut own =
+        let mut process =
             (crate::probes::process::PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None })
                 .unwrap_or_else(|e| panic!("{}", e.why));
-        let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(own.gauge.as_mut(), 6));
+        let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(process.gauge.as_mut(), 6));
         let begun = Instant::now();
         let mut spins = 0u64;
-        while read_once(own.gauge.as_mut(), 6)[2] - tree[2] < 50e6 && begun.elapsed().as_secs() < 60 {
+        while read_once(process.gauge.as_mut(), 6)[2] - tree[2] < 50e6 && begun.elapsed().as_secs() < 60 {
             spins = std::hint::black_box(spins + 1);
         }
-        let spent = read_once(own.gauge.as_mut(), 6)[2] - tree[2];
+        let spent = read_once(process.gauge.as_mut(), 6)[2] - tree[2];
         let seen = read_once(opened.gauge.as_mut(), 1)[0] - machine[0];
         assert!(seen > 0.5 * spent, "machine {seen} ns, this process alone {spent} ns");
     }

@@ -1,6 +1,6 @@
 //! The peak resident memory of a process during a task.
 
-use crate::probe::{Gauge, TextGauge, Unavailable, field};
+use crate::probe::{Gauge, TextGauge, Unavailable, number_after};
 use crate::probe::{OpenedProbe, Probe, ProbeTarget, Sampling};
 use fsarena_core::metric::reading;
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
@@ -20,41 +20,41 @@ pub const PROBE: Probe = Probe {
 
 fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     let status = TextGauge::open(&target.kernel, "proc/self/status", parse)?;
-    let mut peak = Peak { status, clear_refs: target.kernel.path("proc/self/clear_refs") };
-    match peak.clear() {
+    let mut peak = PeakGauge { status, clear_refs: target.kernel.path("proc/self/clear_refs") };
+    match peak.reset_peak() {
         Ok(()) => Ok(OpenedProbe::new(peak)),
         Err(error) => {
             Err(Unavailable::new(format!("the peak cannot be reset with /proc/self/clear_refs: {error}"))
-                .fix("use a kernel with CONFIG_PROC_PAGE_MONITOR"))
+                .with_fix("use a kernel with CONFIG_PROC_PAGE_MONITOR"))
         }
     }
 }
 
-struct Peak {
+struct PeakGauge {
     status: TextGauge,
     clear_refs: PathBuf,
 }
 
-impl Peak {
+impl PeakGauge {
     /// Sets the peak to the memory that is resident now (proc_pid_clear_refs(5)).
-    fn clear(&mut self) -> std::io::Result<()> {
+    fn reset_peak(&mut self) -> std::io::Result<()> {
         std::fs::write(&self.clear_refs, "5")
     }
 }
 
-impl Gauge for Peak {
+impl Gauge for PeakGauge {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
         self.status.read(out)
     }
 
-    fn reset(&mut self) {
+    fn reset_peaks(&mut self) {
         // This worked when the probe was opened. If it fails now, the peak is that of a longer time.
-        let _ = self.clear();
+        let _ = self.reset_peak();
     }
 }
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    out[0] = field(text, "VmHWM:")? * 1024.0;
+    out[0] = number_after(text, "VmHWM:")? * 1024.0;
     Some(())
 }
 
@@ -74,17 +74,17 @@ mod tests {
 
     #[test]
     fn a_peak_is_measured_and_reset() {
-        const SIZE: usize = 64 << 20;
+        const ALLOCATED_BYTES: usize = 64 << 20;
         let Ok(mut opened) = (PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None }) else {
             fsarena_sys::testkit::skipped("this kernel cannot reset peaks");
             return;
         };
-        opened.gauge.reset();
+        opened.gauge.reset_peaks();
         let low = read_once(opened.gauge.as_mut(), 1)[0];
-        drop(std::hint::black_box(vec![1u8; SIZE]));
+        drop(std::hint::black_box(vec![1u8; ALLOCATED_BYTES]));
         let high = read_once(opened.gauge.as_mut(), 1)[0];
-        assert!(high >= low.max(SIZE as f64), "{low} {high}");
-        opened.gauge.reset();
+        assert!(high >= low.max(ALLOCATED_BYTES as f64), "{low} {high}");
+        opened.gauge.reset_peaks();
         assert!(read_once(opened.gauge.as_mut(), 1)[0] < high);
     }
 }

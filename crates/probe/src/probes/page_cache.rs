@@ -1,7 +1,7 @@
 //! Sizes of the machine's page cache when the work has returned.
 
 use crate::probe::{OpenedProbe, Probe, ProbeReading, Sampling};
-use crate::probe::{TextGauge, field};
+use crate::probe::{TextGauge, number_after};
 use fsarena_core::sample::{Fold, ReadingDef, Unit};
 
 /// A reading of the whole machine that is taken when the work returns. Of several tasks the largest value counts.
@@ -32,7 +32,7 @@ pub const PROBE: Probe = Probe {
 
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
     for (name, out) in ["Dirty:", "Writeback:", "Cached:"].into_iter().zip(out) {
-        *out = field(text, name)? * 1024.0;
+        *out = number_after(text, name)? * 1024.0;
     }
     Some(())
 }

@@ -1,6 +1,6 @@
 //! The time that tasks waited for I/O, CPU or memory (pressure stall information).
 
-use crate::probe::{Gauge, KernelFile, Unavailable, number};
+use crate::probe::{Gauge, KernelFile, Unavailable, parse_counter};
 use crate::probe::{OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling};
 use fsarena_core::metric::reading::machine_time;
 
@@ -36,18 +36,18 @@ pub const PROBE: Probe = Probe {
 fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     let open = |rel: &str| {
         KernelFile::open(&target.kernel, rel)
-            .map_err(|missing| missing.fix("use a kernel with CONFIG_PSI, booted with psi=1"))
+            .map_err(|missing| missing.with_fix("use a kernel with CONFIG_PSI, booted with psi=1"))
     };
-    Ok(OpenedProbe::new(Files([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
+    Ok(OpenedProbe::new(PressureGauge([open(FILES[0])?, open(FILES[1])?, open(FILES[2])?])))
 }
 
-struct Files([KernelFile; 3]);
+struct PressureGauge([KernelFile; 3]);
 
-impl Gauge for Files {
+impl Gauge for PressureGauge {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
         for (file, out) in self.0.iter_mut().zip(out.chunks_exact_mut(2)) {
-            let parsed = parse(file.text()?, out);
-            parsed.ok_or_else(|| file.unknown_format())?;
+            let parsed = parse(file.read_text()?, out);
+            parsed.ok_or_else(|| file.unknown_format_error())?;
         }
         Ok(())
     }
@@ -56,7 +56,7 @@ impl Gauge for Files {
 /// Parses the lines `some … total=µs` and `full … total=µs` into nanoseconds. Old kernels have no line `full` for the CPU;
 /// then `out[1]` keeps its value, NaN.
 fn parse(text: &str, out: &mut [f64]) -> Option<()> {
-    let total = |line: &str| number(line.split_once("total=")?.1.trim()).map(|us| us * 1e3);
+    let total = |line: &str| parse_counter(line.split_once("total=")?.1.trim()).map(|us| us * 1e3);
     out[0] = total(text.lines().find(|line| line.starts_with("some "))?)?;
     if let Some(full) = text.lines().find(|line| line.starts_with("full ")) {
         out[1] = total(full)?;

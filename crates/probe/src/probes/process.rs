@@ -7,11 +7,11 @@ use fsarena_core::sample::{ReadingDef, Unit};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-const fn time(id: &'static str, sampling: Sampling, help: &'static str) -> ProbeReading {
+const fn time_reading(id: &'static str, sampling: Sampling, help: &'static str) -> ProbeReading {
     sampling.of(reading::cpu_time(id).help(help))
 }
 
-const fn count(id: &'static str, help: &'static str) -> ProbeReading {
+const fn count_reading(id: &'static str, help: &'static str) -> ProbeReading {
     Sampling::DeltaToReturn.of(ReadingDef::lower(id, Unit::Count).help(help))
 }
 
@@ -20,34 +20,37 @@ pub const PROBE: Probe = Probe {
     id: "process",
     help: "CPU time, context switches and major faults of the process tree",
     readings: &[
-        time(
+        time_reading(
             reading::USER,
             Sampling::DeltaToReturn,
             "user time of the process tree, from getrusage; its sum with system time is exact, the split between them is sampled at ticks",
         ),
-        time(
+        time_reading(
             reading::SYSTEM,
             Sampling::DeltaToReturn,
             "system time of the process tree, from getrusage; its sum with user time is exact, the split between them is sampled at ticks",
         ),
-        time(
+        time_reading(
             reading::TREE_CPU_SYNCED,
             Sampling::DeltaToSynced,
             "user and system time of the process tree until the data was synced, from getrusage",
         ),
-        count("voluntary_switches", "times that the process tree waited for something, from getrusage"),
-        count(
+        count_reading(
+            "voluntary_switches",
+            "times that the process tree waited for something, from getrusage",
+        ),
+        count_reading(
             "involuntary_switches",
             "times that the process tree was made to wait for a CPU, from getrusage",
         ),
-        count("major_faults", "page faults of the process tree that needed I/O, from getrusage"),
+        count_reading("major_faults", "page faults of the process tree that needed I/O, from getrusage"),
     ],
-    open: |_| Ok(OpenedProbe::new(Usage)),
+    open: |_| Ok(OpenedProbe::new(UsageGauge)),
 };
 
-struct Usage;
+struct UsageGauge;
 
-impl Gauge for Usage {
+impl Gauge for UsageGauge {
     fn read(&mut self, out: &mut [f64]) -> std::io::Result<()> {
         out.fill(0.0);
         for usage in [getrusage(UsageWho::RUSAGE_SELF)?, getrusage(UsageWho::RUSAGE_CHILDREN)?] {
@@ -72,14 +75,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ended_children_count() {
+    fn children_that_ended_are_counted() {
         let mut before = [0.0; PROBE.readings.len()];
-        Usage.read(&mut before).unwrap();
+        UsageGauge.read(&mut before).unwrap();
         let status =
             std::process::Command::new("ls").arg("/").stdout(std::process::Stdio::null()).status().unwrap();
         assert!(status.success());
         let mut after = [0.0; PROBE.readings.len()];
-        Usage.read(&mut after).unwrap();
+        UsageGauge.read(&mut after).unwrap();
         assert!(after[2] > before[2], "a child cost no CPU: {before:?} {after:?}");
         assert_eq!(after[2], after[0] + after[1]);
     }

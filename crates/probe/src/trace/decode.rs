@@ -15,16 +15,16 @@ pub enum Decoder {
     /// `lock:contention_begin`, sampled with CALLCHAIN and RAW.
     Begin {
         /// The lock's address.
-        lock: Field,
+        lock: RecordField,
         /// LCB_F_* flags.
-        flags: Field,
+        flags: RecordField,
     },
     /// `lock:contention_end`, sampled with RAW.
     End {
         /// The lock's address.
-        lock: Field,
+        lock: RecordField,
         /// 0 if the task took the lock, a negative error number if it gave up.
-        ret: Field,
+        ret: RecordField,
     },
     /// A clock, sampled with CALLCHAIN.
     Cpu,
@@ -59,11 +59,13 @@ pub enum EventKind<C> {
 }
 
 impl<C> EventKind<C> {
-    /// Converts the call chain with `form`.
-    pub fn map_chain<D>(self, form: impl FnOnce(C) -> D) -> EventKind<D> {
+    /// Converts the call chain with `convert`.
+    pub fn map_chain<D>(self, convert: impl FnOnce(C) -> D) -> EventKind<D> {
         match self {
-            EventKind::Begin { lock, flags, chain } => EventKind::Begin { lock, flags, chain: form(chain) },
-            EventKind::Cpu { chain } => EventKind::Cpu { chain: form(chain) },
+            EventKind::Begin { lock, flags, chain } => {
+                EventKind::Begin { lock, flags, chain: convert(chain) }
+            }
+            EventKind::Cpu { chain } => EventKind::Cpu { chain: convert(chain) },
             EventKind::End { lock, gave_up } => EventKind::End { lock, gave_up },
             EventKind::Fork { parent } => EventKind::Fork { parent },
             EventKind::Lost { records } => EventKind::Lost { records },
@@ -79,104 +81,104 @@ impl Decoder {
     /// Decodes the body of a record; None for types of records that the trace does not use.
     pub fn decode(self, record_type: u32, body: &[u8]) -> Result<Option<Record<'_>>, Malformed> {
         match record_type {
-            SAMPLE => self.sample(body).map(Some).ok_or(Malformed),
-            FORK => fork(body).map(Some).ok_or(Malformed),
-            LOST => lost(body).map(Some).ok_or(Malformed),
+            SAMPLE => self.decode_sample(body).map(Some).ok_or(Malformed),
+            FORK => decode_fork(body).map(Some).ok_or(Malformed),
+            LOST => decode_lost(body).map(Some).ok_or(Malformed),
             _ => Ok(None),
         }
     }
 
-    fn sample(self, body: &[u8]) -> Option<Record<'_>> {
-        let mut bytes = Bytes(body);
-        let (pid, tid, time) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
+    fn decode_sample(self, body: &[u8]) -> Option<Record<'_>> {
+        let mut reader = RecordReader(body);
+        let (pid, tid, time) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
         let kind = match self {
             Decoder::Begin { lock, flags } => {
-                let chain = bytes.chain()?;
-                let raw = bytes.raw()?;
+                let chain = reader.read_chain()?;
+                let raw = reader.read_raw()?;
                 EventKind::Begin { lock: lock.read(raw)?, flags: flags.read(raw)? as u32, chain }
             }
             Decoder::End { lock, ret } => {
-                let raw = bytes.raw()?;
+                let raw = reader.read_raw()?;
                 EventKind::End { lock: lock.read(raw)?, gave_up: ret.read(raw)? != 0 }
             }
-            Decoder::Cpu => EventKind::Cpu { chain: bytes.chain()? },
+            Decoder::Cpu => EventKind::Cpu { chain: reader.read_chain()? },
         };
         Some(Record { time, pid, tid, kind })
     }
 }
 
-fn fork(body: &[u8]) -> Option<Record<'static>> {
-    let mut bytes = Bytes(body);
+fn decode_fork(body: &[u8]) -> Option<Record<'static>> {
+    let mut reader = RecordReader(body);
     let (pid, parent, tid, _parent_tid, time) =
-        (bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u32()?, bytes.u64()?);
+        (reader.read_u32()?, reader.read_u32()?, reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
     Some(Record { time, pid, tid, kind: EventKind::Fork { parent } })
 }
 
-fn lost(body: &[u8]) -> Option<Record<'static>> {
-    let mut bytes = Bytes(body);
-    let (_event_id, records) = (bytes.u64()?, bytes.u64()?);
-    let (pid, tid, time) = (bytes.u32()?, bytes.u32()?, bytes.u64()?);
+fn decode_lost(body: &[u8]) -> Option<Record<'static>> {
+    let mut reader = RecordReader(body);
+    let (_event_id, records) = (reader.read_u64()?, reader.read_u64()?);
+    let (pid, tid, time) = (reader.read_u32()?, reader.read_u32()?, reader.read_u64()?);
     Some(Record { time, pid, tid, kind: EventKind::Lost { records } })
 }
 
-/// The unread rest of a record.
-struct Bytes<'a>(&'a [u8]);
+/// Reads a record from its beginning; has the bytes that are not read yet.
+struct RecordReader<'a>(&'a [u8]);
 
-impl<'a> Bytes<'a> {
+impl<'a> RecordReader<'a> {
     fn take(&mut self, length: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         Some(head)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    fn read_u32(&mut self) -> Option<u32> {
         Some(u32::from_ne_bytes(self.take(4)?.try_into().ok()?))
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    fn read_u64(&mut self) -> Option<u64> {
         Some(u64::from_ne_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// Sampling a count, and returns the bytes of that number of addresses.
-    fn chain(&mut self) -> Option<&'a [u8]> {
-        let bytes = self.u64()?.checked_mul(8)?;
+    /// Reads a count, and returns the bytes of that number of addresses.
+    fn read_chain(&mut self) -> Option<&'a [u8]> {
+        let bytes = self.read_u64()?.checked_mul(8)?;
         self.take(usize::try_from(bytes).ok()?)
     }
 
-    /// Sampling a length, and returns that number of bytes.
-    fn raw(&mut self) -> Option<&'a [u8]> {
-        let length = self.u32()?;
+    /// Reads a length, and returns that number of bytes.
+    fn read_raw(&mut self) -> Option<&'a [u8]> {
+        let length = self.read_u32()?;
         self.take(length as usize)
     }
 }
 
 /// The layout of a tracepoint's raw record: its fields by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Format {
-    fields: BTreeMap<String, Field>,
+pub struct RecordFormat {
+    fields: BTreeMap<String, RecordField>,
 }
 
 /// The offset and size of a field in a raw record, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Field {
+pub struct RecordField {
     offset: usize,
     size: usize,
 }
 
-impl Format {
+impl RecordFormat {
     /// Parses lines such as `field:unsigned int flags; offset:16; size:4; signed:0;`. Skips other lines.
-    pub fn parse(text: &str) -> Format {
-        Format { fields: text.lines().filter_map(parse_field).collect() }
+    pub fn parse(text: &str) -> RecordFormat {
+        RecordFormat { fields: text.lines().filter_map(parse_field).collect() }
     }
 
     /// A field by its name.
-    pub fn field(&self, name: &str) -> Option<Field> {
+    pub fn field(&self, name: &str) -> Option<RecordField> {
         self.fields.get(name).copied()
     }
 }
 
 /// Parses the line of a field into its name and place.
-fn parse_field(line: &str) -> Option<(String, Field)> {
+fn parse_field(line: &str) -> Option<(String, RecordField)> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?.strip_prefix("field:")?;
     let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
@@ -188,10 +190,10 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
             _ => {}
         }
     }
-    Some((name.to_string(), Field { offset: offset?, size: size? }))
+    Some((name.to_string(), RecordField { offset: offset?, size: size? }))
 }
 
-impl Field {
+impl RecordField {
     /// The field's value in a raw record, zero-extended; None if the record is too short, or the field does not have 1, 2, 4 or
     /// 8 bytes.
     pub fn read(self, raw: &[u8]) -> Option<u64> {
@@ -261,8 +263,8 @@ pub mod tests {
     use proptest::prelude::*;
 
     fn decoders() -> [Decoder; 3] {
-        let (begin, end) = (Format::parse(BEGIN), Format::parse(END));
-        let field = |format: &Format, name| format.field(name).unwrap();
+        let (begin, end) = (RecordFormat::parse(BEGIN), RecordFormat::parse(END));
+        let field = |format: &RecordFormat, name| format.field(name).unwrap();
         [
             Decoder::Begin { lock: field(&begin, "lock_addr"), flags: field(&begin, "flags") },
             Decoder::End { lock: field(&end, "lock_addr"), ret: field(&end, "ret") },
@@ -319,7 +321,7 @@ pub mod tests {
     }
 
     #[test]
-    fn a_count_beyond_the_record_is_malformed() {
+    fn a_record_shorter_than_its_chain_is_malformed() {
         let body = [task(1, 1, 1), addresses(&[u64::MAX])].concat();
         assert_eq!(decoders()[2].decode(SAMPLE, &body), Err(Malformed));
         let body = [task(1, 1, 1), addresses(&[1 << 40, 0, 0])].concat();
@@ -369,27 +371,28 @@ pub mod tests {
 
     #[test]
     fn fields_of_a_format_file_are_parsed() {
-        let format = Format::parse(BEGIN);
-        assert_eq!(format.field("lock_addr"), Some(Field { offset: 8, size: 8 }));
-        assert_eq!(format.field("flags"), Some(Field { offset: 16, size: 4 }));
-        assert_eq!(format.field("common_pid"), Some(Field { offset: 4, size: 4 }));
+        let format = RecordFormat::parse(BEGIN);
+        assert_eq!(format.field("lock_addr"), Some(RecordField { offset: 8, size: 8 }));
+        assert_eq!(format.field("flags"), Some(RecordField { offset: 16, size: 4 }));
+        assert_eq!(format.field("common_pid"), Some(RecordField { offset: 4, size: 4 }));
         assert_eq!(format.field("ret"), None);
     }
 
     #[test]
     fn names_of_pointer_and_array_fields_are_parsed() {
-        let format = Format::parse(
+        let format = RecordFormat::parse(
             "\tfield:char *name;\toffset:0;\tsize:8;\n\tfield:char comm[16];\toffset:8;\tsize:16;\n",
         );
-        assert_eq!(format.field("name"), Some(Field { offset: 0, size: 8 }));
-        assert_eq!(format.field("comm"), Some(Field { offset: 8, size: 16 }));
+        assert_eq!(format.field("name"), Some(RecordField { offset: 0, size: 8 }));
+        assert_eq!(format.field("comm"), Some(RecordField { offset: 8, size: 16 }));
         assert_eq!(format.field("comm").unwrap().read(&[0; 64]), None, "an array cannot be read as a number");
     }
 
     #[test]
     fn a_field_line_without_offset_or_size_is_skipped() {
-        let format = Format::parse("field:int a;\nfield:int b;\toffset:x;\tsize:4;\nfield:int c; offset:4;");
-        assert_eq!(format, Format::parse(""));
+        let format =
+            RecordFormat::parse("field:int a;\nfield:int b;\toffset:x;\tsize:4;\nfield:int c; offset:4;");
+        assert_eq!(format, RecordFormat::parse(""));
     }
 
     #[test]
@@ -397,11 +400,11 @@ pub mod tests {
         let mut raw = vec![0xee; 8];
         raw.extend(0xffff_8880_1234_5678_u64.to_ne_bytes());
         raw.extend(6_u32.to_ne_bytes());
-        let format = Format::parse(BEGIN);
+        let format = RecordFormat::parse(BEGIN);
         assert_eq!(format.field("lock_addr").unwrap().read(&raw), Some(0xffff_8880_1234_5678));
         assert_eq!(format.field("flags").unwrap().read(&raw), Some(6));
         assert_eq!(format.field("flags").unwrap().read(&raw[..19]), None);
-        assert_eq!(Field { offset: usize::MAX, size: 8 }.read(&raw), None);
+        assert_eq!(RecordField { offset: usize::MAX, size: 8 }.read(&raw), None);
     }
 
     #[test]

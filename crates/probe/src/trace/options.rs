@@ -19,23 +19,23 @@ pub struct TraceOptions {
     /// The tasks to trace.
     pub target: TracedTasks,
     /// Whether to trace waits for locks.
-    pub locks: bool,
+    pub traces_locks: bool,
     /// CPU samples per second on each CPU; 0 for none. The kernel limits it (`kernel.perf_event_max_sample_rate`).
     pub cpu_samples_hz: u32,
     /// Whether to keep the whole call stack of every CPU sample. Otherwise only the functions and their heaviest call paths are
     /// kept.
-    pub stacks: bool,
+    pub keeps_stacks: bool,
 }
 
 impl TraceOptions {
     /// Options to trace waits for locks and take `cpu_samples_hz` CPU samples per second.
     pub fn locks(target: TracedTasks, cpu_samples_hz: u32) -> TraceOptions {
-        TraceOptions { target, locks: true, cpu_samples_hz, stacks: false }
+        TraceOptions { target, traces_locks: true, cpu_samples_hz, keeps_stacks: false }
     }
 
     /// Options to take CPU samples with their whole call stacks, without locks.
     pub fn stacks(target: TracedTasks, cpu_samples_hz: u32) -> TraceOptions {
-        TraceOptions { target, locks: false, cpu_samples_hz, stacks: true }
+        TraceOptions { target, traces_locks: false, cpu_samples_hz, keeps_stacks: true }
     }
 }
 
@@ -69,7 +69,7 @@ pub enum TraceError {
         doing: &'static str,
         /// The value of the sysctl, or `unknown`.
         paranoid: String,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
     /// The kernel hides the addresses of its functions.
@@ -101,7 +101,7 @@ pub enum TraceError {
         cpu: usize,
         /// The size of its buffers in mebibytes.
         mib: usize,
-        /// The system's word.
+        /// The error of the system call.
         source: std::io::Error,
     },
     /// The process does not exist.

@@ -3,7 +3,7 @@
 use crate::trace::decode::ChainId;
 use crate::trace::lock_kind::LockKind;
 use crate::trace::symbols::{self, Symbols};
-use crate::trace::tally::{Tally, Waits};
+use crate::trace::tally::{TraceTally, WaitStats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ pub struct CpuSite {
 
 /// A call chain in which tasks were running when the kernel took CPU samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stack {
+pub struct CpuStack {
     /// The functions, outermost first; only `(user code)` for all code outside the kernel.
     pub frames: Vec<String>,
     /// Number of samples.
@@ -77,7 +77,7 @@ pub struct Profile {
     pub cpu: Vec<CpuSite>,
     /// Every chain of the CPU samples, sorted by name; empty unless the options request it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stacks: Vec<Stack>,
+    pub stacks: Vec<CpuStack>,
     /// Number of CPU samples.
     pub cpu_samples: u64,
     /// The event that triggers CPU samples: `cycles`, or `cpu-clock` if the machine has no such counter; None without CPU
@@ -92,38 +92,38 @@ pub struct Profile {
 }
 
 /// The name of a frame without a symbol.
-const UNKNOWN: &str = "(unknown)";
+const UNKNOWN_FUNCTION: &str = "(unknown)";
 /// The name of all code outside the kernel.
-const USER: &str = "(user code)";
+const USER_CODE: &str = "(user code)";
 
 /// The path with the largest weight among those that lead to one place.
 #[derive(Default)]
-struct Heaviest {
+struct HeaviestPath {
     weight: u64,
     callers: Vec<String>,
 }
 
-impl Heaviest {
-    fn offer(&mut self, weight: u64, callers: &[&str]) {
+impl HeaviestPath {
+    fn update(&mut self, weight: u64, callers: &[&str]) {
         if weight >= self.weight {
             let callers = callers.iter().map(|name| name.to_string()).collect();
-            *self = Heaviest { weight, callers };
+            *self = HeaviestPath { weight, callers };
         }
     }
 }
 
 /// The places where tasks waited, those with the longest total wait first. A place is a kind of lock, a function of the locking
 /// layer, and the function that called it.
-pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
-    let mut places: BTreeMap<(LockKind, String, String), (Waits, Heaviest)> = BTreeMap::new();
-    for ((kind, chain), waits) in &tally.locks {
+pub fn lock_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<LockSite> {
+    let mut places: BTreeMap<(LockKind, String, String), (WaitStats, HeaviestPath)> = BTreeMap::new();
+    for ((kind, chain), waits) in &tally.waits_by_lock {
         let names = kernel_names(tally, symbols, *chain);
         let (function, callers) = symbols::split_lock_chain(&names);
-        let function = function.unwrap_or(UNKNOWN);
-        let key = (*kind, function.to_string(), callers.first().unwrap_or(&UNKNOWN).to_string());
-        let (sum, path) = places.entry(key).or_insert_with(|| (Waits::new(), Heaviest::default()));
+        let function = function.unwrap_or(UNKNOWN_FUNCTION);
+        let key = (*kind, function.to_string(), callers.first().unwrap_or(&UNKNOWN_FUNCTION).to_string());
+        let (sum, path) = places.entry(key).or_insert_with(|| (WaitStats::new(), HeaviestPath::default()));
         sum.merge(waits);
-        path.offer(waits.total, callers);
+        path.update(waits.total, callers);
     }
     let total: u64 = places.values().map(|(waits, _)| waits.total).sum();
     let mut sites: Vec<_> = places
@@ -132,7 +132,7 @@ pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
             kind,
             function,
             callers: path.callers,
-            share: share(waits.total, total),
+            share: fraction(waits.total, total),
             waits: waits.count,
             gave_up: waits.gave_up,
             total_ns: waits.total,
@@ -146,14 +146,14 @@ pub fn lock_sites(tally: &Tally, symbols: &Symbols) -> Vec<LockSite> {
 }
 
 /// The functions with CPU samples, those with most samples first.
-pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
-    let mut places: BTreeMap<String, (u64, Heaviest)> = BTreeMap::new();
+pub fn cpu_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<CpuSite> {
+    let mut places: BTreeMap<String, (u64, HeaviestPath)> = BTreeMap::new();
     for (chain, samples) in &tally.cpu_samples {
         let names = kernel_names(tally, symbols, *chain);
-        let (function, callers) = names.split_first().unwrap_or((&USER, &[]));
+        let (function, callers) = names.split_first().unwrap_or((&USER_CODE, &[]));
         let (sum, path) = places.entry(function.to_string()).or_default();
         *sum += samples;
-        path.offer(*samples, callers);
+        path.update(*samples, callers);
     }
     let total: u64 = tally.cpu_samples.values().sum();
     let mut sites: Vec<_> = places
@@ -161,7 +161,7 @@ pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
         .map(|(function, (samples, path))| CpuSite {
             function,
             callers: path.callers,
-            share: share(samples, total),
+            share: fraction(samples, total),
             samples,
         })
         .collect();
@@ -170,30 +170,30 @@ pub fn cpu_sites(tally: &Tally, symbols: &Symbols) -> Vec<CpuSite> {
 }
 
 /// The chains with CPU samples, each with the outermost function first.
-pub fn cpu_stacks(tally: &Tally, symbols: &Symbols) -> Vec<Stack> {
+pub fn cpu_stacks(tally: &TraceTally, symbols: &Symbols) -> Vec<CpuStack> {
     let mut chains: BTreeMap<Vec<&str>, u64> = BTreeMap::new();
     for (chain, samples) in &tally.cpu_samples {
         let mut names = kernel_names(tally, symbols, *chain);
         names.reverse();
-        *chains.entry(if names.is_empty() { vec![USER] } else { names }).or_default() += samples;
+        *chains.entry(if names.is_empty() { vec![USER_CODE] } else { names }).or_default() += samples;
     }
-    let own = |names: Vec<&str>| names.into_iter().map(String::from).collect();
-    chains.into_iter().map(|(names, samples)| Stack { frames: own(names), samples }).collect()
+    let to_strings = |names: Vec<&str>| names.into_iter().map(String::from).collect();
+    chains.into_iter().map(|(names, samples)| CpuStack { frames: to_strings(names), samples }).collect()
 }
 
-fn kernel_names<'a>(tally: &Tally, symbols: &'a Symbols, chain: ChainId) -> Vec<&'a str> {
+fn kernel_names<'a>(tally: &TraceTally, symbols: &'a Symbols, chain: ChainId) -> Vec<&'a str> {
     let addresses = tally.chains.get(chain);
     let frames = addresses.iter().enumerate().map(|(depth, address)| {
         // All frames but the innermost are return addresses. After a call that does not return, the return address belongs to
         // the next function, so the address before it counts.
         let inside = if depth == 0 { *address } else { address.saturating_sub(1) };
-        symbols.name(inside).unwrap_or(UNKNOWN)
+        symbols.function_at(inside).unwrap_or(UNKNOWN_FUNCTION)
     });
     frames.collect()
 }
 
 /// The quotient of part and whole; 0 if the whole is 0.
-fn share(part: u64, whole: u64) -> f64 {
+fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
@@ -301,6 +301,6 @@ mod tests {
             lock_sites(&tally, &Symbols::default()).is_empty()
                 && cpu_sites(&tally, &Symbols::default()).is_empty()
         );
-        assert_eq!(share(0, 0), 0.0);
+        assert_eq!(fraction(0, 0), 0.0);
     }
 }

@@ -25,14 +25,14 @@ impl Profile {
             for site in self.locks.iter().take(top) {
                 push_lock(&mut out, site, frames);
             }
-            push_rest(&mut out, self.locks.len(), top, "places where locks were waited for");
+            push_hidden_count(&mut out, self.locks.len(), top, "places where locks were waited for");
         }
         if let Some(event) = &self.cpu_event {
             push_line(&mut out, &format!("\nOn the CPU: {} samples by {event}.", self.cpu_samples));
             for site in self.cpu.iter().take(top) {
                 push_function(&mut out, site, frames);
             }
-            push_rest(&mut out, self.cpu.len(), top, "functions");
+            push_hidden_count(&mut out, self.cpu.len(), top, "functions");
         }
         self.push_remarks(&mut out);
         out
@@ -97,7 +97,7 @@ fn push_chain(out: &mut String, first: &str, callers: &[String], frames: usize) 
 }
 
 /// Appends how many more entries there are, if not all are shown.
-fn push_rest(out: &mut String, all: usize, shown: usize, what: &str) {
+fn push_hidden_count(out: &mut String, all: usize, shown: usize, what: &str) {
     if all > shown {
         push_line(out, &format!("{INDENT}and {} more {what}", all - shown));
     }

@@ -2,9 +2,9 @@
 //!
 //! The tracepoints are described in tracefs: fsarena uses a mounted one, or mounts a private one.
 
-use crate::trace::decode::{Field, Format};
+use crate::trace::decode::{RecordField, RecordFormat};
 use crate::{trace::TraceError, trace::decode::Decoder, trace::options::TraceOptions};
-use fsarena_sys::kernel::{SysRoot, cpu_list};
+use fsarena_sys::kernel::{SysRoot, parse_cpu_list};
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, Clock, SampleFlag, Sampler};
 use rustix::fs::{Mode, OFlags};
@@ -13,11 +13,11 @@ use std::io::{self, Read};
 use std::{fs::File, os::fd::OwnedFd, path::Path};
 
 /// The intended size of all buffers for beginnings together, in bytes.
-const ALL_RINGS: usize = 64 << 20;
+const ALL_RINGS_BYTES: usize = 64 << 20;
 /// The largest buffer of a CPU, in bytes. A beginning with its chain takes about 300.
-const LARGEST_RING: usize = 4 << 20;
+const LARGEST_RING_BYTES: usize = 4 << 20;
 /// The smallest buffer for beginnings of a CPU, in bytes.
-const SMALLEST_RING: usize = 256 << 10;
+const SMALLEST_RING_BYTES: usize = 256 << 10;
 
 /// One event on one CPU, with its buffer.
 pub struct Ring {
@@ -34,7 +34,7 @@ pub struct Rings {
     /// The buffers in the order in which the events are switched on: ends of waits before beginnings, so that no beginning
     /// lacks its end.
     pub rings: Vec<Ring>,
-    /// The event that the clock samples count.
+    /// The event whose counter triggers CPU samples; None without them.
     pub cpu_event: Option<&'static str>,
 }
 
@@ -46,46 +46,46 @@ pub struct Rings {
 ///
 /// # Errors
 /// This kernel lacks a feature, or this user a permission.
-pub fn open(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, TraceError> {
-    let locks = options.locks.then(|| Locks::find(kernel)).transpose()?;
-    let cpus = online(kernel)?;
-    let largest = ring_bytes(cpus.len());
-    let opener = Opener { kernel, cpus: &cpus, largest };
+pub fn open_rings(kernel: &SysRoot, options: &TraceOptions) -> Result<Rings, TraceError> {
+    let locks = options.traces_locks.then(|| LockTracepoints::find(kernel)).transpose()?;
+    let cpus = online_cpus(kernel)?;
+    let largest_bytes = ring_bytes(cpus.len());
+    let opener = Opener { kernel, cpus: &cpus, largest_bytes };
 
     let mut rings = vec![];
-    if let Some(Locks { end: (end, decoder), .. }) = &locks {
-        rings.extend(opener.on_every_cpu(&tracepoint(end), *decoder, largest / 4)?);
+    if let Some(LockTracepoints { end: (end, decoder), .. }) = &locks {
+        rings.extend(opener.open_on_every_cpu(&tracepoint_event(end), *decoder, largest_bytes / 4)?);
     }
     let mut cpu_event = None;
     if options.cpu_samples_hz > 0 {
-        let (clock, name) = clock(kernel, options, cpus[0]);
-        let bytes = if options.stacks { largest } else { largest / 4 };
-        rings.extend(opener.on_every_cpu(&clock, Decoder::Cpu, bytes)?);
+        let (event, name) = cpu_sample_event(kernel, options, cpus[0]);
+        let bytes = if options.keeps_stacks { largest_bytes } else { largest_bytes / 4 };
+        rings.extend(opener.open_on_every_cpu(&event, Decoder::Cpu, bytes)?);
         cpu_event = Some(name);
     }
-    if let Some(Locks { begin: (begin, decoder), .. }) = &locks {
-        let mut begins = tracepoint(begin);
+    if let Some(LockTracepoints { begin: (begin, decoder), .. }) = &locks {
+        let mut begins = tracepoint_event(begin);
         // One event is enough to report new processes.
         begins.sample(SampleFlag::CALLCHAIN).task(true);
-        rings.extend(opener.on_every_cpu(&begins, *decoder, largest)?);
+        rings.extend(opener.open_on_every_cpu(&begins, *decoder, largest_bytes)?);
     }
     Ok(Rings { rings, cpu_event })
 }
 
 /// The tracepoints around waits for locks, each with the decoder of its records.
-struct Locks {
+struct LockTracepoints {
     begin: (Tracepoint, Decoder),
     end: (Tracepoint, Decoder),
 }
 
-impl Locks {
-    fn find(kernel: &SysRoot) -> Result<Locks, TraceError> {
-        let tracefs = Tracefs::find(kernel)?;
-        let begin = tracefs.tracepoint(kernel, "contention_begin")?;
-        let end = tracefs.tracepoint(kernel, "contention_end")?;
-        let of_begin = Decoder::Begin { lock: begin.field("lock_addr")?, flags: begin.field("flags")? };
-        let of_end = Decoder::End { lock: end.field("lock_addr")?, ret: end.field("ret")? };
-        Ok(Locks { begin: (begin, of_begin), end: (end, of_end) })
+impl LockTracepoints {
+    fn find(kernel: &SysRoot) -> Result<LockTracepoints, TraceError> {
+        let tracefs = Tracefs::find_or_mount(kernel)?;
+        let begin = tracefs.read_tracepoint(kernel, "contention_begin")?;
+        let end = tracefs.read_tracepoint(kernel, "contention_end")?;
+        let begin_decoder = Decoder::Begin { lock: begin.field("lock_addr")?, flags: begin.field("flags")? };
+        let end_decoder = Decoder::End { lock: end.field("lock_addr")?, ret: end.field("ret")? };
+        Ok(LockTracepoints { begin: (begin, begin_decoder), end: (end, end_decoder) })
     }
 }
 
@@ -95,7 +95,7 @@ fn set_common_options(builder: &mut Builder<'static>) {
     builder.clockid(Clock::MONOTONIC).exclude_callchain_user(true);
 }
 
-fn tracepoint(tracepoint: &Tracepoint) -> Builder<'static> {
+fn tracepoint_event(tracepoint: &Tracepoint) -> Builder<'static> {
     let mut builder = Builder::new(perf_event::events::Tracepoint::with_id(tracepoint.id));
     set_common_options(&mut builder);
     builder.sample(SampleFlag::RAW).sample_period(1);
@@ -103,29 +103,33 @@ fn tracepoint(tracepoint: &Tracepoint) -> Builder<'static> {
 }
 
 /// The event for CPU samples and its name: CPU cycles, or a timer if the machine does not count them, like most virtual ones.
-fn clock(kernel: &SysRoot, options: &TraceOptions, cpu: usize) -> (Builder<'static>, &'static str) {
+fn cpu_sample_event(
+    kernel: &SysRoot,
+    options: &TraceOptions,
+    cpu: usize,
+) -> (Builder<'static>, &'static str) {
     let limit = kernel.fact("proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     let hz = options.cpu_samples_hz.min(limit.unwrap_or(u32::MAX));
-    let sampled = |mut builder: Builder<'static>| {
+    let with_sampling = |mut builder: Builder<'static>| {
         set_common_options(&mut builder);
         builder.exclude_idle(true).sample(SampleFlag::CALLCHAIN).sample_frequency(hz.into());
         builder
     };
-    let mut cycles = sampled(Builder::new(Hardware::CPU_CYCLES));
+    let mut cycles = with_sampling(Builder::new(Hardware::CPU_CYCLES));
     match cycles.one_cpu(cpu).build() {
         Ok(_) => (cycles, "cycles"),
-        Err(_) => (sampled(Builder::new(Software::CPU_CLOCK)), "cpu-clock"),
+        Err(_) => (with_sampling(Builder::new(Software::CPU_CLOCK)), "cpu-clock"),
     }
 }
 
 struct Opener<'a> {
     kernel: &'a SysRoot,
     cpus: &'a [usize],
-    largest: usize,
+    largest_bytes: usize,
 }
 
 impl Opener<'_> {
-    fn on_every_cpu(
+    fn open_on_every_cpu(
         &self,
         event: &Builder<'static>,
         decoder: Decoder,
@@ -138,38 +142,41 @@ impl Opener<'_> {
                 Ok(counter) => counter,
                 // The CPU went offline just now.
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
-                Err(error) => return Err(self.refused("opening a perf event", cpu, error)),
+                Err(error) => return Err(self.refused_error("opening a perf event", cpu, error)),
             };
-            let sampler =
-                counter.sampled(bytes).map_err(|error| self.refused("mapping a ring buffer", cpu, error))?;
+            let sampler = counter
+                .sampled(bytes)
+                .map_err(|error| self.refused_error("mapping a ring buffer", cpu, error))?;
             rings.push(Ring { cpu: cpu as u32, decoder, sampler });
         }
         Ok(rings)
     }
 
-    fn refused(&self, doing: &'static str, cpu: usize, source: io::Error) -> TraceError {
+    fn refused_error(&self, doing: &'static str, cpu: usize, source: io::Error) -> TraceError {
         match source.raw_os_error() {
             // Seccomp filters of containers return ENOSYS, like a kernel without perf events, or EPERM.
-            Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => not_permitted(self.kernel, doing, source),
-            _ => TraceError::Refused { doing, cpu, mib: (self.largest * 3 / 2) >> 20, source },
+            Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => {
+                not_permitted_error(self.kernel, doing, source)
+            }
+            _ => TraceError::Refused { doing, cpu, mib: (self.largest_bytes * 3 / 2) >> 20, source },
         }
     }
 }
 
 /// The size of the buffer for beginnings of one CPU, in bytes: a power of two. Most other buffers have a quarter of it.
 fn ring_bytes(cpus: usize) -> usize {
-    let fair = ALL_RINGS / cpus.max(1);
-    let power_of_two = (fair + 1).next_power_of_two() / 2;
-    power_of_two.clamp(SMALLEST_RING, LARGEST_RING)
+    let equal_part = ALL_RINGS_BYTES / cpus.max(1);
+    let power_of_two = (equal_part + 1).next_power_of_two() / 2;
+    power_of_two.clamp(SMALLEST_RING_BYTES, LARGEST_RING_BYTES)
 }
 
 /// The CPUs that are online: `0-3,8`.
-fn online(kernel: &SysRoot) -> Result<Vec<usize>, TraceError> {
+fn online_cpus(kernel: &SysRoot) -> Result<Vec<usize>, TraceError> {
     let rel = "sys/devices/system/cpu/online";
     let unreadable =
         |why: String| TraceError::Unreadable { what: kernel.path(rel).display().to_string(), why };
     let text = kernel.read(rel).map_err(|error| unreadable(error.to_string()))?;
-    cpu_list(text.trim()).ok_or_else(|| unreadable(format!("expected a list of CPUs, found {text:?}")))
+    parse_cpu_list(text.trim()).ok_or_else(|| unreadable(format!("expected a list of CPUs, found {text:?}")))
 }
 
 /// A directory of tracefs.
@@ -183,7 +190,7 @@ struct Tracepoint {
     /// Its number, for perf_event_open(2).
     id: u64,
     /// The layout of its record.
-    format: Format,
+    format: RecordFormat,
 }
 
 impl Tracepoint {
@@ -191,14 +198,14 @@ impl Tracepoint {
     ///
     /// # Errors
     /// The record has no such field.
-    fn field(&self, name: &str) -> Result<Field, TraceError> {
-        let missing = || unreadable(self.event, "format", format!("it has no field {name}"));
+    fn field(&self, name: &str) -> Result<RecordField, TraceError> {
+        let missing = || unreadable_error(self.event, "format", format!("it has no field {name}"));
         self.format.field(name).ok_or_else(missing)
     }
 }
 
 /// The error of a file that describes a tracepoint.
-fn unreadable(event: &str, file: &str, why: String) -> TraceError {
+fn unreadable_error(event: &str, file: &str, why: String) -> TraceError {
     TraceError::Unreadable { what: format!("events/lock/{event}/{file}"), why }
 }
 
@@ -207,7 +214,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// No tracefs is mounted, or this user may not read it.
-    fn mounted(kernel: &SysRoot) -> io::Result<Tracefs> {
+    fn find_mounted(kernel: &SysRoot) -> io::Result<Tracefs> {
         let usual = ["sys/kernel/tracing", "sys/kernel/debug/tracing"].map(|rel| kernel.path(rel));
         let elsewhere = kernel.mounts().unwrap_or_default().into_iter();
         let elsewhere = elsewhere.filter(|mount| mount.fs_type == "tracefs").map(|mount| mount.target);
@@ -228,7 +235,7 @@ impl Tracefs {
     ///
     /// # Errors
     /// The kernel has no tracefs, or this user may not mount.
-    fn detached() -> io::Result<Tracefs> {
+    fn mount_detached() -> io::Result<Tracefs> {
         let context = rustix::mount::fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         rustix::mount::fsconfig_create(&context)?;
         let mount = rustix::mount::fsmount(
@@ -245,14 +252,14 @@ impl Tracefs {
     ///
     /// # Errors
     /// Neither is possible; the message has the remedy.
-    fn find(kernel: &SysRoot) -> Result<Tracefs, TraceError> {
-        let mounted = match Tracefs::mounted(kernel) {
+    fn find_or_mount(kernel: &SysRoot) -> Result<Tracefs, TraceError> {
+        let mounted = match Tracefs::find_mounted(kernel) {
             Ok(tracefs) => return Ok(tracefs),
             Err(error) => error,
         };
-        Tracefs::detached().map_err(|source| match (source.kind(), mounted.kind()) {
+        Tracefs::mount_detached().map_err(|source| match (source.kind(), mounted.kind()) {
             (io::ErrorKind::PermissionDenied, _) | (_, io::ErrorKind::PermissionDenied) => {
-                not_permitted(kernel, "reading tracefs", source)
+                not_permitted_error(kernel, "reading tracefs", source)
             }
             _ => TraceError::NoTracefs { why: format!("none is mounted, and mounting one: {source}") },
         })
@@ -262,21 +269,24 @@ impl Tracefs {
     ///
     /// # Errors
     /// The kernel has no such tracepoint, or describes it in an unknown format.
-    fn tracepoint(&self, kernel: &SysRoot, event: &'static str) -> Result<Tracepoint, TraceError> {
+    fn read_tracepoint(&self, kernel: &SysRoot, event: &'static str) -> Result<Tracepoint, TraceError> {
         let read = |file: &str| {
             self.read(&format!("events/lock/{event}/{file}")).map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound => {
                     let kernel = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
                     TraceError::NoTracepoint { kernel, event }
                 }
-                io::ErrorKind::PermissionDenied => not_permitted(kernel, "reading a tracepoint", source),
-                _ => unreadable(event, file, source.to_string()),
+                io::ErrorKind::PermissionDenied => {
+                    not_permitted_error(kernel, "reading a tracepoint", source)
+                }
+                _ => unreadable_error(event, file, source.to_string()),
             })
         };
         let text = read("id")?;
         let id = text.trim().parse();
-        let id = id.map_err(|_| unreadable(event, "id", format!("expected a number, found {text:?}")))?;
-        Ok(Tracepoint { event, id, format: Format::parse(&read("format")?) })
+        let id =
+            id.map_err(|_| unreadable_error(event, "id", format!("expected a number, found {text:?}")))?;
+        Ok(Tracepoint { event, id, format: RecordFormat::parse(&read("format")?) })
     }
 
     fn read(&self, path: &str) -> io::Result<String> {
@@ -292,7 +302,7 @@ fn open_dir(dir: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 /// The error of an operation that this user may not do, with the value of the sysctl `kernel.perf_event_paranoid`.
-pub fn not_permitted(kernel: &SysRoot, doing: &'static str, source: io::Error) -> TraceError {
+pub fn not_permitted_error(kernel: &SysRoot, doing: &'static str, source: io::Error) -> TraceError {
     let paranoid =
         kernel.fact("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
     TraceError::NotPermitted { doing, paranoid, source }
@@ -306,10 +316,10 @@ mod tests {
 
     #[test]
     fn cpu_lists_with_ranges_and_gaps_are_parsed() {
-        assert_eq!(cpu_list("0"), Some(vec![0]));
-        assert_eq!(cpu_list("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+        assert_eq!(parse_cpu_list("0"), Some(vec![0]));
+        assert_eq!(parse_cpu_list("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
         for bad in ["", "a", "0-", "3-1"] {
-            assert_eq!(cpu_list(bad), None, "{bad:?}");
+            assert_eq!(parse_cpu_list(bad), None, "{bad:?}");
         }
     }
 
@@ -328,9 +338,9 @@ mod tests {
             let event = format!("{place}/events/lock/contention_begin");
             let (_dir, kernel) =
                 kernel_with(&[(&format!("{event}/id"), "408\n"), (&format!("{event}/format"), BEGIN)]);
-            let tracefs = Tracefs::mounted(&kernel).unwrap();
-            let tracepoint = tracefs.tracepoint(&kernel, "contention_begin").unwrap();
-            assert_eq!((tracepoint.id, tracepoint.format), (408, Format::parse(BEGIN)));
+            let tracefs = Tracefs::find_mounted(&kernel).unwrap();
+            let tracepoint = tracefs.read_tracepoint(&kernel, "contention_begin").unwrap();
+            assert_eq!((tracepoint.id, tracepoint.format), (408, RecordFormat::parse(BEGIN)));
         }
     }
 
@@ -338,7 +348,7 @@ mod tests {
     fn an_empty_directory_is_not_taken_for_tracefs() {
         let (dir, kernel) = kernel_with(&[]);
         std::fs::create_dir_all(dir.path().join("sys/kernel/tracing")).unwrap();
-        assert_eq!(Tracefs::mounted(&kernel).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(Tracefs::find_mounted(&kernel).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -347,7 +357,8 @@ mod tests {
             ("sys/kernel/tracing/events/sched/enable", "0\n"),
             ("proc/sys/kernel/osrelease", "5.15.0\n"),
         ]);
-        let error = Tracefs::mounted(&kernel).unwrap().tracepoint(&kernel, "contention_begin").unwrap_err();
+        let error =
+            Tracefs::find_mounted(&kernel).unwrap().read_tracepoint(&kernel, "contention_begin").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("5.15.0") && text.contains("Linux 5.19 or later"), "{text}");
     }

@@ -34,7 +34,7 @@ impl Symbols {
     /// are not functions, and hidden symbols (an address of zeros).
     pub fn parse(text: &str) -> Symbols {
         let mut functions: Vec<_> = text.lines().filter_map(parse_symbol).collect();
-        functions.sort_by_key(|function| (function.0, rank(function)));
+        functions.sort_by_key(|function| (function.0, plainness_key(function)));
         functions.dedup_by_key(|(address, ..)| *address);
         Symbols {
             functions: functions
@@ -45,7 +45,7 @@ impl Symbols {
     }
 
     /// The function that an address is in: the last function that begins at or before it.
-    pub fn name(&self, address: u64) -> Option<&str> {
+    pub fn function_at(&self, address: u64) -> Option<&str> {
         let after = self.functions.partition_point(|(start, _)| *start <= address);
         Some(self.functions[after.checked_sub(1)?].1.as_str())
     }
@@ -62,14 +62,14 @@ fn parse_symbol(line: &str) -> Option<(u64, char, &str)> {
 }
 
 /// A sort key that puts the plainest of several names of one address first: not weak, few leading underscores, short.
-fn rank(&(_, kind, name): &(u64, char, &str)) -> (bool, usize, usize) {
+fn plainness_key(&(_, kind, name): &(u64, char, &str)) -> (bool, usize, usize) {
     let underscores = name.len() - name.trim_start_matches('_').len();
     (matches!(kind, 'w' | 'W'), underscores, name.len())
 }
 
 /// The beginnings of names of the locking layer: functions of kernel/locking, and inline wrappers that a compiler may emit as
 /// functions. No function of a filesystem begins like this.
-const PREFIXES: &[&str] = &[
+const LOCK_PREFIXES: &[&str] = &[
     // Spinlocks and spinning reader-writer locks.
     "_raw_spin_",
     "__raw_spin_",
@@ -129,18 +129,20 @@ const PREFIXES: &[&str] = &[
 ];
 
 /// Names of the locking layer that are too short to be used as prefixes.
-const NAMES: &[&str] = &["down", "up", "__up"];
+const LOCK_NAMES: &[&str] = &["down", "up", "__up"];
 
 /// The beginnings of names of functions that the tracepoint itself adds to a chain.
 const TRACEPOINT_PREFIXES: &[&str] =
     &["__traceiter_contention_", "trace_contention_", "perf_trace_", "__perf_trace_"];
 
 /// Whether a function belongs to the locking layer or to the tracepoint.
-fn in_layer(function: &str) -> bool {
-    NAMES.contains(&function) || begins(function, PREFIXES) || begins(function, TRACEPOINT_PREFIXES)
+fn is_of_locking_layer(function: &str) -> bool {
+    LOCK_NAMES.contains(&function)
+        || has_prefix(function, LOCK_PREFIXES)
+        || has_prefix(function, TRACEPOINT_PREFIXES)
 }
 
-fn begins(function: &str, prefixes: &[&str]) -> bool {
+fn has_prefix(function: &str, prefixes: &[&str]) -> bool {
     prefixes.iter().any(|prefix| function.starts_with(prefix))
 }
 
@@ -157,11 +159,11 @@ pub fn without_suffix(function: &str) -> &str {
 ///
 /// The innermost frame contains the tracepoint, so it belongs to the locking layer whatever its name is.
 pub fn split_lock_chain<'a>(chain: &'a [&'a str]) -> (Option<&'a str>, &'a [&'a str]) {
-    let chain = &chain[chain.iter().take_while(|name| begins(name, TRACEPOINT_PREFIXES)).count()..];
+    let chain = &chain[chain.iter().take_while(|name| has_prefix(name, TRACEPOINT_PREFIXES)).count()..];
     let Some((first, rest)) = chain.split_first() else { return (None, &[]) };
-    let deep = rest.iter().take_while(|name| in_layer(name)).count();
-    let function = if deep == 0 { first } else { &rest[deep - 1] };
-    (Some(function), &rest[deep..])
+    let depth = rest.iter().take_while(|name| is_of_locking_layer(name)).count();
+    let function = if depth == 0 { first } else { &rest[depth - 1] };
+    (Some(function), &rest[depth..])
 }
 
 #[cfg(test)]
@@ -183,19 +185,19 @@ mod tests {
     #[test]
     fn an_address_belongs_to_the_function_before_it() {
         let symbols = Symbols::parse(LIST);
-        assert_eq!(symbols.name(0xffff_ffff_817a_81e0), Some("ext4_file_write_iter"));
-        assert_eq!(symbols.name(0xffff_ffff_817a_82ff), Some("ext4_file_write_iter"));
-        assert_eq!(symbols.name(0xffff_ffff_821f_bb44), Some("__mutex_lock"));
-        assert_eq!(symbols.name(0xffff_ffff_c020_0010), Some("helper"));
-        assert_eq!(symbols.name(0xffff_ffff_8100_0180), Some("startup"), "data symbols are skipped");
-        assert_eq!(symbols.name(0x1000), None);
+        assert_eq!(symbols.function_at(0xffff_ffff_817a_81e0), Some("ext4_file_write_iter"));
+        assert_eq!(symbols.function_at(0xffff_ffff_817a_82ff), Some("ext4_file_write_iter"));
+        assert_eq!(symbols.function_at(0xffff_ffff_821f_bb44), Some("__mutex_lock"));
+        assert_eq!(symbols.function_at(0xffff_ffff_c020_0010), Some("helper"));
+        assert_eq!(symbols.function_at(0xffff_ffff_8100_0180), Some("startup"), "data symbols are skipped");
+        assert_eq!(symbols.function_at(0x1000), None);
     }
 
     #[test]
     fn the_plainest_of_several_names_is_used() {
         let symbols = Symbols::parse(LIST);
-        assert_eq!(symbols.name(0xffff_ffff_8100_0000), Some("startup"));
-        assert_eq!(symbols.name(0xffff_ffff_817a_9000), Some("the_real_one"));
+        assert_eq!(symbols.function_at(0xffff_ffff_8100_0000), Some("startup"));
+        assert_eq!(symbols.function_at(0xffff_ffff_817a_9000), Some("the_real_one"));
     }
 
     #[test]
@@ -255,7 +257,7 @@ mod tests {
     #[test]
     fn functions_that_only_look_like_locks_are_callers() {
         for name in ["lock_page", "downstream", "update_time", "lock_rename", "uprobe_mmap", "inode_lock"] {
-            assert!(!in_layer(name), "{name}");
+            assert!(!is_of_locking_layer(name), "{name}");
         }
     }
 

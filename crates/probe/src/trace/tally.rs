@@ -7,55 +7,55 @@ use hdrhistogram::Histogram;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
-/// The sums of a trace so far.
+/// The counts and durations of a trace so far.
 #[derive(Debug)]
-pub struct Tally {
+pub struct TraceTally {
     /// The traced processes; None for all.
     processes: Option<HashSet<u32>>,
     /// The thread of the tracer that reads the events. Its own events do not count.
     pub reader_thread: Option<u32>,
     pub chains: Chains,
     /// The waits that have begun and not ended.
-    pub pairing: Pairing,
+    pub pairing: WaitPairing,
     /// Waits by kind of lock and chain.
-    pub locks: HashMap<(LockKind, ChainId), Waits>,
+    pub waits_by_lock: HashMap<(LockKind, ChainId), WaitStats>,
     /// Samples of running code by chain.
     pub cpu_samples: HashMap<ChainId, u64>,
     /// The number of records that the kernel dropped because a buffer was full.
     pub lost: u64,
 }
 
-impl Tally {
+impl TraceTally {
     /// An empty tally.
-    pub fn new(target: &TracedTasks) -> Tally {
+    pub fn new(target: &TracedTasks) -> TraceTally {
         let processes = match target {
             TracedTasks::Pids(pids) => Some(pids.iter().copied().collect()),
             TracedTasks::WholeMachine => None,
         };
-        Tally {
+        TraceTally {
             processes,
             reader_thread: None,
             chains: Chains::default(),
-            pairing: Pairing::default(),
-            locks: HashMap::new(),
+            pairing: WaitPairing::default(),
+            waits_by_lock: HashMap::new(),
             cpu_samples: HashMap::new(),
             lost: 0,
         }
     }
 
     /// Adds the next event. Events must arrive sorted by time.
-    pub fn add(&mut self, event: &Event) {
+    pub fn add(&mut self, event: &TraceEvent) {
         match event.kind {
             EventKind::Lost { records } => {
                 self.lost += records;
                 self.pairing.discard_open_waits();
             }
-            EventKind::Fork { parent } => self.fork(event.pid, parent),
+            EventKind::Fork { parent } => self.add_child(event.pid, parent),
             _ if !self.is_traced(event) => {}
             EventKind::Begin { lock, flags, chain } => {
-                self.pairing.begin(task(event), lock, Begun { time: event.time, flags, chain });
+                self.pairing.begin(task_of(event), lock, WaitBegin { time: event.time, flags, chain });
             }
-            EventKind::End { lock, gave_up } => self.end(event, lock, gave_up),
+            EventKind::End { lock, gave_up } => self.end_wait(event, lock, gave_up),
             // The idle task (pid 0) does not count as running.
             EventKind::Cpu { .. } if event.pid == 0 => {}
             EventKind::Cpu { chain } => *self.cpu_samples.entry(chain).or_default() += 1,
@@ -63,13 +63,13 @@ impl Tally {
     }
 
     /// Whether an event is of a traced process, and not of the reader thread.
-    fn is_traced(&self, event: &Event) -> bool {
+    fn is_traced(&self, event: &TraceEvent) -> bool {
         Some(event.tid) != self.reader_thread
             && self.processes.as_ref().is_none_or(|processes| processes.contains(&event.pid))
     }
 
     /// Adds the child of a traced process to the traced processes.
-    fn fork(&mut self, pid: u32, parent: u32) {
+    fn add_child(&mut self, pid: u32, parent: u32) {
         if let Some(processes) = &mut self.processes
             && processes.contains(&parent)
         {
@@ -77,15 +77,17 @@ impl Tally {
         }
     }
 
-    fn end(&mut self, event: &Event, lock: u64, gave_up: bool) {
-        let Some(begun) = self.pairing.end(task(event), lock) else { return };
-        let waits =
-            self.locks.entry((LockKind::from_flags(begun.flags), begun.chain)).or_insert_with(Waits::new);
+    fn end_wait(&mut self, event: &TraceEvent, lock: u64, gave_up: bool) {
+        let Some(begun) = self.pairing.end(task_of(event), lock) else { return };
+        let waits = self
+            .waits_by_lock
+            .entry((LockKind::from_flags(begun.flags), begun.chain))
+            .or_insert_with(WaitStats::new);
         waits.add(event.time.saturating_sub(begun.time), gave_up);
     }
 }
 
-fn task(event: &Event) -> Task {
+fn task_of(event: &TraceEvent) -> Task {
     if event.tid == 0 { Task::Idle(event.cpu) } else { Task::Thread(event.tid) }
 }
 
@@ -100,7 +102,7 @@ pub enum Task {
 
 /// The beginning of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Begun {
+pub struct WaitBegin {
     /// The time in nanoseconds.
     pub time: u64,
     /// LCB_F_* flags.
@@ -114,19 +116,19 @@ pub struct Begun {
 /// A task may wait for several locks at a time: a waiter for a mutex also takes the mutex's internal spinlock, and an
 /// interrupt may occur. Task and lock together identify a wait.
 #[derive(Debug, Default)]
-pub struct Pairing {
-    open: HashMap<(Task, u64), Begun>,
+pub struct WaitPairing {
+    open_waits: HashMap<(Task, u64), WaitBegin>,
     /// The number of ends whose beginning was before the trace or was lost.
     pub without_begin: u64,
     /// The number of beginnings whose end was after the trace or was lost.
     pub without_end: u64,
 }
 
-impl Pairing {
+impl WaitPairing {
     /// Records that a task begins to wait. A mutex reports another beginning when the wait changes between spinning and
     /// sleeping; the first one counts. For any other lock, a second beginning means that the end of the previous wait was lost.
-    pub fn begin(&mut self, task: Task, lock: u64, begun: Begun) {
-        match self.open.entry((task, lock)) {
+    pub fn begin(&mut self, task: Task, lock: u64, begun: WaitBegin) {
+        match self.open_waits.entry((task, lock)) {
             Entry::Occupied(_) if LockKind::from_flags(begun.flags) == LockKind::Mutex => {}
             Entry::Occupied(mut before) => {
                 before.insert(begun);
@@ -137,8 +139,8 @@ impl Pairing {
     }
 
     /// Records that a task stops waiting. Returns the beginning of the wait, if the trace has it.
-    pub fn end(&mut self, task: Task, lock: u64) -> Option<Begun> {
-        let begun = self.open.remove(&(task, lock));
+    pub fn end(&mut self, task: Task, lock: u64) -> Option<WaitBegin> {
+        let begun = self.open_waits.remove(&(task, lock));
         if begun.is_none() {
             self.without_begin += 1;
         }
@@ -148,8 +150,8 @@ impl Pairing {
     /// Counts all open waits as waits without an end: at the end of the trace, and after a loss of records, because the end of
     /// any of them may be lost. Such a wait would seem to last until the task waits for the same lock again.
     pub fn discard_open_waits(&mut self) {
-        self.without_end += self.open.len() as u64;
-        self.open.clear();
+        self.without_end += self.open_waits.len() as u64;
+        self.open_waits.clear();
     }
 }
 
@@ -158,7 +160,7 @@ const DIGITS: u8 = 2;
 
 /// The sum and the distribution of waits, in nanoseconds.
 #[derive(Debug, Clone)]
-pub struct Waits {
+pub struct WaitStats {
     /// The number of waits.
     pub count: u64,
     /// The number of waits that ended without the lock.
@@ -170,11 +172,11 @@ pub struct Waits {
     histogram: Histogram<u32>,
 }
 
-impl Waits {
+impl WaitStats {
     /// No waits.
-    pub fn new() -> Waits {
+    pub fn new() -> WaitStats {
         let histogram = Histogram::new(DIGITS).expect("two digits are within the histogram's one to five");
-        Waits { count: 0, gave_up: 0, total: 0, max: 0, histogram }
+        WaitStats { count: 0, gave_up: 0, total: 0, max: 0, histogram }
     }
 
     /// Adds a wait.
@@ -187,7 +189,7 @@ impl Waits {
     }
 
     /// Adds all waits of `other`.
-    pub fn merge(&mut self, other: &Waits) {
+    pub fn merge(&mut self, other: &WaitStats) {
         self.count += other.count;
         self.gave_up += other.gave_up;
         self.total += other.total;
@@ -208,7 +210,7 @@ impl Waits {
 
 /// An event of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// Nanoseconds of CLOCK_MONOTONIC.
     pub time: u64,
     /// The CPU of the event.
@@ -226,23 +228,23 @@ pub mod tests {
     use super::*;
     use crate::{trace::decode::Chains, trace::decode::tests::addresses};
 
-    pub fn tally(target: TracedTasks) -> Tally {
-        Tally::new(&target)
+    pub fn tally(target: TracedTasks) -> TraceTally {
+        TraceTally::new(&target)
     }
 
-    pub fn event(time: u64, pid: u32, tid: u32, kind: EventKind<ChainId>) -> Event {
-        Event { time, cpu: 0, pid, tid, kind }
+    pub fn event(time: u64, pid: u32, tid: u32, kind: EventKind<ChainId>) -> TraceEvent {
+        TraceEvent { time, cpu: 0, pid, tid, kind }
     }
 
     /// Adds a wait of a thread for the lock at address 100, of `ns` nanoseconds, with a call chain.
-    pub fn wait(tally: &mut Tally, (pid, tid): (u32, u32), flags: u32, ns: u64, chain: &[u64]) {
+    pub fn wait(tally: &mut TraceTally, (pid, tid): (u32, u32), flags: u32, ns: u64, chain: &[u64]) {
         let chain = tally.chains.intern(&addresses(chain));
         tally.add(&event(1_000, pid, tid, EventKind::Begin { lock: 100, flags, chain }));
         tally.add(&event(1_000 + ns, pid, tid, EventKind::End { lock: 100, gave_up: false }));
     }
 
-    fn total(tally: &Tally) -> u64 {
-        tally.locks.values().map(|waits| waits.total).sum()
+    fn total_wait_ns(tally: &TraceTally) -> u64 {
+        tally.waits_by_lock.values().map(|waits| waits.total).sum()
     }
 
     #[test]
@@ -250,14 +252,14 @@ pub mod tests {
         let mut tally = tally(TracedTasks::Pids(vec![10]));
         wait(&mut tally, (10, 11), 2, 5, &[1]);
         wait(&mut tally, (20, 20), 2, 70, &[1]);
-        assert_eq!(total(&tally), 5);
+        assert_eq!(total_wait_ns(&tally), 5);
         tally.add(&event(2_000, 20, 20, EventKind::Fork { parent: 10 }));
         tally.add(&event(2_000, 30, 30, EventKind::Fork { parent: 20 }));
         tally.add(&event(2_000, 50, 50, EventKind::Fork { parent: 40 }));
         wait(&mut tally, (20, 20), 2, 70, &[1]);
         wait(&mut tally, (30, 31), 2, 900, &[1]);
         wait(&mut tally, (50, 50), 2, 8_000, &[1]);
-        assert_eq!(total(&tally), 975);
+        assert_eq!(total_wait_ns(&tally), 975);
         assert_eq!(tally.pairing.without_begin, 0, "the ends of untraced processes do not count as lost");
     }
 
@@ -267,7 +269,7 @@ pub mod tests {
         tally.reader_thread = Some(99);
         wait(&mut tally, (10, 11), 2, 5, &[1]);
         wait(&mut tally, (10, 99), 2, 70, &[1]);
-        assert_eq!(total(&tally), 5);
+        assert_eq!(total_wait_ns(&tally), 5);
     }
 
     #[test]
@@ -277,7 +279,7 @@ pub mod tests {
         tally.add(&event(1, 1, 1, EventKind::Begin { lock: 100, flags: 0, chain }));
         tally.add(&event(2, 0, 0, EventKind::Lost { records: 7 }));
         tally.add(&event(900, 1, 1, EventKind::End { lock: 100, gave_up: false }));
-        assert_eq!((total(&tally), tally.lost), (0, 7));
+        assert_eq!((total_wait_ns(&tally), tally.lost), (0, 7));
         assert_eq!((tally.pairing.without_begin, tally.pairing.without_end), (1, 1));
     }
 
@@ -290,84 +292,84 @@ pub mod tests {
         assert_eq!(tally.cpu_samples.values().sum::<u64>(), 1);
     }
 
-    const A: Task = Task::Thread(1);
-    const B: Task = Task::Thread(2);
+    const FIRST_TASK: Task = Task::Thread(1);
+    const SECOND_TASK: Task = Task::Thread(2);
 
     const RWSEM_READ: u32 = 2;
     const MUTEX: u32 = 0x20;
     const MUTEX_SPINNING: u32 = 0x21;
 
-    fn begun(time: u64) -> Begun {
-        flagged(time, RWSEM_READ)
+    fn begin_at(time: u64) -> WaitBegin {
+        begin_with_flags(time, RWSEM_READ)
     }
 
-    fn flagged(time: u64, flags: u32) -> Begun {
-        Begun { time, flags, chain: Chains::default().intern(&[]) }
+    fn begin_with_flags(time: u64, flags: u32) -> WaitBegin {
+        WaitBegin { time, flags, chain: Chains::default().intern(&[]) }
     }
 
     #[test]
     fn waits_are_paired_by_task_and_lock() {
-        let mut pairing = Pairing::default();
-        pairing.begin(A, 100, begun(1));
-        pairing.begin(B, 100, begun(2));
-        pairing.begin(A, 200, begun(3));
-        assert_eq!(pairing.end(A, 200), Some(begun(3)));
-        assert_eq!(pairing.end(A, 100), Some(begun(1)));
-        assert_eq!(pairing.end(B, 100), Some(begun(2)));
+        let mut pairing = WaitPairing::default();
+        pairing.begin(FIRST_TASK, 100, begin_at(1));
+        pairing.begin(SECOND_TASK, 100, begin_at(2));
+        pairing.begin(FIRST_TASK, 200, begin_at(3));
+        assert_eq!(pairing.end(FIRST_TASK, 200), Some(begin_at(3)));
+        assert_eq!(pairing.end(FIRST_TASK, 100), Some(begin_at(1)));
+        assert_eq!(pairing.end(SECOND_TASK, 100), Some(begin_at(2)));
         pairing.discard_open_waits();
         assert_eq!((pairing.without_begin, pairing.without_end), (0, 0));
     }
 
     #[test]
     fn the_first_of_several_beginnings_of_a_mutex_wait_counts() {
-        let mut pairing = Pairing::default();
-        pairing.begin(A, 100, flagged(1, MUTEX_SPINNING));
-        pairing.begin(A, 100, flagged(9, MUTEX));
-        assert_eq!(pairing.end(A, 100), Some(flagged(1, MUTEX_SPINNING)));
-        assert_eq!(pairing.end(A, 100), None);
+        let mut pairing = WaitPairing::default();
+        pairing.begin(FIRST_TASK, 100, begin_with_flags(1, MUTEX_SPINNING));
+        pairing.begin(FIRST_TASK, 100, begin_with_flags(9, MUTEX));
+        assert_eq!(pairing.end(FIRST_TASK, 100), Some(begin_with_flags(1, MUTEX_SPINNING)));
+        assert_eq!(pairing.end(FIRST_TASK, 100), None);
         assert_eq!((pairing.without_begin, pairing.without_end), (1, 0));
     }
 
     #[test]
     fn a_second_beginning_means_that_the_end_was_lost() {
-        let mut pairing = Pairing::default();
-        pairing.begin(A, 100, begun(1));
-        pairing.begin(A, 100, begun(9));
-        assert_eq!(pairing.end(A, 100), Some(begun(9)));
+        let mut pairing = WaitPairing::default();
+        pairing.begin(FIRST_TASK, 100, begin_at(1));
+        pairing.begin(FIRST_TASK, 100, begin_at(9));
+        assert_eq!(pairing.end(FIRST_TASK, 100), Some(begin_at(9)));
         assert_eq!((pairing.without_begin, pairing.without_end), (0, 1));
     }
 
     #[test]
     fn idle_tasks_of_two_cpus_are_different_tasks() {
-        let mut pairing = Pairing::default();
-        pairing.begin(Task::Idle(0), 100, begun(1));
+        let mut pairing = WaitPairing::default();
+        pairing.begin(Task::Idle(0), 100, begin_at(1));
         assert_eq!(pairing.end(Task::Idle(1), 100), None);
-        assert_eq!(pairing.end(Task::Idle(0), 100), Some(begun(1)));
+        assert_eq!(pairing.end(Task::Idle(0), 100), Some(begin_at(1)));
     }
 
     #[test]
     fn a_lost_end_does_not_prolong_a_wait() {
-        let mut pairing = Pairing::default();
-        pairing.begin(A, 100, begun(1));
+        let mut pairing = WaitPairing::default();
+        pairing.begin(FIRST_TASK, 100, begin_at(1));
         // Here its end, and the beginning of the next wait, are lost.
         pairing.discard_open_waits();
-        assert_eq!(pairing.end(A, 100), None);
+        assert_eq!(pairing.end(FIRST_TASK, 100), None);
         assert_eq!((pairing.without_begin, pairing.without_end), (1, 1));
-        pairing.begin(A, 100, begun(50));
-        assert_eq!(pairing.end(A, 100), Some(begun(50)));
+        pairing.begin(FIRST_TASK, 100, begin_at(50));
+        assert_eq!(pairing.end(FIRST_TASK, 100), Some(begin_at(50)));
     }
 
     #[test]
     fn a_wait_without_an_end_is_counted() {
-        let mut pairing = Pairing::default();
-        pairing.begin(A, 100, begun(1));
+        let mut pairing = WaitPairing::default();
+        pairing.begin(FIRST_TASK, 100, begin_at(1));
         pairing.discard_open_waits();
         assert_eq!(pairing.without_end, 1);
     }
 
     #[test]
     fn merged_waits_have_the_sums_and_quantiles_of_both() {
-        let (mut low, mut high) = (Waits::new(), Waits::new());
+        let (mut low, mut high) = (WaitStats::new(), WaitStats::new());
         for ns in 1..=98 {
             low.add(ns * 1_000, false);
         }
@@ -382,12 +384,12 @@ pub mod tests {
 
     #[test]
     fn without_waits_mean_and_p99_are_zero() {
-        assert_eq!((Waits::new().mean(), Waits::new().p99()), (0, 0));
+        assert_eq!((WaitStats::new().mean(), WaitStats::new().p99()), (0, 0));
     }
 
     #[test]
-    fn the_p99_of_one_wait_is_that_wait() {
-        let mut waits = Waits::new();
+    fn the_p99_of_one_wait_is_its_duration() {
+        let mut waits = WaitStats::new();
         waits.add(1_234_567, false);
         assert_eq!(waits.p99(), 1_234_567);
     }

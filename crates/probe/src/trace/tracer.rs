@@ -4,9 +4,9 @@
 
 use crate::trace::decode::{self, Decoder};
 use crate::trace::options::{TraceOptions, TracedTasks};
-use crate::trace::rings::not_permitted;
+use crate::trace::rings::not_permitted_error;
 use crate::trace::rings::{self, Ring, Rings};
-use crate::trace::tally::{Event, Tally};
+use crate::trace::tally::{TraceEvent, TraceTally};
 use crate::trace::{TraceError, profile};
 use crate::{trace::profile::Profile, trace::symbols::Symbols};
 use fsarena_sys::kernel::SysRoot;
@@ -20,11 +20,11 @@ use std::{sync::Arc, thread::JoinHandle};
 #[must_use = "the trace ends when dropped"]
 pub struct Tracer {
     stop: Arc<OwnedFd>,
-    reader: Option<JoinHandle<Finished>>,
+    reader: Option<JoinHandle<ReaderResult>>,
     kernel: SysRoot,
     symbols: Symbols,
     cpu_event: Option<&'static str>,
-    stacks: bool,
+    keeps_stacks: bool,
 }
 
 impl Tracer {
@@ -35,17 +35,17 @@ impl Tracer {
     pub fn start(options: &TraceOptions) -> Result<Tracer, TraceError> {
         let kernel = SysRoot::host();
         check_processes(&kernel, &options.target)?;
-        let mut rings = rings::open(&kernel, options)?;
+        let mut rings = rings::open_rings(&kernel, options)?;
         // Reads the symbols before the trace, because a trace without names is useless.
         let symbols = Symbols::read(&kernel)?;
         let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
             .map_err(|error| TraceError::Reader(error.into()))?;
         let stop = Arc::new(stop);
-        let tally = Tally::new(&options.target);
+        let tally = TraceTally::new(&options.target);
         let cpu_event = rings.cpu_event;
         let begun = monotonic_ns();
         for ring in &mut rings.rings {
-            let refused = |error| not_permitted(&kernel, "switching a perf event on", error);
+            let refused = |error| not_permitted_error(&kernel, "switching a perf event on", error);
             ring.sampler.enable().map_err(refused)?;
         }
         let reader = std::thread::Builder::new().name("lock-trace".into()).spawn({
@@ -53,12 +53,13 @@ impl Tracer {
             move || read_rings(rings, begun, &stop, tally)
         });
         let reader = Some(reader.map_err(TraceError::Reader)?);
-        Ok(Tracer { stop, reader, kernel, symbols, cpu_event, stacks: options.stacks })
+        Ok(Tracer { stop, reader, kernel, symbols, cpu_event, keeps_stacks: options.keeps_stacks })
     }
 
     /// Ends the trace and returns its result.
     pub fn stop(mut self) -> Profile {
-        let Finished { tally, duration_ns } = self.finish().expect("only stop and drop finish a trace");
+        let ReaderResult { tally, duration_ns } =
+            self.stop_reader().expect("only stop and drop finish a trace");
         // Reads the symbols again, because a module may have been loaded since. If that fails, the first list counts.
         let symbols = Symbols::read(&self.kernel).unwrap_or_else(|_| std::mem::take(&mut self.symbols));
         let locks = profile::lock_sites(&tally, &symbols);
@@ -68,7 +69,7 @@ impl Tracer {
             total_wait_ns: locks.iter().map(|site| site.total_ns).sum(),
             locks,
             cpu: profile::cpu_sites(&tally, &symbols),
-            stacks: if self.stacks { profile::cpu_stacks(&tally, &symbols) } else { vec![] },
+            stacks: if self.keeps_stacks { profile::cpu_stacks(&tally, &symbols) } else { vec![] },
             cpu_samples: tally.cpu_samples.values().sum(),
             cpu_event: self.cpu_event.map(str::to_string),
             lost: tally.lost,
@@ -77,7 +78,7 @@ impl Tracer {
         }
     }
 
-    fn finish(&mut self) -> Option<Finished> {
+    fn stop_reader(&mut self) -> Option<ReaderResult> {
         let reader = self.reader.take()?;
         // The counter is 0 until now, so there is room for 1.
         let _ = rustix::io::write(&*self.stop, &1_u64.to_ne_bytes());
@@ -96,7 +97,7 @@ fn check_processes(kernel: &SysRoot, target: &TracedTasks) -> Result<(), TraceEr
 
 impl Drop for Tracer {
     fn drop(&mut self) {
-        self.finish();
+        self.stop_reader();
     }
 }
 
@@ -107,9 +108,9 @@ const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 const SLACK_NS: u64 = 20_000_000;
 
 /// The result of the thread that reads the ring buffers.
-struct Finished {
+struct ReaderResult {
     /// Everything that was read.
-    tally: Tally,
+    tally: TraceTally,
     /// How long the events were on, in nanoseconds.
     duration_ns: u64,
 }
@@ -121,13 +122,13 @@ fn monotonic_ns() -> u64 {
 }
 
 /// Reads until `stop` is readable, then switches the events off and reads what is left.
-fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) -> Finished {
+fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: TraceTally) -> ReaderResult {
     tally.reader_thread = Some(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     let mut queue = EventQueue::default();
     while !wait_for_records(&rings.rings, stop) {
-        let round = monotonic_ns();
-        drain(&mut rings.rings, &mut tally, &mut queue);
-        for event in queue.drain_until(round.saturating_sub(SLACK_NS)) {
+        let pass_start = monotonic_ns();
+        queue_records(&mut rings.rings, &mut tally, &mut queue);
+        for event in queue.drain_until(pass_start.saturating_sub(SLACK_NS)) {
             tally.add(&event);
         }
     }
@@ -137,12 +138,12 @@ fn read_rings(mut rings: Rings, begun: u64, stop: &OwnedFd, mut tally: Tally) ->
         let _ = ring.sampler.disable();
     }
     let duration_ns = monotonic_ns() - begun;
-    drain(&mut rings.rings, &mut tally, &mut queue);
+    queue_records(&mut rings.rings, &mut tally, &mut queue);
     for event in queue.drain_until(u64::MAX) {
         tally.add(&event);
     }
     tally.pairing.discard_open_waits();
-    Finished { tally, duration_ns }
+    ReaderResult { tally, duration_ns }
 }
 
 /// Sleeps until a buffer fills up, `stop` is readable, or the poll interval is over. Returns whether `stop` is readable.
@@ -162,7 +163,7 @@ fn wait_for_records(rings: &[Ring], stop: &OwnedFd) -> bool {
 }
 
 /// Moves all records from the ring buffers to the queue.
-fn drain(rings: &mut [Ring], tally: &mut Tally, queue: &mut EventQueue) {
+fn queue_records(rings: &mut [Ring], tally: &mut TraceTally, queue: &mut EventQueue) {
     for Ring { cpu, decoder, sampler } in rings {
         while let Some(record) = sampler.next_record() {
             match parse_event(*decoder, *cpu, record.ty(), &record.to_contiguous(), tally) {
@@ -180,11 +181,11 @@ fn parse_event(
     cpu: u32,
     record_type: u32,
     body: &[u8],
-    tally: &mut Tally,
-) -> Result<Option<Event>, decode::Malformed> {
+    tally: &mut TraceTally,
+) -> Result<Option<TraceEvent>, decode::Malformed> {
     let Some(record) = decoder.decode(record_type, body)? else { return Ok(None) };
     let kind = record.kind.map_chain(|chain| tally.chains.intern(chain));
-    Ok(Some(Event { time: record.time, cpu, pid: record.pid, tid: record.tid, kind }))
+    Ok(Some(TraceEvent { time: record.time, cpu, pid: record.pid, tid: record.tid, kind }))
 }
 
 /// Sorts the events of all CPUs by time.
@@ -192,20 +193,20 @@ fn parse_event(
 /// A wait may begin on one CPU and end on another, and the reader reads the buffers one after the other. After it has read all
 /// buffers once, no event older than the start of that pass can follow.
 #[derive(Debug, Default)]
-struct EventQueue(Vec<Event>);
+struct EventQueue(Vec<TraceEvent>);
 
 impl EventQueue {
     /// Adds an event, in any order.
-    fn push(&mut self, event: Event) {
+    fn push(&mut self, event: TraceEvent) {
         self.0.push(event);
     }
 
     /// Removes the events up to a time and returns them, oldest first.
-    fn drain_until(&mut self, time: u64) -> std::vec::Drain<'_, Event> {
+    fn drain_until(&mut self, time: u64) -> std::vec::Drain<'_, TraceEvent> {
         // The events are mostly sorted sequences, which this sort merges quickly.
         self.0.sort_by_key(|event| event.time);
-        let due = self.0.partition_point(|event| event.time <= time);
-        self.0.drain(..due)
+        let count = self.0.partition_point(|event| event.time <= time);
+        self.0.drain(..count)
     }
 }
 
@@ -225,18 +226,24 @@ mod tests {
         assert!(matches!(error, TraceError::NoProcess { pid: 8 }), "{error}");
     }
 
-    fn at(time: u64, cpu: u32) -> Event {
-        Event { time, cpu, pid: 1, tid: 1, kind: EventKind::Fork { parent: 0 } }
+    fn event_at(time: u64, cpu: u32) -> TraceEvent {
+        TraceEvent { time, cpu, pid: 1, tid: 1, kind: EventKind::Fork { parent: 0 } }
     }
 
     #[test]
     fn the_queue_returns_events_of_all_cpus_sorted_by_time() {
         let mut queue = EventQueue::default();
-        for event in [at(10, 0), at(30, 0), at(50, 0), at(20, 1), at(40, 1)] {
+        for event in [event_at(10, 0), event_at(30, 0), event_at(50, 0), event_at(20, 1), event_at(40, 1)] {
             queue.push(event);
         }
-        assert_eq!(queue.drain_until(30).collect::<Vec<_>>(), [at(10, 0), at(20, 1), at(30, 0)]);
-        queue.push(at(35, 1));
-        assert_eq!(queue.drain_until(u64::MAX).collect::<Vec<_>>(), [at(35, 1), at(40, 1), at(50, 0)]);
+        assert_eq!(
+            queue.drain_until(30).collect::<Vec<_>>(),
+            [event_at(10, 0), event_at(20, 1), event_at(30, 0)]
+        );
+        queue.push(event_at(35, 1));
+        assert_eq!(
+            queue.drain_until(u64::MAX).collect::<Vec<_>>(),
+            [event_at(35, 1), event_at(40, 1), event_at(50, 0)]
+        );
     }
 }

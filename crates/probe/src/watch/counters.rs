@@ -56,12 +56,12 @@ impl CounterSpec {
         timeout: Duration,
     ) -> Result<Box<dyn Counter>, WatchError> {
         Ok(match self {
-            CounterSpec::Squid { address } => Box::new(http::Squid::new(address, timeout)?),
+            CounterSpec::Squid { address } => Box::new(http::SquidCounter::new(address, timeout)?),
             CounterSpec::Prometheus { address, metric } => {
-                Box::new(prometheus::Prometheus::new(address, metric, timeout)?)
+                Box::new(prometheus::PrometheusCounter::new(address, metric, timeout)?)
             }
-            CounterSpec::Log { file, word } => Box::new(log::Log::new(file, word.clone())),
-            CounterSpec::Command { argv } => Box::new(command::Command::new(argv, timeout)?),
+            CounterSpec::Log { file, word } => Box::new(log::LogCounter::new(file, word.clone())),
+            CounterSpec::Command { argv } => Box::new(command::CommandCounter::new(argv, timeout)?),
             CounterSpec::Device => Box::new(DeviceOperations::new(kernel, device)?),
         })
     }
@@ -109,12 +109,12 @@ impl DeviceOperations {
 
 impl Counter for DeviceOperations {
     fn read(&mut self) -> Result<f64, CounterError> {
-        let trouble = |what: String| CounterError::new(format!("/{}: {what}", self.stat_path));
-        let text = self.kernel.read(&self.stat_path).map_err(|error| trouble(error.to_string()))?;
+        let read_error = |what: String| CounterError::new(format!("/{}: {what}", self.stat_path));
+        let text = self.kernel.read(&self.stat_path).map_err(|error| read_error(error.to_string()))?;
         let fields: Vec<f64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
         match (fields.first(), fields.get(4)) {
             (Some(reads), Some(writes)) => Ok(reads + writes),
-            _ => Err(trouble("has a format that fsarena does not understand".into())),
+            _ => Err(read_error("has a format that fsarena does not understand".into())),
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         let kernel = SysRoot::at(root.path());
         let mut counter = DeviceOperations::new(&kernel, Some((7, 1))).unwrap();
         assert!(counter.read().unwrap_err().0.contains("7:1/stat"));
-        root.file("sys/dev/block/7:1/stat", "  10 1 80 2   7 0 56 3  0 5 5\n");
+        root.write_file("sys/dev/block/7:1/stat", "  10 1 80 2   7 0 56 3  0 5 5\n");
         assert_eq!(counter.read(), Ok(17.0));
         assert!(DeviceOperations::new(&kernel, None).is_err());
     }

@@ -1,91 +1,91 @@
-//! Reads the kernel's counters at the end of each window. [`readings`] defines every reading of a window.
+//! Reads the kernel's counters at the end of each window. [`reading_defs`] defines every reading of a window.
 
 use crate::{Gauge, Probe, ProbeTarget, Sampling, probes::PROBES};
 use fsarena_core::event::Note;
-use fsarena_core::metric::{SERVICE, TIMER, reading};
+use fsarena_core::metric::{SERVICE_READINGS, TIMER_READINGS, reading};
 use fsarena_core::sample::{Fold, ReadingDef, Readings, Unit};
 
 /// The gauges of a watch.
 pub struct Gauges {
     target: ProbeTarget,
-    open: Vec<OpenGauge>,
+    probes: Vec<WatchedProbe>,
 }
 
 /// A probe with its gauge.
-struct OpenGauge {
+struct WatchedProbe {
     probe: &'static Probe,
     /// The gauge; `None` while it cannot be opened.
     gauge: Option<Box<dyn Gauge>>,
     /// The values at the beginning of the window; NaN if unknown.
-    begin: Vec<f64>,
+    values_at_begin: Vec<f64>,
 }
 
 impl Gauges {
     /// Opens the gauges of all probes of a watch. The notes name the gauges that cannot be opened, and the sources of the others.
     pub fn open(target: ProbeTarget) -> (Gauges, Vec<Note>) {
         let mut notes = vec![];
-        let used = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
-        let open = used.map(|probe| {
-            let begin = vec![f64::NAN; probe.readings.len()];
+        let used = PROBES.iter().filter(|probe| WATCHED_PROBES.contains(&probe.id));
+        let probes = used.map(|probe| {
+            let values_at_begin = vec![f64::NAN; probe.readings.len()];
             match (probe.open)(&target) {
                 Ok(opened) => {
                     notes.extend(opened.notes);
-                    OpenGauge { probe, gauge: Some(opened.gauge), begin }
+                    WatchedProbe { probe, gauge: Some(opened.gauge), values_at_begin }
                 }
                 Err(unavailable) => {
                     notes.push(unavailable.note(probe.id));
-                    OpenGauge { probe, gauge: None, begin }
+                    WatchedProbe { probe, gauge: None, values_at_begin }
                 }
             }
         });
-        let open = open.collect();
-        (Gauges { target, open }, notes)
+        let probes = probes.collect();
+        (Gauges { target, probes }, notes)
     }
 
     /// Sets the device whose counters are read from now on.
     pub fn set_device(&mut self, device: Option<(u32, u32)>) {
         self.target.device = device;
-        for open in self.open.iter_mut().filter(|open| open.probe.id == "device") {
-            open.gauge = None;
-            open.begin.fill(f64::NAN);
+        for watched in self.probes.iter_mut().filter(|watched| watched.probe.id == "device") {
+            watched.gauge = None;
+            watched.values_at_begin.fill(f64::NAN);
         }
     }
 
     /// Closes the window: sets the growth of all counters since the last call in `readings`. Returns the errors of gauges that
     /// have stopped answering; fsarena tries to open them again at the end of the next window.
     pub fn close_window(&mut self, readings: &mut Readings) -> Vec<String> {
-        let mut troubles = vec![];
-        for open in &mut self.open {
-            let was_open = open.gauge.is_some();
-            if let Err(why) = open.close_window(&self.target, readings)
+        let mut errors = vec![];
+        for watched in &mut self.probes {
+            let was_open = watched.gauge.is_some();
+            if let Err(why) = watched.close_window(&self.target, readings)
                 && was_open
             {
-                troubles.push(format!("no readings of probe {}: {why}", open.probe.id));
+                errors.push(format!("no readings of probe {}: {why}", watched.probe.id));
             }
         }
-        troubles
+        errors
     }
 }
 
-impl OpenGauge {
+impl WatchedProbe {
     /// Reads the gauge, and sets the growth since the last call in `readings`.
     ///
     /// # Errors
     /// The gauge cannot be opened or read, in words.
     fn close_window(&mut self, target: &ProbeTarget, readings: &mut Readings) -> Result<(), String> {
-        let mut now = vec![f64::NAN; self.begin.len()];
+        let mut now = vec![f64::NAN; self.values_at_begin.len()];
         let read = self.read(target, &mut now);
         if read.is_err() {
             self.gauge = None;
             now.fill(f64::NAN);
         }
-        for ((reading, began), now) in self.probe.readings.iter().zip(&self.begin).zip(&now) {
+        for ((reading, began), now) in self.probe.readings.iter().zip(&self.values_at_begin).zip(&now) {
             let value = if reading.sampling == Sampling::AtReturn { *now } else { now - began };
             if is_window_reading(reading.def.id) && value.is_finite() && value >= 0.0 {
                 readings.set(reading.def.id, value);
             }
         }
-        self.begin = now;
+        self.values_at_begin = now;
         read
     }
 
@@ -102,7 +102,7 @@ impl OpenGauge {
 }
 
 /// The probes of a watch: those that measure a whole machine and can be read at any time.
-pub const PROBES_USED: [&str; 5] = ["machine_cpu", "device", "pressure", "page_cache", "iowait"];
+pub const WATCHED_PROBES: [&str; 5] = ["machine_cpu", "device", "pressure", "page_cache", "iowait"];
 
 /// The CPU time of the service's processes, in nanoseconds.
 pub const SERVICE_CPU: &str = "service_cpu_ns";
@@ -111,14 +111,14 @@ pub const SERVICE_MEMORY: &str = "service_resident_bytes";
 /// The number of the service's processes at the end of the window.
 pub const SERVICE_PROCESSES: &str = "service_processes";
 /// The CPU time of fsarena itself, in nanoseconds.
-pub const OWN_CPU: &str = "watch_cpu_ns";
+pub const WATCH_CPU: &str = "watch_cpu_ns";
 /// The bytes in use on the filesystem at the end of the window.
-pub const USED: &str = "filesystem_used_bytes";
+pub const USED_BYTES: &str = "filesystem_used_bytes";
 /// The inodes in use on the filesystem at the end of the window.
 pub const USED_INODES: &str = "filesystem_used_inodes";
 
 /// The readings that this crate defines, besides those of probes.
-const OWN: &[ReadingDef] = &[
+const WATCH_READINGS: &[ReadingDef] = &[
     reading::cpu_time(SERVICE_CPU)
         .help("CPU time of the service's processes, user and system, from their CPU clocks: exact"),
     ReadingDef::neutral(SERVICE_MEMORY, Unit::Bytes)
@@ -127,9 +127,9 @@ const OWN: &[ReadingDef] = &[
     ReadingDef::neutral(SERVICE_PROCESSES, Unit::Count)
         .tasks(Fold::Max)
         .help("processes of the service when the window closed"),
-    reading::cpu_time(OWN_CPU)
+    reading::cpu_time(WATCH_CPU)
         .help("CPU time of fsarena while it watched, the command of its counter included"),
-    ReadingDef::neutral(USED, Unit::Bytes)
+    ReadingDef::neutral(USED_BYTES, Unit::Bytes)
         .tasks(Fold::Max)
         .machine()
         .help("bytes in use on the watched filesystem when the window closed"),
@@ -140,19 +140,19 @@ const OWN: &[ReadingDef] = &[
 ];
 
 /// The readings of these probes until a command returns, which a window does not have.
-const OF_COMMANDS: [&str; 2] = ["device_read_to_return_bytes", "device_write_to_return_bytes"];
+const COMMAND_READINGS: [&str; 2] = ["device_read_to_return_bytes", "device_write_to_return_bytes"];
 
 /// Whether a window has this reading of the probes.
 pub fn is_window_reading(id: &str) -> bool {
-    !OF_COMMANDS.contains(&id)
+    !COMMAND_READINGS.contains(&id)
 }
 
 /// The definitions of all readings that a window can have.
-pub fn readings() -> Vec<ReadingDef> {
-    let elapsed = TIMER.iter().copied().filter(|def| def.id == reading::ELAPSED);
-    let probes = PROBES.iter().filter(|probe| PROBES_USED.contains(&probe.id));
+pub fn reading_defs() -> Vec<ReadingDef> {
+    let elapsed = TIMER_READINGS.iter().copied().filter(|def| def.id == reading::ELAPSED);
+    let probes = PROBES.iter().filter(|probe| WATCHED_PROBES.contains(&probe.id));
     let of_probes = probes.flat_map(|probe| probe.readings).map(|reading| reading.def);
-    let own = SERVICE.iter().chain(OWN).copied();
+    let own = SERVICE_READINGS.iter().chain(WATCH_READINGS).copied();
     elapsed.chain(of_probes.filter(|def| is_window_reading(def.id))).chain(own).collect()
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use fsarena_sys::kernel::SysRoot;
     use std::path::Path;
 
-    fn machine(dir: &Path, idle: u32, written: u32) {
+    fn write_machine(dir: &Path, idle: u32, written: u32) {
         let stat = dir.join("sys/dev/block/7:0/stat");
         std::fs::create_dir_all(stat.parent().unwrap()).unwrap();
         std::fs::create_dir_all(dir.join("proc")).unwrap();
@@ -174,53 +174,53 @@ mod tests {
     #[test]
     fn readings_are_growth_and_a_lost_device_is_reported_once() {
         let dir = tempfile::tempdir().unwrap();
-        machine(dir.path(), 1000, 5);
+        write_machine(dir.path(), 1000, 5);
         let target = ProbeTarget { kernel: SysRoot::at(dir.path()), device: Some((7, 0)) };
         let (mut gauges, notes) = Gauges::open(target);
         assert!(notes.iter().any(|note| note.text.contains("probe pressure")), "{notes:?}");
         let close_window = |gauges: &mut Gauges| {
             let mut readings = Readings::default();
-            let troubles = gauges.close_window(&mut readings);
-            (readings, troubles)
+            let errors = gauges.close_window(&mut readings);
+            (readings, errors)
         };
         close_window(&mut gauges);
-        machine(dir.path(), 1000, 8);
-        let (readings, troubles) = close_window(&mut gauges);
+        write_machine(dir.path(), 1000, 8);
+        let (readings, errors) = close_window(&mut gauges);
         assert_eq!(
             (readings.get("device_writes"), readings.get("device_write_bytes")),
             (Some(3.0), Some(3.0 * 4096.0))
         );
         assert_eq!(readings.get("dirty_at_return_bytes"), Some(4096.0));
-        assert!(
-            readings.get("device_write_to_return_bytes").is_none() && troubles.is_empty(),
-            "{troubles:?}"
-        );
+        assert!(readings.get("device_write_to_return_bytes").is_none() && errors.is_empty(), "{errors:?}");
 
         // A counter that decreases has no reading. A device that disappears leaves its open file empty.
-        machine(dir.path(), 1000, 2);
+        write_machine(dir.path(), 1000, 2);
         assert_eq!(close_window(&mut gauges).0.get("device_writes"), None);
         std::fs::write(dir.path().join("sys/dev/block/7:0/stat"), "").unwrap();
         assert!(close_window(&mut gauges).1[0].contains("probe device"));
         assert!(close_window(&mut gauges).1.is_empty(), "it is reported once");
-        machine(dir.path(), 1000, 3);
+        write_machine(dir.path(), 1000, 3);
         gauges.set_device(None);
         assert_eq!(close_window(&mut gauges).0.get("device_writes"), None);
     }
 
     #[test]
     fn names_of_readings_are_unique_and_probes_exist() {
-        let mut ids: Vec<&str> = readings().iter().map(|def| def.id).collect();
+        let mut ids: Vec<&str> = reading_defs().iter().map(|def| def.id).collect();
         let all = ids.len();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), all);
         let probes = PROBES.iter().flat_map(|probe| probe.readings);
-        assert_eq!(probes.filter(|reading| !is_window_reading(reading.def.id)).count(), OF_COMMANDS.len());
+        assert_eq!(
+            probes.filter(|reading| !is_window_reading(reading.def.id)).count(),
+            COMMAND_READINGS.len()
+        );
         for id in
             ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"]
         {
             assert!(ids.contains(&id), "{id}");
         }
-        assert!(PROBES_USED.iter().all(|id| PROBES.iter().any(|probe| probe.id == *id)));
+        assert!(WATCHED_PROBES.iter().all(|id| PROBES.iter().any(|probe| probe.id == *id)));
     }
 }

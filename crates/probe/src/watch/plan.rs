@@ -22,15 +22,16 @@ pub struct Watch {
     pub counter: Option<CounterSpec>,
     /// The filesystem and the device.
     #[serde(flatten)]
-    pub at: WatchedPlace,
+    pub place: WatchedPlace,
     /// The service's processes.
-    pub service: Vec<ServiceSpec>,
+    #[serde(rename = "service")]
+    pub services: Vec<ServiceSpec>,
     /// The length of a window.
     #[serde(rename = "window_s", with = "seconds")]
-    pub window: Duration,
+    pub window_length: Duration,
     /// The time between two readings of the counter.
     #[serde(rename = "every_s", with = "seconds")]
-    pub every: Duration,
+    pub reading_interval: Duration,
 }
 
 impl Watch {
@@ -42,12 +43,13 @@ impl Watch {
         if self.name.trim().is_empty() || self.name.contains(char::is_control) {
             return Err(WatchError::Usage("a watch needs a name that can be printed".into()));
         }
-        if self.window < Duration::from_millis(10) || self.every < Duration::from_millis(1) {
+        if self.window_length < Duration::from_millis(10) || self.reading_interval < Duration::from_millis(1)
+        {
             return Err(WatchError::Usage(
                 "a window has at least 10 ms, and readings at least 1 ms between them".into(),
             ));
         }
-        Ok(Watch { every: self.every.min(self.window), ..self })
+        Ok(Watch { reading_interval: self.reading_interval.min(self.window_length), ..self })
     }
 
     /// The plan that the store keeps for this watch.
@@ -59,7 +61,7 @@ impl Watch {
             serde_json::to_value(self).and_then(serde_json::from_value);
         let settings =
             settings.map_err(|error| WatchError::Usage(format!("cannot keep this watch: {error}")))?;
-        let dir = self.at.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+        let dir = self.place.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let variant = Variant { name: self.name.clone(), levels: [(factor::DIR.to_string(), dir)].into() };
         // A watch makes no filesystem and waits for nothing, so the scale, the device and the wait until idle are placeholders.
         Ok(Plan {
@@ -86,10 +88,10 @@ impl Watch {
                 other_device: None,
             },
             // A watch has no number of rounds: it runs until the user ends it.
-            stop: StopPlan { rounds: limits::LARGEST_ROUNDS, ..StopPlan::default() },
+            stop: StopPlan { rounds: limits::MAX_ROUNDS, ..StopPlan::default() },
             idle: IdlePlan { timeout_s: 0.0, dirty: ByteSize::b(0), io_pressure_percent: 100.0 },
             variants: vec![variant],
-            workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings, grid: vec![] }],
+            workloads: vec![WorkloadPlan { name: WORKLOAD.into(), settings, grid_settings: vec![] }],
         })
     }
 
@@ -98,17 +100,17 @@ impl Watch {
     /// # Errors
     /// The plan is not that of a watch, or another version of fsarena wrote settings that this one cannot read.
     pub fn from_plan(plan: &Plan) -> Result<Watch, WatchError> {
-        let refuse = |why: &str| WatchError::Usage(format!("cannot resume {}: {why}", plan.name));
+        let refusal = |why: &str| WatchError::Usage(format!("cannot resume {}: {why}", plan.name));
         let workload = plan.workloads.first().filter(|workload| workload.name == WORKLOAD);
         let (Some(workload), Some(variant)) = (workload, plan.variants.first()) else {
-            return Err(refuse("it was not made by `fsarena watch`"));
+            return Err(refusal("it was not made by `fsarena watch`"));
         };
         let watch = serde_json::to_value(&workload.settings).and_then(serde_json::from_value::<Watch>);
         let watch =
-            watch.map_err(|error| refuse(&format!("this fsarena cannot read its settings: {error}")))?;
+            watch.map_err(|error| refusal(&format!("this fsarena cannot read its settings: {error}")))?;
         // If the counter cannot be parsed, serde leaves it out. Do not resume such a watch.
         if watch.counter.is_none() && workload.settings.0.contains_key("counter") {
-            return Err(refuse("this fsarena cannot read its counter of requests"));
+            return Err(refusal("this fsarena cannot read its counter of requests"));
         }
         Watch { name: variant.name.clone(), ..watch }.checked()
     }
@@ -137,7 +139,7 @@ mod seconds {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        limits::time(f64::deserialize(deserializer)?).map_err(D::Error::custom)
+        limits::duration(f64::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 
@@ -157,10 +159,13 @@ mod tests {
             Some(CounterSpec::Device),
         ];
         for counter in counters {
-            let service = ["squid", "17", "/sys/fs/cgroup/x"].map(ServiceSpec::parse).to_vec();
-            let at = WatchedPlace { path: Some("/srv".into()), device: Some("/dev/loop0".into()) };
-            let (window, every) = (Duration::from_millis(1500), Duration::from_secs(1));
-            let watch = Watch { name: "xfs".into(), counter, at, service, window, every }.checked().unwrap();
+            let services = ["squid", "17", "/sys/fs/cgroup/x"].map(ServiceSpec::parse).to_vec();
+            let place = WatchedPlace { path: Some("/srv".into()), device: Some("/dev/loop0".into()) };
+            let (window_length, reading_interval) = (Duration::from_millis(1500), Duration::from_secs(1));
+            let watch =
+                Watch { name: "xfs".into(), counter, place, services, window_length, reading_interval }
+                    .checked()
+                    .unwrap();
             let toml = toml_round_trip(&watch.plan().unwrap());
             assert_eq!(Watch::from_plan(&toml).unwrap(), watch);
         }
@@ -175,9 +180,10 @@ mod tests {
     #[test]
     fn invalid_watches_and_foreign_plans_are_refused() {
         let second = Duration::from_secs(1);
-        let make = |name: &str, window| {
-            let (name, at) = (name.into(), WatchedPlace::default());
-            Watch { name, counter: None, at, service: vec![], window, every: second }.checked()
+        let make = |name: &str, window_length| {
+            let (name, place) = (name.into(), WatchedPlace::default());
+            Watch { name, counter: None, place, services: vec![], window_length, reading_interval: second }
+                .checked()
         };
         assert!(make("", second).is_err() && make("a\n", second).is_err());
         assert!(make("a", Duration::ZERO).is_err());

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Writes each window when it closes, so that a crash loses only the open window.
 pub struct Recorder {
-    run: RunDir,
+    run_dir: RunDir,
     writer: Writer,
     plan: Plan,
     watch: Watch,
@@ -23,19 +23,19 @@ impl Recorder {
     /// # Errors
     /// The run cannot be written.
     pub fn create(runs: &Path, watch: &Watch, host: &Host, version: &str) -> Result<Recorder, WatchError> {
-        let run = RunDir::create(runs, &watch.plan()?, version)?;
-        Recorder::open(run, host)
+        let run_dir = RunDir::create(runs, &watch.plan()?, version)?;
+        Recorder::open(run_dir, host)
     }
 
     /// Opens the run of a watch to append windows to it.
     ///
     /// # Errors
     /// The run is not one of a watch, or another process writes it.
-    pub fn open(run: RunDir, host: &Host) -> Result<Recorder, WatchError> {
-        let plan = run.plan()?;
+    pub fn open(run_dir: RunDir, host: &Host) -> Result<Recorder, WatchError> {
+        let plan = run_dir.plan()?;
         let watch = Watch::from_plan(&plan)?;
-        let writer = Writer::open(&run, host, &crate::watch::gauges::readings())?;
-        let mut recorder = Recorder { run, writer, plan, watch, pending_notes: vec![] };
+        let writer = Writer::open(&run_dir, host, &crate::watch::gauges::reading_defs())?;
+        let mut recorder = Recorder { run_dir, writer, plan, watch, pending_notes: vec![] };
         recorder.apply(&Event::RunStarted {
             rounds: u32::MAX,
             variants: vec![recorder.watch.name.clone()],
@@ -52,8 +52,8 @@ impl Recorder {
     }
 
     /// The directory of the run.
-    pub fn run(&self) -> &RunDir {
-        &self.run
+    pub fn run_dir(&self) -> &RunDir {
+        &self.run_dir
     }
 
     /// The number of the next window.
@@ -61,7 +61,7 @@ impl Recorder {
     /// # Errors
     /// The run cannot be read.
     pub fn next_window(&self) -> Result<u32, WatchError> {
-        let record = fsarena_store::read(&self.run)?;
+        let record = fsarena_store::read(&self.run_dir)?;
         Ok(record.cells.iter().map(|cell| cell.round + 1).max().unwrap_or(0))
     }
 
@@ -114,7 +114,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// Sampling the notes on the recording itself since the last call, to show them to the user. The run already has them.
+    /// Returns the notes on the recording itself since the last call, to show them to the user. The run already has them.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.pending_notes)
     }
@@ -140,10 +140,10 @@ mod tests {
         let watch = Watch {
             name: "xfs".into(),
             counter: None,
-            at: Default::default(),
-            service: vec![],
-            window: second,
-            every: second,
+            place: Default::default(),
+            services: vec![],
+            window_length: second,
+            reading_interval: second,
         };
         watch.checked().unwrap()
     }
@@ -166,7 +166,7 @@ mod tests {
         recorder
             .record_window(&window(1, 11.0, vec![Mark::CounterDecreased { from: 9.0, to: 1.0 }]))
             .unwrap();
-        let run = recorder.run().clone();
+        let run = recorder.run_dir().clone();
         drop(recorder);
 
         // After a reboot.
@@ -193,7 +193,7 @@ mod tests {
     fn a_watch_without_its_event_log_continues_with_one_note() {
         let root = tempfile::tempdir().unwrap();
         let run = RunDir::create(root.path(), &watch().plan().unwrap(), "0").unwrap();
-        std::fs::create_dir(run.event_log()).unwrap();
+        std::fs::create_dir(run.event_log_file()).unwrap();
         let mut recorder = Recorder::open(run.clone(), &Host::default()).unwrap();
         recorder.record_window(&window(0, 10.0, vec![])).unwrap();
         let notes = recorder.take_notes();

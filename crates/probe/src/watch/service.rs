@@ -63,7 +63,7 @@ pub struct Service {
     /// The CPU time used in the window, in nanoseconds.
     used_ns: u64,
     /// The clock ticks of user and of system time used in the window.
-    ticks: (u64, u64),
+    used_ticks: (u64, u64),
     readings_since_search: u32,
 }
 
@@ -84,7 +84,7 @@ impl Service {
             specs: specs.to_vec(),
             processes: BTreeMap::new(),
             used_ns: 0,
-            ticks: (0, 0),
+            used_ticks: (0, 0),
             readings_since_search: 0,
         };
         service.find_processes(true);
@@ -100,7 +100,7 @@ impl Service {
         self.readings_since_search += 1;
         let mut ended = vec![];
         for (identity, times) in &mut self.processes {
-            match cpu::process_ns(identity.0) {
+            match cpu::process_cpu_ns(identity.0) {
                 Some(ns) if ns >= times.ns => {
                     self.used_ns += ns - times.ns;
                     times.ns = ns;
@@ -124,7 +124,7 @@ impl Service {
         self.add_ticks();
         readings.set(SERVICE_PROCESSES, self.processes.len() as f64);
         readings.set(SERVICE_CPU, self.used_ns as f64);
-        let (user, system) = self.ticks;
+        let (user, system) = self.used_ticks;
         // Divide the exact CPU time into user and system time in the ratio of the ticks. Without a tick the ratio is unknown.
         if user + system > 0 {
             let user_ns = self.used_ns as f64 * user as f64 / (user + system) as f64;
@@ -134,24 +134,25 @@ impl Service {
         let resident = self.processes.keys().filter_map(|(pid, _)| resident_bytes(&self.kernel, *pid));
         readings.set(SERVICE_MEMORY, resident.sum::<u64>() as f64);
         self.used_ns = 0;
-        self.ticks = (0, 0);
+        self.used_ticks = (0, 0);
     }
 
-    /// Searches for new processes. All their CPU time counts, except if this is the `first` search of the watch.
-    fn find_processes(&mut self, first: bool) {
+    /// Searches for new processes. All their CPU time counts, except in the first search of the watch.
+    fn find_processes(&mut self, is_first_search: bool) {
         self.readings_since_search = 0;
-        for pid in self.pids(&self.specs) {
+        for pid in self.find_pids(&self.specs) {
             let Some(started) = process::start_time(&self.kernel, pid) else { continue };
             if self.processes.contains_key(&(pid, started)) {
                 continue;
             }
-            let (Some(ns), Some(ticks)) = (cpu::process_ns(pid), cpu::user_and_system(&self.kernel, pid))
+            let (Some(ns), Some(ticks)) =
+                (cpu::process_cpu_ns(pid), cpu::user_and_system_ticks(&self.kernel, pid))
             else {
                 continue;
             };
             // A process that started during the watch begins at 0, so that `add_ticks` counts all its ticks.
-            let ticks = if first { ticks } else { (0, 0) };
-            if !first {
+            let ticks = if is_first_search { ticks } else { (0, 0) };
+            if !is_first_search {
                 self.used_ns += ns;
             }
             self.processes.insert((pid, started), ProcessTimes { ns, ticks });
@@ -161,26 +162,26 @@ impl Service {
     /// Adds the clock ticks that the processes used since the last window.
     fn add_ticks(&mut self) {
         for ((pid, _), times) in &mut self.processes {
-            let Some(now) = cpu::user_and_system(&self.kernel, *pid) else { continue };
-            self.ticks.0 += now.0.saturating_sub(times.ticks.0);
-            self.ticks.1 += now.1.saturating_sub(times.ticks.1);
+            let Some(now) = cpu::user_and_system_ticks(&self.kernel, *pid) else { continue };
+            self.used_ticks.0 += now.0.saturating_sub(times.ticks.0);
+            self.used_ticks.1 += now.1.saturating_sub(times.ticks.1);
             times.ticks = now;
         }
     }
 
     /// The specifications that no running process matches, as text.
-    pub fn absent(&self) -> impl Iterator<Item = String> {
+    pub fn absent_specs(&self) -> impl Iterator<Item = String> {
         let is_absent = |spec: &&ServiceSpec| {
-            let pids = self.pids(std::slice::from_ref(*spec));
+            let pids = self.find_pids(std::slice::from_ref(*spec));
             !pids.iter().any(|pid| process::start_time(&self.kernel, *pid).is_some())
         };
         self.specs.iter().filter(is_absent).cloned().map(String::from)
     }
 
     /// The ids of all processes that match one of these specifications, sorted.
-    fn pids(&self, specs: &[ServiceSpec]) -> Vec<i32> {
+    fn find_pids(&self, specs: &[ServiceSpec]) -> Vec<i32> {
         let by_name = specs.iter().any(|spec| matches!(spec, ServiceSpec::Name(_)));
-        let all = if by_name { process::all(&self.kernel).unwrap_or_default() } else { vec![] };
+        let all = if by_name { process::all_pids(&self.kernel).unwrap_or_default() } else { vec![] };
         let mut pids = vec![];
         for spec in specs {
             match spec {
@@ -221,7 +222,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn services_are_names_process_ids_or_cgroups() {
+    fn a_service_is_a_name_a_process_id_or_a_cgroup() {
         assert_eq!(ServiceSpec::parse("squid"), ServiceSpec::Name("squid".into()));
         assert_eq!(ServiceSpec::parse("a-name-of-many-letters"), ServiceSpec::Name("a-name-of-many-".into()));
         assert_eq!(ServiceSpec::parse("café"), ServiceSpec::Name("café".into()));

@@ -1,6 +1,6 @@
 //! The filesystem and the device of a watch, and their changes.
 
-use crate::watch::gauges::{USED, USED_INODES};
+use crate::watch::gauges::{USED_BYTES, USED_INODES};
 use crate::watch::{counter::WatchError, window::Mark};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::sample::Readings;
@@ -23,7 +23,7 @@ pub struct WatchedPlace {
 /// The watched filesystem and its device.
 pub struct WatchTarget {
     kernel: SysRoot,
-    at: WatchedPlace,
+    place: WatchedPlace,
     /// The device at the last check; `None` if the target had none.
     device: Option<WatchedDevice>,
 }
@@ -37,7 +37,7 @@ struct WatchedDevice {
     /// The backing file of a loop device. It distinguishes loop devices that reuse a number.
     backing: Option<String>,
     /// Whether the device has no medium.
-    empty: bool,
+    lacks_medium: bool,
 }
 
 impl WatchTarget {
@@ -45,33 +45,33 @@ impl WatchTarget {
     ///
     /// # Errors
     /// The path or the device does not exist.
-    pub fn find(kernel: &SysRoot, at: &WatchedPlace) -> Result<WatchTarget, WatchError> {
-        if let Some(path) = &at.path {
+    pub fn find(kernel: &SysRoot, place: &WatchedPlace) -> Result<WatchTarget, WatchError> {
+        if let Some(path) = &place.path {
             path.metadata()
                 .map_err(|error| WatchError::Unavailable(format!("{}: {error}", path.display())))?;
         }
-        if let Some(device) = &at.device {
+        if let Some(device) = &place.device {
             BlockDevice::open(kernel, device).map_err(|error| WatchError::Unavailable(error.to_string()))?;
         }
-        let mut target = WatchTarget { kernel: kernel.clone(), at: at.clone(), device: None };
+        let mut target = WatchTarget { kernel: kernel.clone(), place: place.clone(), device: None };
         target.device = target.find_device();
         Ok(target)
     }
 
     /// The major and the minor number of the device; `None` without a device.
-    pub fn numbers(&self) -> Option<(u32, u32)> {
+    pub fn device_numbers(&self) -> Option<(u32, u32)> {
         self.device.as_ref().map(|found| found.numbers)
     }
 
     /// Notes on the filesystem with its mount options, and on the device with its scheduler.
     pub fn notes(&self) -> Vec<Note> {
         let mut notes = vec![];
-        if let Some(text) = self.at.path.as_deref().and_then(|path| describe_mount(&self.kernel, path)) {
+        if let Some(text) = self.place.path.as_deref().and_then(|path| describe_mount(&self.kernel, path)) {
             notes.push(Note::new(NoteKind::Options, text).task("filesystem"));
         }
         if let Some(found) = &self.device {
             let device =
-                BlockDevice::numbered(&self.kernel, found.numbers.0, found.numbers.1, PathBuf::new());
+                BlockDevice::from_numbers(&self.kernel, found.numbers.0, found.numbers.1, PathBuf::new());
             let scheduler = device.ok().and_then(|device| device.scheduler()).unwrap_or("not known".into());
             let (major, minor) = found.numbers;
             let text = format!("device {} ({major}:{minor}), scheduler {scheduler}", found.name);
@@ -82,9 +82,9 @@ impl WatchTarget {
 
     /// Closes a window: sets the used space in its readings, and finds the device again. Returns a mark if the device changed.
     pub fn close_window(&mut self, readings: &mut Readings) -> Option<Mark> {
-        if let Some(space) = self.at.path.as_deref().and_then(|path| Space::at_path(path).ok()) {
+        if let Some(space) = self.place.path.as_deref().and_then(|path| Space::at_path(path).ok()) {
             if let Some(used) = space.used_bytes() {
-                readings.set(USED, used as f64);
+                readings.set(USED_BYTES, used as f64);
             }
             readings.set(USED_INODES, space.used_inodes() as f64);
         }
@@ -93,19 +93,20 @@ impl WatchTarget {
             return None;
         }
         let before = std::mem::replace(&mut self.device, now);
-        let name = |device: &Option<WatchedDevice>| match device {
+        let describe = |device: &Option<WatchedDevice>| match device {
             None => "none".to_string(),
-            Some(device) if device.empty => format!("{} without a medium", device.name),
+            Some(device) if device.lacks_medium => format!("{} without a medium", device.name),
             Some(WatchedDevice { name, backing: Some(backing), .. }) => format!("{name} of {backing}"),
             Some(device) => device.name.clone(),
         };
-        let text = format!("the device changed: it was {}, now it is {}", name(&before), name(&self.device));
-        Some(Mark::Device(text))
+        let text =
+            format!("the device changed: it was {}, now it is {}", describe(&before), describe(&self.device));
+        Some(Mark::DeviceChanged(text))
     }
 
     /// The current device; `None` if the target has none.
     fn find_device(&self) -> Option<WatchedDevice> {
-        let device = match (&self.at.device, &self.at.path) {
+        let device = match (&self.place.device, &self.place.path) {
             (Some(device), _) => BlockDevice::open(&self.kernel, device).ok()?,
             (None, Some(path)) => device::device_of_path(&self.kernel, path).ok()??,
             (None, None) => return None,
@@ -113,7 +114,7 @@ impl WatchTarget {
         Some(WatchedDevice {
             numbers: (device.major, device.minor),
             backing: device.attribute("loop/backing_file"),
-            empty: device.size_bytes() == Some(0),
+            lacks_medium: device.size_bytes() == Some(0),
             name: device.name,
         })
     }
@@ -123,8 +124,8 @@ impl WatchTarget {
 fn describe_mount(kernel: &SysRoot, path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let mounts = kernel.mounts().ok()?;
-    let above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
-    let mount = above.max_by_key(|mount| mount.target.components().count())?;
+    let mounts_above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
+    let mount = mounts_above.max_by_key(|mount| mount.target.components().count())?;
     Some(format!(
         "{} at {} ({},{})",
         mount.fs_type,
@@ -140,18 +141,19 @@ mod tests {
 
     #[test]
     fn the_filesystem_of_a_path_is_described_and_its_space_read() {
-        let at = WatchedPlace { path: Some("/proc/self".into()), device: None };
-        let mut target = WatchTarget::find(&SysRoot::host(), &at).unwrap();
-        assert_eq!(target.numbers(), None);
+        let place = WatchedPlace { path: Some("/proc/self".into()), device: None };
+        let mut target = WatchTarget::find(&SysRoot::host(), &place).unwrap();
+        assert_eq!(target.device_numbers(), None);
         assert!(target.notes()[0].text.starts_with("proc at /proc"), "{:?}", target.notes());
         let mut readings = Readings::default();
         assert_eq!(target.close_window(&mut readings), None);
-        assert!(readings.get(USED).is_some());
+        assert!(readings.get(USED_BYTES).is_some());
     }
 
     #[test]
     fn missing_paths_and_devices_are_errors() {
-        let find = |at: WatchedPlace| WatchTarget::find(&SysRoot::host(), &at).err().unwrap().to_string();
+        let find =
+            |place: WatchedPlace| WatchTarget::find(&SysRoot::host(), &place).err().unwrap().to_string();
         assert!(find(WatchedPlace { path: Some("/nowhere".into()), device: None }).contains("/nowhere"));
         assert!(find(WatchedPlace { path: None, device: Some("/dev/null".into()) }).contains("/dev/null"));
     }

@@ -2,21 +2,21 @@
 
 use crate::ProbeTarget;
 use crate::watch::counter::{Counter, CounterError, WatchError};
-use crate::watch::gauges::{Gauges, OWN_CPU};
+use crate::watch::gauges::{Gauges, WATCH_CPU};
 use crate::watch::window::{Mark, Window};
 use crate::watch::window::{Moment, RequestTally};
 use crate::watch::{plan::Watch, service::Service, target::WatchTarget};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{event::Note, metric::reading, sample::Readings};
-use fsarena_sys::cpu::{self, CpuTimes};
+use fsarena_sys::cpu::{self, ProcessCpuTimes};
 use fsarena_sys::{cancel, kernel::SysRoot};
 use rustix::thread::{NanosleepRelativeResult, Timespec};
 use std::time::Duration;
 
 /// The largest time that an endpoint may take to answer: less than a second, so that readings once a second stay in time.
-const WAIT_TIMEOUT: Duration = Duration::from_millis(900);
-/// A window gets the mark `Long` if it took more than this factor of its intended length, plus a second.
-const LONG: f64 = 1.5;
+const COUNTER_TIMEOUT: Duration = Duration::from_millis(900);
+/// A window gets the mark [`Mark::TooLong`] if it took more than this factor of its intended length, plus a second.
+const LONG_FACTOR: f64 = 1.5;
 
 /// A function that returns the current time. Tests replace it.
 type Clock = Box<dyn Fn() -> Moment + Send>;
@@ -32,15 +32,15 @@ pub struct Watcher {
     service: Service,
     target: WatchTarget,
     /// The CPU times of the kernel threads at the beginning of the window.
-    threads: CpuTimes,
+    kernel_threads: ProcessCpuTimes,
     /// The CPU time of this process at the beginning of the window, in nanoseconds.
-    own_ns: u64,
+    own_cpu_ns: u64,
     /// The beginning of the window.
-    began: Moment,
+    window_began: Moment,
     /// The number of the window.
-    next: u32,
+    number: u32,
     notes: Vec<Note>,
-    missing: Vec<String>,
+    absent_sources: Vec<String>,
 }
 
 impl Watcher {
@@ -59,26 +59,26 @@ impl Watcher {
         watch: &Watch,
         first: u32,
     ) -> Result<Watcher, WatchError> {
-        let target = WatchTarget::find(kernel, &watch.at)?;
-        let device = target.numbers();
-        let timeout = WAIT_TIMEOUT.min(watch.every.max(Duration::from_millis(100)));
+        let target = WatchTarget::find(kernel, &watch.place)?;
+        let device = target.device_numbers();
+        let timeout = COUNTER_TIMEOUT.min(watch.reading_interval.max(Duration::from_millis(100)));
         let mut counter =
             watch.counter.as_ref().map(|spec| spec.open(kernel, device, timeout)).transpose()?;
         let (mut gauges, mut notes) = Gauges::open(ProbeTarget { kernel: kernel.clone(), device });
         notes.extend(target.notes());
         let mut tally = RequestTally::default();
-        let mut missing = vec![];
+        let mut absent_sources = vec![];
         if let Some(counter) = &mut counter {
             let reading = counter.read();
             if let Err(CounterError(why)) = &reading {
-                missing.push(format!("the counter does not answer yet: {why}"));
+                absent_sources.push(format!("the counter does not answer yet: {why}"));
             }
             tally.begin(&reading);
         }
-        let service = Service::new(kernel, &watch.service);
-        missing.extend(
+        let service = Service::new(kernel, &watch.services);
+        absent_sources.extend(
             service
-                .absent()
+                .absent_specs()
                 .map(|known| format!("no process of {} runs yet", setting("service", &known.to_string()))),
         );
         gauges.close_window(&mut Readings::default());
@@ -90,12 +90,12 @@ impl Watcher {
             gauges,
             service,
             target,
-            threads: cpu::kernel_threads(kernel),
-            own_ns: own_ns(),
-            began: clock(),
-            next: first,
+            kernel_threads: cpu::kernel_thread_times(kernel),
+            own_cpu_ns: measure_own_cpu_ns(),
+            window_began: clock(),
+            number: first,
             notes,
-            missing,
+            absent_sources,
             clock,
         })
     }
@@ -107,17 +107,17 @@ impl Watcher {
 
     /// Sentences on a counter that did not answer, and on services that did not run, when the watch began. fsarena counts them
     /// as soon as they do.
-    pub fn missing(&self) -> &[String] {
-        &self.missing
+    pub fn absent_sources(&self) -> &[String] {
+        &self.absent_sources
     }
 
     /// Checks for names that the user probably mistyped. A service that is down passes.
     ///
     /// # Errors
     /// The service or this machine lacks the name of the counter.
-    pub fn check(&self) -> Result<(), WatchError> {
+    pub fn check_counter_name(&self) -> Result<(), WatchError> {
         match &self.counter {
-            Some(counter) => counter.check(),
+            Some(counter) => counter.check_name(),
             None => Ok(()),
         }
     }
@@ -134,9 +134,9 @@ impl Watcher {
     ) -> Result<(), E> {
         for _ in 0..windows.unwrap_or(u32::MAX) {
             let complete = self.read_until_window_ends();
-            let mut window = self.close();
+            let mut window = self.close_window();
             if !complete {
-                window.marks.push(Mark::Cut);
+                window.marks.push(Mark::CutShort);
             }
             on_window(&window)?;
             if !complete {
@@ -148,23 +148,23 @@ impl Watcher {
 
     /// Reads the counter and the service at regular intervals until the window ends. Returns false if a signal arrived before.
     fn read_until_window_ends(&mut self) -> bool {
-        let length = self.watch.window.as_secs_f64();
-        let every = self.watch.every.as_secs_f64();
+        let length = self.watch.window_length.as_secs_f64();
+        let interval = self.watch.reading_interval.as_secs_f64();
         let mut readings = 0.0;
         loop {
             if cancel::requested().is_some() {
                 return false;
             }
-            let passed = (self.clock)().awake_s - self.began.awake_s;
+            let passed = (self.clock)().awake_s - self.window_began.awake_s;
             if passed >= length {
                 return true;
             }
             // Count from the beginning of the window, not from the last reading, so that a slow endpoint does not delay later
             // readings.
-            let due = (readings + 1.0) * every;
+            let due = (readings + 1.0) * interval;
             if due < length && passed >= due {
-                readings = (passed / every).floor();
-                self.read();
+                readings = (passed / interval).floor();
+                self.read_within_window();
                 continue;
             }
             sleep(due.min(length) - passed);
@@ -172,7 +172,7 @@ impl Watcher {
     }
 
     /// Reads the counter and the service once within a window.
-    pub fn read(&mut self) {
+    pub fn read_within_window(&mut self) {
         if let Some(counter) = &mut self.counter {
             self.tally.add(&counter.read());
         }
@@ -180,45 +180,49 @@ impl Watcher {
     }
 
     /// Closes the window, returns it, and begins the next.
-    pub fn close(&mut self) -> Window {
+    pub fn close_window(&mut self) -> Window {
         let mut readings = Readings::default();
         let (requests, mut marks) = match &mut self.counter {
             Some(counter) => self.tally.close(&counter.read()),
             None => (None, vec![]),
         };
         let now = (self.clock)();
-        let troubles = self.gauges.close_window(&mut readings);
-        marks.extend(troubles.into_iter().map(Mark::Unreadable));
+        let errors = self.gauges.close_window(&mut readings);
+        marks.extend(errors.into_iter().map(Mark::ProbeUnreadable));
         self.service.close_window(&mut readings);
-        let threads = cpu::kernel_threads(&self.kernel);
-        if !threads.is_empty() {
-            readings.set(reading::KERNEL_THREADS, cpu::used_between(&self.threads, &threads) as f64);
+        let kernel_threads = cpu::kernel_thread_times(&self.kernel);
+        if !kernel_threads.is_empty() {
+            readings.set(
+                reading::KERNEL_THREADS,
+                cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64,
+            );
         }
         if let Some(mark) = self.target.close_window(&mut readings) {
             marks.push(mark);
-            self.gauges.set_device(self.target.numbers());
+            self.gauges.set_device(self.target.device_numbers());
         }
         if let Some(requests) = requests {
             readings.set(reading::REQUESTS, requests);
         }
-        let own = own_ns();
-        readings.set(OWN_CPU, own.saturating_sub(self.own_ns) as f64);
-        let seconds = now.awake_s - self.began.awake_s;
+        let own_cpu_ns = measure_own_cpu_ns();
+        readings.set(WATCH_CPU, own_cpu_ns.saturating_sub(self.own_cpu_ns) as f64);
+        let seconds = now.awake_s - self.window_began.awake_s;
         readings.set(reading::ELAPSED, (seconds * 1e9).round());
-        marks.extend(now.marks(&self.began));
-        if seconds > LONG * self.watch.window.as_secs_f64() + 1.0 {
-            marks.push(Mark::Long(seconds));
+        marks.extend(now.marks_since(&self.window_began));
+        if seconds > LONG_FACTOR * self.watch.window_length.as_secs_f64() + 1.0 {
+            marks.push(Mark::TooLong(seconds));
         }
-        let window = Window { number: self.next, started_at: self.began.wall_s, seconds, readings, marks };
-        (self.threads, self.own_ns, self.began) = (threads, own, now);
-        self.next += 1;
+        let window =
+            Window { number: self.number, started_at: self.window_began.wall_s, seconds, readings, marks };
+        (self.kernel_threads, self.own_cpu_ns, self.window_began) = (kernel_threads, own_cpu_ns, now);
+        self.number += 1;
         window
     }
 }
 
 /// The CPU time of this process, and of the commands that it ran for its counter, in nanoseconds.
-fn own_ns() -> u64 {
-    cpu::process_ns(std::process::id() as i32).unwrap_or(0) + cpu::Cpu::of_ended_children().total_ns()
+fn measure_own_cpu_ns() -> u64 {
+    cpu::process_cpu_ns(std::process::id() as i32).unwrap_or(0) + cpu::CpuTime::of_ended_children().total_ns()
 }
 
 /// Sleeps for this number of seconds, or until a signal arrives.
@@ -242,10 +246,12 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::{io::Write, sync::Arc};
 
-    fn watch(log: &std::path::Path, at: WatchedPlace, service: Vec<ServiceSpec>) -> Watch {
+    fn watch(log: &std::path::Path, place: WatchedPlace, services: Vec<ServiceSpec>) -> Watch {
         let counter = Some(CounterSpec::Log { file: log.into(), word: None });
-        let (window, every) = (Duration::from_millis(40), Duration::from_millis(10));
-        Watch { name: "here".into(), counter, at, service, window, every }.checked().unwrap()
+        let (window_length, reading_interval) = (Duration::from_millis(40), Duration::from_millis(10));
+        Watch { name: "here".into(), counter, place, services, window_length, reading_interval }
+            .checked()
+            .unwrap()
     }
 
     #[test]
@@ -253,8 +259,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
         std::fs::write(&log, "before\n").unwrap();
-        let at = WatchedPlace { path: Some(dir.path().to_path_buf()), device: None };
-        let watch = watch(&log, at, vec![ServiceSpec::Pid(std::process::id() as i32)]);
+        let place = WatchedPlace { path: Some(dir.path().to_path_buf()), device: None };
+        let watch = watch(&log, place, vec![ServiceSpec::Pid(std::process::id() as i32)]);
         let mut watcher = Watcher::begin(&SysRoot::host(), &watch, 5).unwrap();
         let mut windows = vec![];
         let result: Result<(), ()> = watcher.run(Some(3), |window| {
@@ -310,7 +316,7 @@ mod tests {
             recorder.record_window(window)
         });
         result.unwrap();
-        let run = recorder.run().clone();
+        let run = recorder.run_dir().clone();
         drop(recorder);
 
         let record = fsarena_store::read(&run).unwrap();

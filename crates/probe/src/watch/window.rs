@@ -30,7 +30,7 @@ pub enum Mark {
     /// The counter failed to answer.
     CounterSilent {
         /// The number of failures.
-        times: u32,
+        failures: u32,
         /// The first error.
         why: String,
     },
@@ -44,17 +44,17 @@ pub enum Mark {
         to: f64,
     },
     /// The wall clock was stepped by this number of seconds.
-    ClockStep(f64),
+    ClockStepped(f64),
     /// The machine slept for this number of seconds.
-    Slept(f64),
+    MachineSlept(f64),
     /// The device of the path has disappeared or is another one; the text describes the change.
-    Device(String),
+    DeviceChanged(String),
     /// A probe could not be read; the text is the error.
-    Unreadable(String),
+    ProbeUnreadable(String),
     /// The window took this number of seconds, much longer than intended, because the machine was too busy to read in time.
-    Long(f64),
+    TooLong(f64),
     /// A signal ended the window before its time.
-    Cut,
+    CutShort,
 }
 
 impl Mark {
@@ -62,15 +62,15 @@ impl Mark {
     /// that it cannot bias a comparison.
     pub fn invalidates_window(&self) -> bool {
         match self {
-            Mark::CounterDecreased { .. } | Mark::Slept(_) | Mark::Device(_) => true,
+            Mark::CounterDecreased { .. } | Mark::MachineSlept(_) | Mark::DeviceChanged(_) => true,
             // Without requests, or without another reading, the value is missing in the comparison anyway. A clock step or a
             // different length does not change rates.
             Mark::CounterSilent { .. }
             | Mark::RequestsUnknown
-            | Mark::ClockStep(_)
-            | Mark::Unreadable(_)
-            | Mark::Long(_)
-            | Mark::Cut => false,
+            | Mark::ClockStepped(_)
+            | Mark::ProbeUnreadable(_)
+            | Mark::TooLong(_)
+            | Mark::CutShort => false,
         }
     }
 
@@ -78,7 +78,10 @@ impl Mark {
     pub fn note(&self) -> Note {
         let kind = if self.invalidates_window() {
             NoteKind::Dropped
-        } else if matches!(self, Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::Unreadable(_)) {
+        } else if matches!(
+            self,
+            Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::ProbeUnreadable(_)
+        ) {
             NoteKind::Unavailable
         } else {
             NoteKind::Remark
@@ -90,9 +93,9 @@ impl Mark {
 impl fmt::Display for Mark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Mark::CounterSilent { times: 1, why } => write!(f, "the counter did not answer: {why}"),
-            Mark::CounterSilent { times, why } => {
-                write!(f, "the counter did not answer {times} times, at first: {why}")
+            Mark::CounterSilent { failures: 1, why } => write!(f, "the counter did not answer: {why}"),
+            Mark::CounterSilent { failures, why } => {
+                write!(f, "the counter did not answer {failures} times, at first: {why}")
             }
             Mark::RequestsUnknown => {
                 f.write_str("requests unknown: the counter did not answer at the beginning or the end")
@@ -103,17 +106,17 @@ impl fmt::Display for Mark {
                     "the counter went back from {from} to {to}: the service was restarted, and requests just before that are lost"
                 )
             }
-            Mark::ClockStep(seconds) => write!(f, "the clock was stepped by {seconds:+.3} s"),
-            Mark::Slept(seconds) => write!(f, "the machine slept for {seconds:.1} s"),
-            Mark::Device(what) => f.write_str(what),
-            Mark::Unreadable(what) => f.write_str(what),
-            Mark::Long(seconds) => {
+            Mark::ClockStepped(seconds) => write!(f, "the clock was stepped by {seconds:+.3} s"),
+            Mark::MachineSlept(seconds) => write!(f, "the machine slept for {seconds:.1} s"),
+            Mark::DeviceChanged(what) => f.write_str(what),
+            Mark::ProbeUnreadable(what) => f.write_str(what),
+            Mark::TooLong(seconds) => {
                 write!(
                     f,
                     "the window took {seconds:.1} s: the machine was too busy to read the probes in time"
                 )
             }
-            Mark::Cut => f.write_str("cut short by a signal"),
+            Mark::CutShort => f.write_str("cut short by a signal"),
         }
     }
 }
@@ -148,16 +151,16 @@ impl Moment {
     }
 
     /// The marks for sleep and clock steps since an earlier moment.
-    pub fn marks(&self, earlier: &Moment) -> Vec<Mark> {
+    pub fn marks_since(&self, earlier: &Moment) -> Vec<Mark> {
         let boot = self.since_boot_s - earlier.since_boot_s;
         let slept = boot - (self.awake_s - earlier.awake_s);
         let stepped = self.wall_s - earlier.wall_s - boot;
         let mut marks = vec![];
         if slept > MIN_DIFFERENCE_S {
-            marks.push(Mark::Slept(slept));
+            marks.push(Mark::MachineSlept(slept));
         }
         if stepped.abs() > MIN_DIFFERENCE_S {
-            marks.push(Mark::ClockStep(stepped));
+            marks.push(Mark::ClockStepped(stepped));
         }
         marks
     }
@@ -167,11 +170,11 @@ impl Moment {
 #[derive(Debug, Default)]
 pub struct RequestTally {
     /// The last value of the counter that was read.
-    last: Option<f64>,
+    last_value: Option<f64>,
     /// Whether the counter answered at the beginning of the window.
     answered_at_begin: bool,
     /// The growth of the counter since the beginning of the window.
-    grown: f64,
+    growth: f64,
     /// The number of failed readings, and the first error.
     failures: Option<(u32, String)>,
     /// A mark for each time that the counter decreased.
@@ -184,22 +187,22 @@ impl RequestTally {
         let now = match reading {
             Ok(now) => *now,
             Err(CounterError(why)) => {
-                let (times, _) = self.failures.get_or_insert((0, why.clone()));
-                *times += 1;
+                let (failures, _) = self.failures.get_or_insert((0, why.clone()));
+                *failures += 1;
                 return;
             }
         };
-        match self.last {
+        match self.last_value {
             Some(last) if now < last => {
                 // The counter restarted from zero, so its value is the number of requests since then. The requests between the
                 // last reading and the restart are unknown, hence the mark.
                 self.decreases.push(Mark::CounterDecreased { from: last, to: now });
-                self.grown += now;
+                self.growth += now;
             }
-            Some(last) => self.grown += now - last,
+            Some(last) => self.growth += now - last,
             None => {}
         }
-        self.last = Some(now);
+        self.last_value = Some(now);
     }
 
     /// Closes the window with a reading, and begins the next one with the same reading. Returns the requests of the window and
@@ -207,16 +210,16 @@ impl RequestTally {
     pub fn close(&mut self, reading: &Result<f64, CounterError>) -> (Option<f64>, Vec<Mark>) {
         self.add(reading);
         let answered = reading.is_ok();
-        let requests = (self.answered_at_begin && answered).then_some(self.grown);
+        let requests = (self.answered_at_begin && answered).then_some(self.growth);
         let mut marks = std::mem::take(&mut self.decreases);
-        if let Some((times, why)) = self.failures.take() {
-            marks.push(Mark::CounterSilent { times, why });
+        if let Some((failures, why)) = self.failures.take() {
+            marks.push(Mark::CounterSilent { failures, why });
         }
         if requests.is_none() {
             marks.push(Mark::RequestsUnknown);
         }
         self.answered_at_begin = answered;
-        self.grown = 0.0;
+        self.growth = 0.0;
         (requests, marks)
     }
 
@@ -224,7 +227,7 @@ impl RequestTally {
     pub fn begin(&mut self, reading: &Result<f64, CounterError>) {
         self.add(reading);
         self.answered_at_begin = reading.is_ok();
-        self.grown = 0.0;
+        self.growth = 0.0;
     }
 }
 
@@ -233,32 +236,32 @@ mod tests {
     use super::*;
 
     /// The marks of a window in which each clock advanced by these seconds.
-    fn later(start: &Moment, awake: f64, boot: f64, wall: f64) -> Vec<Mark> {
+    fn marks_after(start: &Moment, awake: f64, boot: f64, wall: f64) -> Vec<Mark> {
         let end = Moment {
             awake_s: start.awake_s + awake,
             since_boot_s: start.since_boot_s + boot,
             wall_s: start.wall_s + wall,
         };
-        end.marks(start)
+        end.marks_since(start)
     }
 
     #[test]
     fn clock_steps_and_sleep_get_different_marks() {
         let start = Moment { awake_s: 1024.0, since_boot_s: 4096.0, wall_s: 1_763_768_142.0 };
-        assert_eq!(later(&start, 300.0, 300.0, 300.0), []);
-        assert_eq!(later(&start, 300.0, 300.0, 300.0625), []);
-        assert_eq!(later(&start, 3600.0, 3600.0, 3601.0), [Mark::ClockStep(1.0)]);
-        assert_eq!(later(&start, 300.0, 300.0, -3300.0), [Mark::ClockStep(-3600.0)]);
-        assert_eq!(later(&start, 300.0, 360.0, 360.0), [Mark::Slept(60.0)]);
-        assert_eq!(later(&start, 1.0, 1.0, 3.0), [Mark::ClockStep(2.0)]);
+        assert_eq!(marks_after(&start, 300.0, 300.0, 300.0), []);
+        assert_eq!(marks_after(&start, 300.0, 300.0, 300.0625), []);
+        assert_eq!(marks_after(&start, 3600.0, 3600.0, 3601.0), [Mark::ClockStepped(1.0)]);
+        assert_eq!(marks_after(&start, 300.0, 300.0, -3300.0), [Mark::ClockStepped(-3600.0)]);
+        assert_eq!(marks_after(&start, 300.0, 360.0, 360.0), [Mark::MachineSlept(60.0)]);
+        assert_eq!(marks_after(&start, 1.0, 1.0, 3.0), [Mark::ClockStepped(2.0)]);
     }
 
     fn down() -> Result<f64, CounterError> {
         Err(CounterError::new("refused"))
     }
 
-    fn silent(times: u32) -> Mark {
-        Mark::CounterSilent { times, why: "refused".into() }
+    fn silent(failures: u32) -> Mark {
+        Mark::CounterSilent { failures, why: "refused".into() }
     }
 
     #[test]

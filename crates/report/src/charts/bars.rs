@@ -1,13 +1,15 @@
 //! Bar charts of the variants for each task: in per cent of the best variant, and in the unit of the metric.
 
-use crate::chart_context::{ChartContext, MAX_REACH, MAX_TASKS, clipped_whisker, too_many_tasks_note};
+use crate::chart_context::{CUT_OFF_MULTIPLE, ChartContext, MAX_TASKS, clipped_whisker, too_many_tasks_note};
 use crate::drawing::{Axis, Chart, Colour, Mark, Panel, ValueScale, theme};
-use crate::words::{listed, not_drawn, task_label};
+use crate::phrases::{join_with_and, not_drawn_note, task_label};
 use crate::{matrix, number::with_unit};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues};
 use fsarena_stats::comparison::{Comparison, median};
-use fsarena_stats::{analyse::Analysis, ratio::Ratio, simulate::parallel, table::FIRST_LOOK};
+use fsarena_stats::{
+    analyse::Analysis, critical_values::FIRST_LOOK_ROUNDS, ratio::Ratio, simulate::in_parallel,
+};
 
 /// Explains a bar that is better than 100%. The best variant is better than the most others, but one of these others can be
 /// better than it.
@@ -30,20 +32,21 @@ pub fn ratio_charts(context: &ChartContext) -> Vec<Chart> {
 
 fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     let (groups, groups_without_bars): (Vec<_>, Vec<_>) =
-        groups(analysis).into_iter().partition(|(_, comparison)| comparison.compares());
+        groups(analysis).into_iter().partition(|(_, comparison)| comparison.has_ratio());
     if groups.is_empty() {
         return None;
     }
     let compared: Vec<&Comparison> = groups.iter().map(|(_, comparison)| *comparison).collect();
-    let variants = context.variants(|variant| compared.iter().any(|c| c.order.contains(&variant)));
+    let variants = context.variants(|variant| compared.iter().any(|one| one.order.contains(&variant)));
     let limit = axis_end(compared.iter().copied());
     let mut marks = vec![];
     for (group, comparison) in compared.iter().enumerate() {
-        marks.extend(bar_group(context, &variants, group, comparison, limit));
+        marks.extend(group_marks(context, &variants, group, comparison, limit));
     }
     let x = Axis::from_zero(axis_label(analysis), limit * 1.1, Unit::Percent);
     let row_height = (variants.len() * BAR_HEIGHT + GROUP_GAP) as u32;
-    let panel = Panel::rows("", x, groups.iter().map(|(name, _)| name), (TITLE_AND_AXIS, row_height), marks);
+    let panel =
+        Panel::with_rows("", x, groups.iter().map(|(name, _)| name), (TITLE_AND_AXIS, row_height), marks);
     let metric = &analysis.metric;
     let about = format!(
         "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval because \
@@ -60,7 +63,7 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
 
 /// The groups of bars with their names: the comparisons over all tasks, and of each task unless there are too many.
 fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
-    let tasks = analysis.tasks().count();
+    let tasks = analysis.tasks_in_totals().count();
     let mut groups = vec![];
     if tasks > 1
         && let Some(overall) = &analysis.overall
@@ -71,7 +74,7 @@ fn groups(analysis: &Analysis) -> Vec<(String, &Comparison)> {
         groups.push(("GEOMETRIC MEAN".into(), &overall.geometric.comparison));
     }
     if tasks <= MAX_TASKS {
-        groups.extend(analysis.tasks().map(|task| (task_label(&task.task), &task.comparison)));
+        groups.extend(analysis.tasks_in_totals().map(|task| (task_label(&task.task), &task.comparison)));
     }
     groups
 }
@@ -86,7 +89,7 @@ fn axis_label(analysis: &Analysis) -> String {
 }
 
 /// The bars of the variants in a group, from top to bottom. `group` is the number of the group, from 0 at the top.
-fn bar_group(
+fn group_marks(
     context: &ChartContext,
     variants: &[usize],
     group: usize,
@@ -98,26 +101,32 @@ fn bar_group(
     let mut marks = vec![];
     for (row, variant) in variants.iter().enumerate() {
         let top = -(group as f64) - 0.08 - row as f64 * height;
-        let colour = context.looks[*variant].colour;
-        marks.extend(bar(comparison, *variant, colour, (top - height * 0.9, top), limit));
+        let colour = context.styles[*variant].colour;
+        marks.extend(bar_marks(comparison, *variant, colour, (top - height * 0.9, top), limit));
     }
     marks
 }
 
 /// The end of the axis: that of the longest bar or whisker of these comparisons, in per cent of the best. The chart cuts off
-/// whiskers at [`MAX_REACH`] times the longest bar.
+/// whiskers at [`CUT_OFF_MULTIPLE`] times the longest bar.
 pub fn axis_end<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
     let (mut longest_bar, mut furthest_end) = (1.0_f64, 1.0_f64);
     for ratio in comparisons.flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio) {
         longest_bar = longest_bar.max(ratio.value);
         furthest_end = furthest_end.max(ratio.high);
     }
-    100.0 * furthest_end.max(longest_bar).min(longest_bar * MAX_REACH)
+    100.0 * furthest_end.max(longest_bar).min(longest_bar * CUT_OFF_MULTIPLE)
 }
 
 /// The marks of one variant in per cent of the best: a bar from zero, its interval, its figure and letters. `y` has the lower
 /// and the upper edge of the bar.
-pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64), limit: f64) -> Vec<Mark> {
+pub fn bar_marks(
+    comparison: &Comparison,
+    variant: usize,
+    colour: Colour,
+    y: (f64, f64),
+    limit: f64,
+) -> Vec<Mark> {
     let (result, is_best) = (&comparison.variants[variant], comparison.best() == Some(variant));
     let value = if is_best { Some(100.0) } else { result.ratio.map(|ratio| 100.0 * ratio.value) };
     let Some(value) = value else { return vec![] };
@@ -125,22 +134,23 @@ pub fn bar(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64
     let mut marks = vec![Mark::Box { x: (0.0, value), y, colour, opacity: 1.0 }];
     let ratio = result.ratio.filter(|ratio| !is_best && ratio.rounds > 1);
     let interval = ratio.map(|ratio| (100.0 * ratio.low, 100.0 * ratio.high));
-    let (whisker, end) = clipped_whisker(limit, interval, middle, |high| with_unit(high, Unit::Percent));
+    let (whisker, end_text) = clipped_whisker(limit, interval, middle, |high| with_unit(high, Unit::Percent));
     marks.extend(whisker);
-    let few = !is_best && result.ratio.is_some_and(|ratio| ratio.provisional);
-    let letters = if few || comparison.provisional() { "?" } else { &result.letters };
+    let is_provisional = !is_best && result.ratio.is_some_and(|ratio| ratio.provisional);
+    let letters = if is_provisional || comparison.is_provisional() { "?" } else { &result.letters };
     marks.push(Mark::ValueText {
         y: middle,
-        text: format!("{} {letters}{end}", with_unit(value, Unit::Percent)),
-        colour: if is_best { theme::INK } else { theme::SOFT },
-        strong: is_best,
+        text: format!("{} {letters}{end_text}", with_unit(value, Unit::Percent)),
+        colour: if is_best { theme::INK } else { theme::MUTED },
+        bold: is_best,
     });
     marks
 }
 
 /// A sentence that explains the whiskers of these comparisons. `rounds` is the number of rounds of the run.
 fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> String {
-    let ratios = comparisons.iter().flat_map(|c| &c.variants).filter_map(|variant| variant.ratio);
+    let ratios =
+        comparisons.iter().flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
     let ratios: Vec<Ratio> = ratios.filter(|ratio| ratio.rounds > 1).collect();
     let provisional = ratios.iter().filter(|ratio| ratio.provisional).count();
     if ratios.is_empty() {
@@ -148,7 +158,7 @@ fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> String {
     }
     let meaning = if provisional == 0 {
         "95% intervals of the ratio to the best in the same round"
-    } else if rounds < FIRST_LOOK {
+    } else if rounds < FIRST_LOOK_ROUNDS {
         "the smallest and the largest value, because fewer than 8 rounds give no 95% interval"
     } else if provisional == ratios.len() {
         "the smallest and the largest value, because fewer than 8 rounds have a ratio"
@@ -187,66 +197,72 @@ fn left_out_note(
     groups_without_bars: &[(String, &Comparison)],
 ) -> String {
     let names: Vec<String> = groups_without_bars.iter().map(|(name, _)| name.clone()).collect();
-    let mut words = not_drawn(&names, "no two variants are above zero in one round, and zero has no ratio");
-    words.push_str(&too_many_tasks_note(analysis.tasks().count()));
+    let mut sentences =
+        not_drawn_note(&names, "no two variants are above zero in one round, and zero has no ratio");
+    sentences.push_str(&too_many_tasks_note(analysis.tasks_in_totals().count()));
     for (variant, name) in context.record().names().into_iter().enumerate() {
         for why in [REASON_NO_VALUE, REASON_ZERO, REASON_NO_COMMON_ROUND] {
-            let missing = groups.iter().filter(|(_, c)| missing_reason(c, variant) == Some(why));
+            let missing =
+                groups.iter().filter(|(_, comparison)| missing_reason(comparison, variant) == Some(why));
             let tasks: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
             if tasks.is_empty() {
                 continue;
             }
             // The tasks are named unless the reason holds for all of them.
-            let within =
-                if tasks.len() == groups.len() { String::new() } else { format!(" in {}", listed(&tasks)) };
-            words.push_str(&format!(" {name} is not drawn{within}: {why}."));
+            let within = if tasks.len() == groups.len() {
+                String::new()
+            } else {
+                format!(" in {}", join_with_and(&tasks))
+            };
+            sentences.push_str(&format!(" {name} is not drawn{within}: {why}."));
         }
-        words.push_str(&few_rounds_note(variant, name, groups));
+        sentences.push_str(&few_rounds_note(variant, name, groups));
     }
-    words
+    sentences
 }
 
 /// Sentences about the groups in which a variant has no interval, or an interval from fewer rounds because some values are
 /// zero.
 fn few_rounds_note(variant: usize, name: &str, groups: &[(String, &Comparison)]) -> String {
-    let mut words = String::new();
+    let mut sentences = String::new();
     for (task, comparison) in groups {
         let result = &comparison.variants[variant];
         let Some(ratio) = result.ratio.filter(|_| comparison.best() != Some(variant)) else { continue };
         let shared = ratio.rounds + result.excluded;
         match (ratio.rounds, result.excluded) {
-            (1, 0) => words.push_str(&format!(" {name} has no interval in {task}: an interval needs two rounds.")),
-            (1, _) => words.push_str(&format!(
+            (1, 0) => sentences.push_str(&format!(" {name} has no interval in {task}: an interval needs two rounds.")),
+            (1, _) => sentences.push_str(&format!(
                 " {name} has no interval in {task}: in {} of {shared} rounds it or the best variant is zero, zero has no \
                  ratio, and an interval needs two rounds with a ratio.",
                 result.excluded
             )),
             (_, 0) => {}
-            (_, zeros) => words.push_str(&format!(
+            (_, zeros) => sentences.push_str(&format!(
                 " {name} in {task}: {zeros} of {shared} rounds are left out, because zero has no ratio."
             )),
         }
     }
-    words
+    sentences
 }
 
 /// Heights of a panel of medians in CSS pixels: of the title with the axis, and of a row.
-const RAW_TITLE_AND_AXIS: u32 = 54;
-const RAW_ROW: u32 = 17;
+const MEDIAN_TITLE_AND_AXIS: u32 = 54;
+const MEDIAN_ROW_HEIGHT: u32 = 17;
 
 /// A chart for each metric: the medians in the unit of the metric, a panel for each task. A metric without a total has no such
 /// chart if it has more than [`MAX_TASKS`] tasks.
-pub fn raw_charts(context: &ChartContext) -> Vec<Chart> {
+pub fn median_charts(context: &ChartContext) -> Vec<Chart> {
     let analyses = context.report.analyses.iter().filter(|analysis| !matrix::is_matrix(analysis));
-    analyses.filter_map(|analysis| raw_chart(context, analysis)).collect()
+    analyses.filter_map(|analysis| median_chart(context, analysis)).collect()
 }
 
-fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
+fn median_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     let (info, grid) = (&analysis.metric, &analysis.grid);
     let tasks = grid.comparable_tasks().into_iter();
-    let tasks: Vec<TaskValues> = tasks.map(|at| (&grid.tasks[at], &grid.values[at])).collect();
-    let has = |variant: usize| tasks.iter().any(|(_, values)| values[variant].iter().any(|v| !v.is_nan()));
-    let variants = context.variants(has);
+    let tasks: Vec<TaskValues> = tasks.map(|task| (&grid.tasks[task], &grid.values[task])).collect();
+    let has_value =
+        |variant: usize| tasks.iter().any(|(_, values)| values[variant].iter().any(|value| !value.is_nan()));
+    let variants = context.variants(has_value);
     if tasks.is_empty() || variants.len() < 2 {
         return None;
     }
@@ -257,7 +273,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
         };
         let rows: Vec<_> = variants.iter().map(row).collect();
         // The axis has no label: the title of the chart has the metric.
-        context.bars((title, ""), info.unit, &rows, (RAW_TITLE_AND_AXIS, RAW_ROW))
+        context.bar_panel((title, ""), info.unit, &rows, (MEDIAN_TITLE_AND_AXIS, MEDIAN_ROW_HEIGHT))
     };
     // The values of each panel, with its title and its name in notes.
     let mut drawn: Vec<(String, String, &VariantValues)> = vec![];
@@ -274,11 +290,11 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     if drawn.is_empty() {
         return None;
     }
-    let panels = parallel(drawn.len(), |at| {
-        let (title, _, values) = &drawn[at as usize];
+    let panels = in_parallel(drawn.len(), |index| {
+        let (title, _, values) = &drawn[index as usize];
         panel(title, values)
     });
-    let left_out = raw_left_out_note(context, &variants, &drawn, tasks.len());
+    let left_out = median_left_out_note(context, &variants, &drawn, tasks.len());
     let about = format!(
         "Bars from zero of {}, one panel for each task, each with its own scale. A bar is the median over rounds. The \
          whisker is the 95% interval of the median (with fewer than 8 rounds, the smallest and the largest value). It \
@@ -289,7 +305,7 @@ fn raw_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     Some(Chart {
         value_scale: ValueScale::Raw,
         legend: context.legend(&variants, false),
-        ..chart.in_pairs(panels)
+        ..chart.with_panels(panels)
     })
 }
 
@@ -298,7 +314,7 @@ type TaskValues<'a> = (&'a TaskInfo, &'a VariantValues);
 
 /// Sentences that name each bar and whisker that is missing in the panels `drawn`, with the reason. `tasks` is the number of
 /// tasks of the metric.
-fn raw_left_out_note(
+fn median_left_out_note(
     context: &ChartContext,
     variants: &[usize],
     drawn: &[(String, String, &VariantValues)],
@@ -315,12 +331,12 @@ fn raw_left_out_note(
             }
         }
     }
-    let mut words = context.not_drawn(variants, "no value");
-    words.push_str(&too_many_tasks_note(tasks));
-    words.push_str(&not_drawn(&without_bar, "no value"));
+    let mut sentences = context.not_drawn_note(variants, "no value");
+    sentences.push_str(&too_many_tasks_note(tasks));
+    sentences.push_str(&not_drawn_note(&without_bar, "no value"));
     if !without_interval.is_empty() {
-        let names = listed(&without_interval);
-        words.push_str(&format!(" Without an interval, because an interval needs two rounds: {names}."));
+        let names = join_with_and(&without_interval);
+        sentences.push_str(&format!(" Without an interval, because an interval needs two rounds: {names}."));
     }
-    words
+    sentences
 }

@@ -2,9 +2,9 @@
 //! the peak.
 
 use crate::chart_context::{ChartContext, ratio_point};
-use crate::drawing::{Anchor, Axis, Chart, Key, Look, Mark, Panel, SeriesPoint, Shape, Sign};
-use crate::drawing::{axis::trimmed, theme};
-use crate::{number::Scale, scaling, scaling::curves::Curves};
+use crate::drawing::{Anchor, Axis, Chart, KeySign, LegendKey, Mark, Panel, SeriesPoint, SeriesStyle, Shape};
+use crate::drawing::{axis::format_trimmed, theme};
+use crate::{number::UnitMultiple, scaling, scaling::curves::ClientCurves};
 use fsarena_core::record::MetricSpec;
 use fsarena_stats::{ratio::Ratio, scaling::Scaling};
 
@@ -14,16 +14,16 @@ const BAND_OPACITY: f64 = 0.35;
 /// One or two charts of throughput over the number of clients: all curves in one panel, if there are several; and a panel for
 /// each curve with the law that fits it best.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
-    let Some(run) = Curves::for_report(context.record()) else { return vec![] };
-    let (metric, mut analysed) = (&run.metric, run.analyse(context.record().plan.seed));
+    let Some(client_curves) = ClientCurves::for_report(context.record()) else { return vec![] };
+    let (metric, mut analysed) = (&client_curves.metric, client_curves.analyse(context.record().plan.seed));
     // All charts have the order of the run's variants.
     analysed.sort_by_key(|(variant, _)| *variant);
-    let left_out = run.left_out().map_or(String::new(), |words| format!(" {words}"));
+    let left_out = client_curves.left_out_sentence().map_or(String::new(), |sentence| format!(" {sentence}"));
     let mut curves = vec![];
-    for (at, (variant, scaling)) in analysed.iter().enumerate() {
+    for (index, (variant, scaling)) in analysed.iter().enumerate() {
         // A variant has a curve for each workload, each in another shade.
-        let before = analysed[..at].iter().filter(|(other, _)| other == variant).count();
-        curves.push(DrawnCurve { scaling, look: context.shade(*variant, before) });
+        let earlier = analysed[..index].iter().filter(|(other, _)| other == variant).count();
+        curves.push(DrawnCurve { scaling, style: context.shade(*variant, earlier) });
     }
     let mut charts = vec![];
     if curves.len() > 1 {
@@ -33,10 +33,10 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
     charts
 }
 
-/// One curve and its look.
+/// One curve and its style.
 struct DrawnCurve<'a> {
     scaling: &'a Scaling,
-    look: Look,
+    style: SeriesStyle,
 }
 
 impl DrawnCurve<'_> {
@@ -64,8 +64,9 @@ impl DrawnCurve<'_> {
         const STEPS: u32 = 80;
         let fit = self.scaling.choice.as_ref().and_then(|choice| choice.fits.first());
         let Some((fit, first)) = fit.zip(self.scaling.series.n.first()) else { return vec![] };
-        let at = |step: u32| first + (self.max_clients() - first) * f64::from(step) / f64::from(STEPS);
-        (0..=STEPS).map(at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
+        let clients_at =
+            |step: u32| first + (self.max_clients() - first) * f64::from(step) / f64::from(STEPS);
+        (0..=STEPS).map(clients_at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
     }
 
     /// The band of saturation, up to the height `top`: from the first number of clients where doubling perhaps gains under 5%
@@ -75,9 +76,9 @@ impl DrawnCurve<'_> {
         let Some(from) = saturation.from else { return vec![] };
         let until = saturation.at.unwrap_or(self.max_clients());
         let x = (from.min(until), until);
-        let mut marks = vec![Mark::Box { x, y: (0.0, top), colour: theme::SHADE, opacity: BAND_OPACITY }];
+        let mut marks = vec![Mark::Box { x, y: (0.0, top), colour: theme::GREY, opacity: BAND_OPACITY }];
         if let Some(at) = saturation.at {
-            marks.push(Mark::line([(at, 0.0), (at, top)], theme::SOFT, 1.5));
+            marks.push(Mark::line([(at, 0.0), (at, top)], theme::MUTED, 1.5));
         }
         marks
     }
@@ -86,7 +87,7 @@ impl DrawnCurve<'_> {
         let peak = &self.scaling.peak;
         let mut marks = vec![];
         if let Some(x) = peak.interval {
-            marks.push(Mark::HorizontalInterval { x, y: peak.throughput, beyond: None });
+            marks.push(Mark::HorizontalInterval { x, y: peak.throughput, clipped_end: None });
         }
         let at = (peak.at, peak.throughput);
         marks.push(Mark::Dot { at, colour: theme::INK, shape: Shape::Diamond });
@@ -94,27 +95,27 @@ impl DrawnCurve<'_> {
     }
 }
 
-/// The axes of a panel up to `last` clients and a throughput of `most`. The label of the vertical axis has the unit:
-/// `throughput in MB/s`.
-fn axes(metric: &MetricSpec, last: f64, most: f64) -> (Axis, Axis) {
-    let symbol = Scale::of(most * 1.05, metric.unit).symbol;
+/// The axes of a panel up to this number of clients and this throughput. The label of the vertical axis has
+/// the unit: `throughput in MB/s`.
+fn axes(metric: &MetricSpec, max_clients: f64, max_throughput: f64) -> (Axis, Axis) {
+    let symbol = UnitMultiple::of(max_throughput * 1.05, metric.unit).symbol;
     let unit = if symbol.is_empty() { String::new() } else { format!(" in {symbol}") };
-    let y = Axis::from_zero(format!("{}{unit}", metric.id), most * 1.05, metric.unit);
-    (Axis::linear("clients", 0.0, last * 1.04, trimmed), y)
+    let y = Axis::from_zero(format!("{}{unit}", metric.id), max_throughput * 1.05, metric.unit);
+    (Axis::linear("clients", 0.0, max_clients * 1.04, format_trimmed), y)
 }
 
 /// The chart of all curves in one panel.
 fn all_curves_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) -> Chart {
-    let last = curves.iter().map(DrawnCurve::max_clients).fold(1.0, f64::max);
-    let (x, y) = axes(metric, last, curves.iter().map(DrawnCurve::max_throughput).fold(0.0, f64::max));
-    let marks = curves.iter().flat_map(|curve| curve.look.series(&curve.points(), 1.5));
+    let max_clients = curves.iter().map(DrawnCurve::max_clients).fold(1.0, f64::max);
+    let (x, y) = axes(metric, max_clients, curves.iter().map(DrawnCurve::max_throughput).fold(0.0, f64::max));
+    let marks = curves.iter().flat_map(|curve| curve.style.series_marks(&curve.points(), 1.5));
     let panel = Panel::new("", x, y, 340, marks.collect());
     let about = format!(
         "{}, over the number of clients. Points are geometric means over rounds, bars 95% intervals of the typical \
          value (with fewer than 8 rounds, the smallest and the largest value; with one round, none).{left_out}",
         metric.help
     );
-    let legend = curves.iter().map(|curve| curve.look.key(&curve.scaling.series.name)).collect();
+    let legend = curves.iter().map(|curve| curve.style.legend_key(&curve.scaling.series.name)).collect();
     Chart {
         panels: vec![panel],
         legend,
@@ -125,29 +126,33 @@ fn all_curves_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) 
 /// The chart with a panel for each curve: its law, saturation and peak.
 fn fit_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) -> Chart {
     let legend = vec![
-        Key::new("measured", theme::SOFT, Sign::Point(Shape::Disc)),
-        Key::new("saturation, from where it may be to where it is", theme::SHADE, Sign::Area(BAND_OPACITY)),
-        Key::new("peak, with its interval", theme::INK, Sign::Point(Shape::Diamond)),
+        LegendKey::new("measured", theme::MUTED, KeySign::Point(Shape::Disc)),
+        LegendKey::new(
+            "saturation, from where it may be to where it is",
+            theme::GREY,
+            KeySign::Area(BAND_OPACITY),
+        ),
+        LegendKey::new("peak, with its interval", theme::INK, KeySign::Point(Shape::Diamond)),
     ];
     let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \
                  where doubling perhaps gains under 5%. It ends, with a vertical line, at the first where doubling \
                  certainly gains under 5%. If no number is certain, the band has no line and goes on to the right edge. \
                  The diamond is the peak; its whisker covers the peaks of 95% of the resamples of rounds. Each panel has \
                  a scale of its own, from zero.";
-    let panels = curves.iter().map(|curve| panel(metric, curve)).collect();
+    let panels = curves.iter().map(|curve| fit_panel(metric, curve)).collect();
     let title = "What fits, where it saturates, where it peaks";
-    Chart { legend, ..Chart::new("clients-fit", title, format!("{about}{left_out}")).in_pairs(panels) }
+    Chart { legend, ..Chart::new("clients-fit", title, format!("{about}{left_out}")).with_panels(panels) }
 }
 
-fn panel(metric: &MetricSpec, curve: &DrawnCurve) -> Panel {
-    let one = curve.scaling;
+fn fit_panel(metric: &MetricSpec, curve: &DrawnCurve) -> Panel {
+    let scaling = curve.scaling;
     let (x, y) = axes(metric, curve.max_clients(), curve.max_throughput());
     let mut marks = curve.saturation_marks(y.range.1);
-    marks.push(Mark::line(curve.law_points(), curve.look.colour, 2.0));
-    marks.extend(curve.look.points(&curve.points()));
+    marks.push(Mark::line(curve.law_points(), curve.style.colour, 2.0));
+    marks.extend(curve.style.point_marks(&curve.points()));
     marks.extend(curve.peak_marks());
-    marks.push(Mark::words((x.range.1, 0.0), (-4, -10), scaling::law_name(one), theme::INK, Anchor::End));
-    let (saturation, peak) = (scaling::saturation_range(one), scaling::peak_range(one));
-    let title = format!("{}: saturation {saturation}, peak {peak}", one.series.name);
+    marks.push(Mark::text((x.range.1, 0.0), (-4, -10), scaling::law_name(scaling), theme::INK, Anchor::End));
+    let (saturation, peak) = (scaling::saturation_range(scaling), scaling::peak_range(scaling));
+    let title = format!("{}: saturation {saturation}, peak {peak}", scaling.series.name);
     Panel::new(title, x, y, 230, marks)
 }

@@ -1,7 +1,7 @@
 //! Charts of the CPU time by user, and of the time of the run by activity, for each variant.
 
 use crate::chart_context::{ChartContext, stacked_bar};
-use crate::drawing::{Anchor, Axis, Chart, Colour, Key, Mark, Panel, Sign, theme};
+use crate::drawing::{Anchor, Axis, Chart, Colour, KeySign, LegendKey, Mark, Panel, theme};
 use crate::number::with_unit;
 use fsarena_core::observations::{ReadingTotal, reading_totals};
 use fsarena_core::{event::SpentOn, sample::Unit};
@@ -22,17 +22,18 @@ pub fn cpu_charts(context: &ChartContext) -> Vec<Chart> {
     if !totals.iter().any(|total| total.id == "system") {
         return vec![];
     }
-    let has = |variant: usize| totals.iter().any(|total| median(&total.values[variant]).is_some());
-    let drawn = context.variants(has);
+    let has_value = |variant: usize| totals.iter().any(|total| median(&total.values[variant]).is_some());
+    let drawn = context.variants(has_value);
     let bars: Vec<_> =
         drawn.iter().enumerate().map(|(row, variant)| cpu_bar(&totals, *variant, row)).collect();
     let furthest = bars.iter().map(|(_, end)| *end).fold(0.0, f64::max);
     let x = Axis::from_zero("CPU time over all tasks of a round", furthest * 1.15, Unit::Seconds);
     let marks = bars.into_iter().flat_map(|(marks, _)| marks).collect();
-    let panel = Panel::rows("", x, drawn.iter().map(|variant| context.name(*variant)), (60, 30), marks);
+    let panel = Panel::with_rows("", x, drawn.iter().map(|variant| context.name(*variant)), (60, 30), marks);
     let present = CPU_PARTS.iter().filter(|(id, ..)| totals.iter().any(|total| total.id == *id));
-    let key =
-        |(_, words, colour_at): &(_, &str, f64)| Key::new(*words, part_colour(*colour_at), Sign::Area(1.0));
+    let key = |(_, label, heat_position): &(_, &str, f64)| {
+        LegendKey::new(*label, part_colour(*heat_position), KeySign::Area(1.0))
+    };
     let legend = present.map(key).collect();
     let about = "The CPU time of all tasks until the data was on the device, as the median over rounds. One part is the \
                  process itself. The other is everything else that ran, such as the filesystem's journal, writeback and \
@@ -40,41 +41,46 @@ pub fn cpu_charts(context: &ChartContext) -> Vec<Chart> {
                  out. Whiskers are \
                  95% intervals of the whole CPU time (with fewer than 8 rounds, the smallest and the largest value; \
                  with one round, none).";
-    let about = format!("{about}{}", context.not_drawn(&drawn, "no CPU time was read"));
+    let about = format!("{about}{}", context.not_drawn_note(&drawn, "no CPU time was read"));
     vec![Chart { panels: vec![panel], legend, ..Chart::new("cpu", "Who used the CPU", about) }]
 }
 
-fn part_colour(colour_at: f64) -> Colour {
-    if colour_at.is_nan() { theme::GRID } else { Colour::heat(colour_at) }
+fn part_colour(heat_position: f64) -> Colour {
+    if heat_position.is_nan() { theme::GRID } else { Colour::on_heat_scale(heat_position) }
 }
 
 /// The marks of one variant's bar, and the coordinate of its right end, including the interval.
 fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f64) {
-    let lengths = CPU_PARTS.map(|(id, _, colour_at)| {
+    let lengths = CPU_PARTS.map(|(id, _, heat_position)| {
         let total = totals.iter().find(|total| total.id == id)?;
         let middle = median(&total.values[variant])?;
-        Some((if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle }, colour_at))
+        Some((if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle }, heat_position))
     });
-    let used =
-        lengths.iter().flatten().filter(|(_, colour_at)| !colour_at.is_nan()).map(|(length, _)| length).sum();
-    let parts = lengths.into_iter().flatten().map(|(length, colour_at)| (length, part_colour(colour_at)));
+    let used_s = lengths
+        .iter()
+        .flatten()
+        .filter(|(_, heat_position)| !heat_position.is_nan())
+        .map(|(length, _)| length)
+        .sum();
+    let parts =
+        lengths.into_iter().flatten().map(|(length, heat_position)| (length, part_colour(heat_position)));
     let (mut marks, mut end) = stacked_bar(row, parts);
-    let y = Axis::slot(row);
+    let y = Axis::row_centre(row);
     if let Some(typical) = typical_cpu_time(totals, variant) {
-        marks.push(Mark::HorizontalInterval { x: (typical.low, typical.high), y, beyond: None });
+        marks.push(Mark::HorizontalInterval { x: (typical.low, typical.high), y, clipped_end: None });
         end = end.max(typical.high);
     }
-    marks.push(Mark::value_text(y, with_unit(used, Unit::Seconds)));
+    marks.push(Mark::value_text(y, with_unit(used_s, Unit::Seconds)));
     (marks, end)
 }
 
 /// The typical CPU time of a round over all parts except waiting for I/O, with its interval, in seconds. All these parts are
 /// metrics in seconds; only `iowait_ns` is in nanoseconds.
 fn typical_cpu_time(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
-    let used = totals.iter().filter(|total| total.id != "iowait_ns");
-    let used: Vec<&Vec<f64>> = used.map(|total| &total.values[variant]).collect();
-    let rounds = used.iter().map(|values| values.len()).min()?;
-    let sums = (0..rounds).map(|round| used.iter().map(|values| values[round]).sum::<f64>());
+    let counted = totals.iter().filter(|total| total.id != "iowait_ns");
+    let counted: Vec<&Vec<f64>> = counted.map(|total| &total.values[variant]).collect();
+    let rounds = counted.iter().map(|values| values.len()).min()?;
+    let sums = (0..rounds).map(|round| counted.iter().map(|values| values[round]).sum::<f64>());
     Ratio::typical_value(&sums.collect::<Vec<f64>>())
 }
 
@@ -82,8 +88,8 @@ fn typical_cpu_time(totals: &[ReadingTotal], variant: usize) -> Option<Ratio> {
 /// stand for filesystems or users of the CPU; the idle wait has the grey of the chart of throughput over time.
 const TIME_PARTS: [(SpentOn, &str, Colour); 3] = [
     (SpentOn::Timed, "timed", theme::INK),
-    (SpentOn::Lifecycle, "mkfs, mount, unmount", theme::SOFT),
-    (SpentOn::Idle, "waiting until idle", theme::SHADE),
+    (SpentOn::Lifecycle, "mkfs, mount, unmount", theme::MUTED),
+    (SpentOn::Idle, "waiting until idle", theme::GREY),
 ];
 
 /// The chart of the time of all cells of each variant: timed, lifecycle, idle wait and the rest.
@@ -96,14 +102,15 @@ pub fn time_spent_charts(context: &ChartContext) -> Vec<Chart> {
     if variants.is_empty() {
         return vec![];
     }
-    let most = variants.iter().map(|variant| spent(*variant, SpentOn::Total)).fold(0.0, f64::max);
-    let x = Axis::from_zero("time of all cells", most * 1.2, Unit::Seconds);
+    let longest = variants.iter().map(|variant| spent(*variant, SpentOn::Total)).fold(0.0, f64::max);
+    let x = Axis::from_zero("time of all cells", longest * 1.2, Unit::Seconds);
     let bars = variants.iter().enumerate().map(|(row, variant)| time_bar(row, |part| spent(*variant, part)));
     let names = variants.iter().map(|variant| context.name(*variant));
-    let panel = Panel::rows("", x, names, (60, 30), bars.flatten().collect());
-    let mut legend: Vec<Key> =
-        (TIME_PARTS.iter()).map(|(_, words, colour)| Key::new(*words, *colour, Sign::Area(1.0))).collect();
-    legend.push(Key::new("other: preparing, reading counters", theme::PAPER, Sign::Area(1.0)));
+    let panel = Panel::with_rows("", x, names, (60, 30), bars.flatten().collect());
+    let mut legend: Vec<LegendKey> = (TIME_PARTS.iter())
+        .map(|(_, label, colour)| LegendKey::new(*label, *colour, KeySign::Area(1.0)))
+        .collect();
+    legend.push(LegendKey::new("other: preparing, reading counters", theme::PAPER, KeySign::Area(1.0)));
     let about = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
                  until the machine was idle, and the rest. Sums are exact and have no interval.";
     vec![Chart { panels: vec![panel], legend, ..Chart::new("spent", "Where the time went", about) }]
@@ -118,6 +125,6 @@ fn time_bar(row: usize, seconds: impl Fn(SpentOn) -> f64) -> Vec<Mark> {
     let (mut marks, end) = stacked_bar(row, parts.into_iter().chain([other]));
     let timed = with_unit(100.0 * seconds(SpentOn::Timed) / total, Unit::Percent);
     let text = format!("{}, {timed} timed", with_unit(total, Unit::Seconds));
-    marks.push(Mark::words((end, Axis::slot(row)), (6, 0), text, theme::SOFT, Anchor::Start));
+    marks.push(Mark::text((end, Axis::row_centre(row)), (6, 0), text, theme::MUTED, Anchor::Start));
     marks
 }

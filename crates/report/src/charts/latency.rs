@@ -3,7 +3,7 @@
 
 use crate::chart_context::{ChartContext, ratio_point, widen_range};
 use crate::drawing::{Axis, Chart, Mark, Panel, SeriesPoint};
-use crate::{matrix, words::task_label};
+use crate::{matrix, phrases::task_label};
 use fsarena_core::{latency::Latencies, observations::Grid, sample::Unit};
 use fsarena_stats::{comparison::median, ratio::Ratio};
 
@@ -13,7 +13,7 @@ const PERCENTILES: [(&str, &str, f64); 4] =
 /// The position of the longest latency, right of all percentiles.
 const MAX_POSITION: f64 = 3.7;
 /// The kinds of operations with readings of their latency: the prefix of the readings' ids, and the name in texts.
-const KINDS: [(&str, &str); 6] = [
+const OPERATION_KINDS: [(&str, &str); 6] = [
     ("commit", "durable commits"),
     ("read", "reads"),
     ("write", "writes"),
@@ -26,45 +26,45 @@ const MAX_PANELS: usize = 12;
 
 /// A chart for each kind of operation: the medians over rounds of its latency percentiles.
 pub fn percentile_charts(context: &ChartContext) -> Vec<Chart> {
-    KINDS.iter().map(|kind| percentile_chart(context, kind)).collect()
+    OPERATION_KINDS.iter().map(|kind| percentile_chart(context, kind)).collect()
 }
 
-fn percentile_chart(context: &ChartContext, (prefix, words): &(&str, &str)) -> Chart {
+fn percentile_chart(context: &ChartContext, (prefix, operations): &(&str, &str)) -> Chart {
     let mut quantiles: Vec<(&str, f64, Grid)> = vec![];
-    for (id, name, at) in PERCENTILES.into_iter().chain([("max", "longest", MAX_POSITION)]) {
+    for (id, name, position) in PERCENTILES.into_iter().chain([("max", "longest", MAX_POSITION)]) {
         let grid = Grid::of(context.record(), &format!("{prefix}_latency_{id}_ns"));
-        quantiles.extend(grid.map(|grid| (name, at, grid)));
+        quantiles.extend(grid.map(|grid| (name, position, grid)));
     }
     // Some loads measure only some of the percentiles.
-    let measured = |task: usize, variant: usize| {
+    let is_measured = |task: usize, variant: usize| {
         quantiles.iter().any(|(.., grid)| grid.values[task][variant].iter().any(|value| *value > 0.0))
     };
-    let has_any = |task: &usize| !context.variants(|variant| measured(*task, variant)).is_empty();
+    let has_any = |task: &usize| !context.variants(|variant| is_measured(*task, variant)).is_empty();
     let tasks: Vec<usize> = (0..context.record().tasks.len()).filter(has_any).collect();
-    let variants = context.variants(|variant| tasks.iter().any(|task| measured(*task, variant)));
-    let (shown, rest) = shown_tasks(context, &tasks);
+    let variants = context.variants(|variant| tasks.iter().any(|task| is_measured(*task, variant)));
+    let (shown, left_out) = choose_tasks(context, &tasks);
     let panels = shown.into_iter().map(|task| percentile_panel(context, &quantiles, task)).collect();
     let about = format!(
-        "Latency of {words} by percentile. On the axis every further nine takes the same width, and the right end is the \
+        "Latency of {operations} by percentile. On the axis every further nine takes the same width, and the right end is the \
          longest latency. Lines are medians over rounds, bars 95% intervals (with fewer than 8 rounds, the smallest and \
-         the largest value; with one round, none).{rest}{}",
-        context.not_drawn(&variants, "no such operations")
+         the largest value; with one round, none).{left_out}{}",
+        context.not_drawn_note(&variants, "no such operations")
     );
-    let chart = Chart::new(format!("latency-{prefix}"), format!("Latency of {words}"), about);
-    Chart { legend: context.legend(&variants, true), ..chart.in_pairs(panels) }
+    let chart = Chart::new(format!("latency-{prefix}"), format!("Latency of {operations}"), about);
+    Chart { legend: context.legend(&variants, true), ..chart.with_panels(panels) }
 }
 
 /// The tasks of [`representative_tasks`], sorted by name, block size and threads, and a sentence if others are left out.
-pub fn shown_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, String) {
+pub fn choose_tasks(context: &ChartContext, tasks: &[usize]) -> (Vec<usize>, String) {
     let mut shown = representative_tasks(context, tasks);
     // The tasks of a load come in the random order in which they ran.
     let id = |task: &usize| &context.record().tasks[*task].id;
-    shown.sort_by_key(|task| (&id(task).name, matrix::matrix_place(id(task))));
-    let rest = match tasks.len() - shown.len() {
+    shown.sort_by_key(|task| (&id(task).name, matrix::block_size_and_threads(id(task))));
+    let left_out = match tasks.len() - shown.len() {
         0 => String::new(),
         _ => format!(" Of {} tasks, those with the most threads of each mode are shown.", tasks.len()),
     };
-    (shown, rest)
+    (shown, left_out)
 }
 
 /// All tasks if they fit a chart; else, for each name, those with the most threads.
@@ -76,15 +76,15 @@ fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
         context.record().tasks[*task].id.clients().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
     let name = |task: &usize| context.record().tasks[*task].id.name.as_str();
-    let most =
+    let max_threads =
         |wanted: &str| tasks.iter().filter(|task| name(task) == wanted).map(threads).max().unwrap_or(0);
-    tasks.iter().copied().filter(|task| threads(task) == most(name(task))).take(MAX_PANELS).collect()
+    tasks.iter().copied().filter(|task| threads(task) == max_threads(name(task))).take(MAX_PANELS).collect()
 }
 
 /// The panel of one task: for each variant, the median over rounds of each percentile, with its interval.
 fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], task: usize) -> Panel {
-    let (mut marks, mut all) = (vec![], vec![]);
-    for (variant, look) in context.looks.iter().enumerate() {
+    let (mut marks, mut all_points) = (vec![], vec![]);
+    for (variant, style) in context.styles.iter().enumerate() {
         let mut points = vec![];
         for (_, x, grid) in quantiles {
             let mut values = grid.values[task][variant].clone();
@@ -92,11 +92,11 @@ fn percentile_panel(context: &ChartContext, quantiles: &[(&str, f64, Grid)], tas
             let middle = median(&values);
             points.extend(middle.map(|middle| ratio_point(*x, middle, Ratio::typical_value(&values))));
         }
-        marks.extend(look.series(&points, 1.75));
-        all.extend(points);
+        marks.extend(style.series_marks(&points, 1.75));
+        all_points.extend(points);
     }
     let ticks = quantiles.iter().map(|(name, x, _)| (*x, name.to_string())).collect();
-    let range = SeriesPoint::vertical_range(&all, (f64::INFINITY, 0.0));
+    let range = SeriesPoint::vertical_range(&all_points, (f64::INFINITY, 0.0));
     latency_panel(context, task, (ticks, 4.0), range, marks)
 }
 
@@ -109,12 +109,13 @@ fn latency_panel(
     (low, high): (f64, f64),
     marks: Vec<Mark>,
 ) -> Panel {
-    let x = Axis { label: "percentile".into(), range: (0.0, last), log: false, ticks, grid: true };
-    let y = Axis::log_in("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
+    let x =
+        Axis { label: "percentile".into(), range: (0.0, last), is_log: false, ticks, has_grid_lines: true };
+    let y = Axis::log_in_unit("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
     Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
 }
 
-/// Number of intervals between the points of a curve.
+/// The number of intervals between the points of a curve.
 const POINT_INTERVALS: usize = 200;
 
 /// The chart of the latencies of all rounds together, by percentile.
@@ -128,39 +129,39 @@ pub fn pooled_charts(context: &ChartContext) -> Vec<Chart> {
     let about = format!(
         "Latency of all requests of all rounds by percentile; every nine is as wide as the one before. A line ends where \
          ten requests lie beyond it. These are shown, not compared: comparisons take the percentile of each round.{}",
-        context.not_drawn(&variants, "no latencies")
+        context.not_drawn_note(&variants, "no latencies")
     );
     let chart = Chart::new("latency-pooled", "Latency of all rounds together", about);
-    vec![Chart { legend: context.legend(&variants, false), ..chart.in_pairs(panels) }]
+    vec![Chart { legend: context.legend(&variants, false), ..chart.with_panels(panels) }]
 }
 
 fn pooled_panel(context: &ChartContext, task: usize) -> Panel {
-    let (mut marks, mut all) = (vec![], vec![]);
+    let (mut marks, mut all_points) = (vec![], vec![]);
     let of_task = context.record().latencies.iter().filter(|((other, _), _)| *other == task);
     for ((_, variant), latencies) in of_task {
         let points = quantile_curve(latencies);
-        marks.push(context.looks[*variant].line(&points, 1.75));
-        all.extend(points);
+        marks.push(context.styles[*variant].line_mark(&points, 1.75));
+        all_points.extend(points);
     }
-    let nines = |nines: u32| match nines {
+    let percentile_label = |nines: u32| match nines {
         0 => "0%".to_string(),
         1 => "90%".into(),
         2 => "99%".into(),
         more => format!("99.{}%", "9".repeat(more as usize - 2)),
     };
-    let last = (all.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
-    let ticks = (0..=last).map(|at| (f64::from(at), nines(at))).collect();
-    let range = widen_range((f64::INFINITY, 0.0), all.into_iter().map(|(_, y)| y));
-    latency_panel(context, task, (ticks, f64::from(last)), range, marks)
+    let last_nines = (all_points.iter().map(|(x, _)| *x).fold(0.0, f64::max).ceil() as u32).max(1);
+    let ticks = (0..=last_nines).map(|nines| (f64::from(nines), percentile_label(nines))).collect();
+    let range = widen_range((f64::INFINITY, 0.0), all_points.into_iter().map(|(_, y)| y));
+    latency_panel(context, task, (ticks, f64::from(last_nines)), range, marks)
 }
 
 /// The points of a curve: x is −lg(1 − q) of a quantile q, y is its latency in nanoseconds. The x are evenly spaced up to the
 /// quantile beyond which ten requests lie.
 fn quantile_curve(latencies: &Latencies) -> Vec<(f64, f64)> {
-    let last = (latencies.count() as f64 / 10.0).log10().max(0.0);
+    let last_position = (latencies.count() as f64 / 10.0).log10().max(0.0);
     let mut points = vec![];
     for number in 0..=POINT_INTERVALS {
-        let x = last * number as f64 / POINT_INTERVALS as f64;
+        let x = last_position * number as f64 / POINT_INTERVALS as f64;
         if let Some(ns) = latencies.quantile(1.0 - 10f64.powf(-x)) {
             points.push((x, ns.max(1) as f64));
         }

@@ -1,9 +1,9 @@
 //! Charts of runs that compare I/O schedulers: each filesystem in per cent of the best filesystem under the same scheduler,
 //! and in per cent of its own result under its best scheduler.
 
-use super::bars::{CUT_OFF_NOTE, axis_end, bar};
+use super::bars::{CUT_OFF_NOTE, axis_end, bar_marks};
 use crate::drawing::{Axis, Chart, Panel};
-use crate::words::{not_drawn, task_label};
+use crate::phrases::{not_drawn_note, task_label};
 use crate::{chart_context::ChartContext, sections::schedulers::SchedulerGrid};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::comparison::{Comparison, compare};
@@ -13,15 +13,15 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let Some(analysis) = context.report.ranked_analysis() else { return vec![] };
     let Some(grid) = SchedulerGrid::from_variants(&context.record().variants) else { return vec![] };
     let (metric, by_scheduler) = (&analysis.metric, grid.by_scheduler());
-    let sides = [
-        Side {
+    let arrangements = [
+        Arrangement {
             id: "filesystems",
             best: "the best filesystem under each scheduler",
             panels: &grid.schedulers,
             bars: &grid.names,
             groups: &by_scheduler,
         },
-        Side {
+        Arrangement {
             id: "schedulers",
             best: "each filesystem's best scheduler",
             panels: &grid.names,
@@ -30,21 +30,22 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
         },
     ];
     let mut charts = vec![];
-    for task in analysis.tasks() {
+    for task in analysis.tasks_in_totals() {
         let Some(at) = context.record().task(&task.task.id) else { continue };
-        for side in &sides {
+        for arrangement in &arrangements {
             let compare = |group| compare_variants(&analysis.grid.values[at], group, metric.direction);
-            let compared: Vec<Comparison> = side.groups.iter().map(|group| compare(group)).collect();
-            let (panels, rest) = panels_of_side(context, &grid, side, &compared);
+            let compared: Vec<Comparison> = arrangement.groups.iter().map(|group| compare(group)).collect();
+            let (panels, left_out) = panels_of_arrangement(context, &grid, arrangement, &compared);
             let about = format!(
                 "Bars of {} in per cent of the best variant of their panel. Whiskers are 95% intervals of the ratio to \
                  the best in the same round (with fewer than 8 rounds, the smallest and the largest value, marked ?); the \
                  best variant has none, because the others are measured by it; {CUT_OFF_NOTE}. Variants of a panel that share \
-                 a letter are not significantly different.{rest}",
+                 a letter are not significantly different.{left_out}",
                 metric.id
             );
-            let title = format!("{}: {} = 100%", task_label(&task.task), side.best);
-            let chart = Chart::new(format!("{}-{}-{}", side.id, metric.id, task.task.id), title, about);
+            let title = format!("{}: {} = 100%", task_label(&task.task), arrangement.best);
+            let chart =
+                Chart::new(format!("{}-{}-{}", arrangement.id, metric.id, task.task.id), title, about);
             charts.push(Chart { panels, columns: 2, ..chart });
         }
     }
@@ -52,10 +53,10 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
 }
 
 /// One arrangement of the variants: a panel for each scheduler with a bar for each filesystem, or the other way round.
-struct Side<'a> {
+struct Arrangement<'a> {
     /// The prefix of the ids of the charts.
     id: &'static str,
-    /// The words for the bar that is 100%.
+    /// What is 100%, in words for the title.
     best: &'static str,
     /// The titles of the panels.
     panels: &'a [String],
@@ -66,37 +67,37 @@ struct Side<'a> {
 }
 
 /// The panels of an arrangement, and sentences about the bars that are not drawn.
-fn panels_of_side(
+fn panels_of_arrangement(
     context: &ChartContext,
     grid: &SchedulerGrid,
-    side: &Side,
+    arrangement: &Arrangement,
     compared: &[Comparison],
 ) -> (Vec<Panel>, String) {
     let limit = axis_end(compared.iter());
     let (mut panels, mut without_value, mut without_ratio) = (vec![], vec![], vec![]);
-    for ((title, variants), comparison) in side.panels.iter().zip(side.groups).zip(compared) {
+    for ((title, variants), comparison) in arrangement.panels.iter().zip(arrangement.groups).zip(compared) {
         let mut marks = vec![];
         for (row, variant) in variants.iter().enumerate() {
-            let (name, result) = (format!("{} in {title}", side.bars[row]), &comparison.variants[row]);
+            let (name, result) = (format!("{} in {title}", arrangement.bars[row]), &comparison.variants[row]);
             if variant.is_none() || result.rounds == 0 {
                 without_value.push(name);
             } else if comparison.best() != Some(row) && result.ratio.is_none() {
                 without_ratio.push(name);
             }
             let Some(variant) = variant else { continue };
-            let (at, look) = (Axis::slot(row), context.looks[grid.first_of_row(*variant)]);
-            marks.extend(bar(comparison, row, look.colour, (at - 0.38, at + 0.38), limit));
+            let (y, style) = (Axis::row_centre(row), context.styles[grid.first_of_row(*variant)]);
+            marks.extend(bar_marks(comparison, row, style.colour, (y - 0.38, y + 0.38), limit));
         }
         let x = Axis::from_zero("", limit * 1.3, Unit::Percent);
-        panels.push(Panel::rows(title, x, side.bars, (56, 20), marks));
+        panels.push(Panel::with_rows(title, x, arrangement.bars, (56, 20), marks));
     }
-    let without_ratio = not_drawn(&without_ratio, "no round in which it and the best are above zero");
-    (panels, not_drawn(&without_value, "no value") + &without_ratio)
+    let without_ratio = not_drawn_note(&without_ratio, "no round in which it and the best are above zero");
+    (panels, not_drawn_note(&without_value, "no value") + &without_ratio)
 }
 
 /// Compares variants by their values, given by variant and round. A missing variant has no values.
 fn compare_variants(values: &[Vec<f64>], variants: &[Option<usize>], direction: Direction) -> Comparison {
-    let none = vec![f64::NAN; values.first().map_or(0, Vec::len)];
-    let own = |variant: &Option<usize>| variant.map_or(&none, |variant| &values[variant]).clone();
-    compare(&variants.iter().map(own).collect::<Vec<_>>(), direction)
+    let no_values = vec![f64::NAN; values.first().map_or(0, Vec::len)];
+    let values_of = |variant: &Option<usize>| variant.map_or(&no_values, |variant| &values[variant]).clone();
+    compare(&variants.iter().map(values_of).collect::<Vec<_>>(), direction)
 }

@@ -1,10 +1,10 @@
 //! Charts over time: the throughput of the cells over the run, and the throughput within each task.
 
-use crate::drawing::{Axis, Chart, Key, Mark, Panel, Sign, theme};
+use crate::drawing::{Axis, Chart, KeySign, LegendKey, Mark, Panel, theme};
 use crate::number::{ordinal, with_unit};
+use crate::phrases::{overall_name, task_label};
 use crate::time_series::{self, TimeSeries, left_out_note};
-use crate::words::{overall_name, task_label};
-use crate::{chart_context::ChartContext, charts::latency::shown_tasks, drawing::colour::ORANGE};
+use crate::{chart_context::ChartContext, charts::latency::choose_tasks, drawing::colour::ORANGE};
 use fsarena_core::event::{NoteKind, SpentOn};
 use fsarena_core::{record::RunRecord, sample::Unit};
 use fsarena_stats::comparison::median;
@@ -32,14 +32,14 @@ struct CellPoint {
 }
 
 /// The chart of every cell's throughput at the time it began, and of the share of its time that was not measured.
-pub fn run_charts(context: &ChartContext) -> Vec<Chart> {
-    let mut cells = cells(context);
+pub fn run_timeline_charts(context: &ChartContext) -> Vec<Chart> {
+    let mut cells = cell_points(context);
     if cells.len() < 3 {
         return vec![];
     }
     cells.sort_by(|a, b| a.from.total_cmp(&b.from));
-    let every = cells.len().div_ceil(MAX_CELLS) as u32;
-    cells.retain(|cell| cell.round % every == 0);
+    let round_step = cells.len().div_ceil(MAX_CELLS) as u32;
+    cells.retain(|cell| cell.round % round_step == 0);
     let drawn = context.variants(|variant| cells.iter().any(|cell| cell.variant == variant));
     let metric = context.report.analyses.first().map_or(String::new(), overall_name);
     let about = format!(
@@ -47,20 +47,20 @@ pub fn run_charts(context: &ChartContext) -> Vec<Chart> {
          the median of all cells. A line that rises or falls shows a machine that drifts. Below: the share of each cell's \
          time that went into idle wait and warm-up, which no figure counts; orange marks cells that \
          began on a busy machine. A point is one measurement and has no interval.{}{}",
-        match every {
+        match round_step {
             1 => String::new(),
-            every => format!(" Every {} round is drawn.", ordinal(every.into())),
+            step => format!(" Every {} round is drawn.", ordinal(step.into())),
         },
-        context.not_drawn(&drawn, "no cell with a value of every task"),
+        context.not_drawn_note(&drawn, "no cell with a value of every task"),
     );
     let panels = vec![rate_panel(context, &cells), waiting_panel(context, &cells)];
     let mut legend = context.legend(&drawn, true);
-    legend.push(Key::new("idle wait", theme::SHADE, Sign::Area(1.0)));
+    legend.push(LegendKey::new("idle wait", theme::GREY, KeySign::Area(1.0)));
     if cells.iter().any(|cell| cell.warm_up > 0.0) {
-        legend.push(Key::new("warm-up", theme::WARM, Sign::Area(1.0)));
+        legend.push(LegendKey::new("warm-up", theme::WARM_UP, KeySign::Area(1.0)));
     }
     if !busy_cells(context.record()).is_empty() {
-        legend.push(Key::new("began on a busy machine", ORANGE, Sign::Area(BUSY_OPACITY)));
+        legend.push(LegendKey::new("began on a busy machine", ORANGE, KeySign::Area(BUSY_OPACITY)));
     }
     vec![Chart { panels, legend, ..Chart::new("timeline", "Throughput over time", about) }]
 }
@@ -69,7 +69,7 @@ pub fn run_charts(context: &ChartContext) -> Vec<Chart> {
 #[derive(Clone, Default)]
 struct CellSums {
     /// The sum of the logarithms of the tasks' values.
-    logs: f64,
+    log_sum: f64,
     /// Number of tasks with a value.
     tasks: usize,
     /// Warm-up in seconds.
@@ -77,7 +77,7 @@ struct CellSums {
 }
 
 /// The cells with a value of the first metric for every task.
-fn cells(context: &ChartContext) -> Vec<CellPoint> {
+fn cell_points(context: &ChartContext) -> Vec<CellPoint> {
     let record = context.record();
     let Some(analysis) = context.report.analyses.first() else { return vec![] };
     let Some((info, values)) = record.metric(&analysis.metric.id) else { return vec![] };
@@ -86,15 +86,15 @@ fn cells(context: &ChartContext) -> Vec<CellPoint> {
     // The mean logarithm weighs all tasks alike, however long they take.
     let levels: Vec<(usize, f64)> = (sums.iter().enumerate())
         .filter(|(_, sum)| tasks > 0 && sum.tasks == tasks)
-        .map(|(at, sum)| (at, sum.logs / tasks as f64))
+        .map(|(index, sum)| (index, sum.log_sum / tasks as f64))
         .collect();
     let middle = median(&levels.iter().map(|(_, level)| *level).collect::<Vec<_>>()).unwrap_or(0.0);
     // Of times and the like, less means more throughput.
     let sign = if matches!(info.unit, Unit::PerSecond | Unit::BytesPerSecond) { 1.0 } else { -1.0 };
     let run_start = record.cells.iter().map(|cell| cell.started_at).fold(f64::INFINITY, f64::min);
     let mut cells = vec![];
-    for (at, level) in levels {
-        let cell = &record.cells[at];
+    for (index, level) in levels {
+        let cell = &record.cells[index];
         let seconds = |part: SpentOn| cell.spent_on(part) as f64 / 1e9;
         cells.push(CellPoint {
             from: cell.started_at - run_start,
@@ -103,7 +103,7 @@ fn cells(context: &ChartContext) -> Vec<CellPoint> {
             round: cell.round,
             rate: 100.0 * (sign * (level - middle)).exp(),
             idle: seconds(SpentOn::Idle),
-            warm_up: sums[at].warm_up,
+            warm_up: sums[index].warm_up,
         });
     }
     cells
@@ -116,7 +116,7 @@ fn sums_by_cell(record: &RunRecord, values: &[f64]) -> Vec<CellSums> {
     for (row, value) in values.iter().enumerate() {
         let sum = &mut sums[record.samples.cell[row] as usize];
         if *value > 0.0 && record.tasks[record.samples.task[row] as usize].in_totals {
-            sum.logs += value.ln();
+            sum.log_sum += value.ln();
             sum.tasks += 1;
         }
         if let Some(warm_ups_ns) = &warm_ups_ns
@@ -141,42 +141,43 @@ fn time_axis(cells: &[CellPoint]) -> Axis {
 
 /// The panel of throughput over time, with marks on cells that began on a busy machine.
 fn rate_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
-    let most = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
-    let late = busy_cells(context.record());
-    let busy = cells.iter().filter(|cell| late.contains(&(cell.round, cell.variant)));
-    let y = (0.0, most * 1.02);
-    let mark =
+    let max_rate = cells.iter().map(|cell| cell.rate).fold(0.0, f64::max);
+    let busy = busy_cells(context.record());
+    let busy_points = cells.iter().filter(|cell| busy.contains(&(cell.round, cell.variant)));
+    let y = (0.0, max_rate * 1.02);
+    let busy_mark =
         |cell: &CellPoint| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY_OPACITY };
-    let mut marks: Vec<Mark> = busy.map(mark).collect();
-    for (variant, look) in context.looks.iter().enumerate() {
-        let own = cells.iter().filter(|cell| cell.variant == variant);
-        let points: Vec<(f64, f64)> = own.map(|cell| (cell.from, cell.rate)).collect();
+    let mut marks: Vec<Mark> = busy_points.map(busy_mark).collect();
+    for (variant, style) in context.styles.iter().enumerate() {
+        let of_variant = cells.iter().filter(|cell| cell.variant == variant);
+        let points: Vec<(f64, f64)> = of_variant.map(|cell| (cell.from, cell.rate)).collect();
         if points.len() > 1 {
-            marks.push(look.line(&points, 1.0));
+            marks.push(style.line_mark(&points, 1.0));
         }
-        marks.extend(look.dots(points));
+        marks.extend(style.dot_marks(points));
     }
     let x = Axis { label: String::new(), ..time_axis(cells) };
-    let y = Axis::from_zero("% of the median", most, Unit::Percent);
+    let y = Axis::from_zero("% of the median", max_rate, Unit::Percent);
     Panel::new("throughput, median of all cells = 100%", x, y, 230, marks)
 }
 
 /// The panel of the share of each cell's time that went into idle wait and warm-up.
 fn waiting_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
-    let share = |part: f64, cell: &CellPoint| 100.0 * part / (cell.to - cell.from).max(1e-9);
-    let most = cells.iter().map(|cell| share(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
+    let percent_of_cell = |part: f64, cell: &CellPoint| 100.0 * part / (cell.to - cell.from).max(1e-9);
+    let max_percent =
+        cells.iter().map(|cell| percent_of_cell(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
     let mut marks = vec![];
     for cell in cells {
-        let (idle, warm_up) = (share(cell.idle, cell), share(cell.warm_up, cell));
+        let (idle, warm_up) = (percent_of_cell(cell.idle, cell), percent_of_cell(cell.warm_up, cell));
         let x = (cell.from, cell.to);
-        let parts = [((0.0, idle), theme::SHADE), ((idle, idle + warm_up), theme::WARM)];
+        let parts = [((0.0, idle), theme::GREY), ((idle, idle + warm_up), theme::WARM_UP)];
         let parts = parts.into_iter().filter(|((from, to), _)| to > from);
         marks.extend(parts.map(|(y, colour)| Mark::Box { x, y, colour, opacity: 1.0 }));
     }
-    let all: u64 = context.record().cells.iter().map(|cell| cell.spent_on(SpentOn::Idle)).sum();
-    let all = with_unit(all as f64, Unit::Nanoseconds);
-    let title = format!("share of a cell's time not measured; the idle wait took {all} in all");
-    let y = Axis::from_zero("% of its time", most, Unit::Percent);
+    let idle_ns: u64 = context.record().cells.iter().map(|cell| cell.spent_on(SpentOn::Idle)).sum();
+    let idle_time = with_unit(idle_ns as f64, Unit::Nanoseconds);
+    let title = format!("share of a cell's time not measured; the idle wait took {idle_time} in all");
+    let y = Axis::from_zero("% of its time", max_percent, Unit::Percent);
     Panel::new(title, time_axis(cells), y, 150, marks)
 }
 
@@ -184,55 +185,61 @@ fn waiting_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
 const WARM_UP_OPACITY: f64 = 0.35;
 
 /// The chart of operations a second within each task, with a mark on the warm-up.
-pub fn throughput_charts(context: &ChartContext) -> Vec<Chart> {
-    let all = time_series::time_series_of_run(context.record());
-    let several = all.iter().filter(|series| series.stretches.len() > 1);
-    let mut tasks: Vec<usize> = several.map(|series| series.task).collect();
+pub fn task_timeline_charts(context: &ChartContext) -> Vec<Chart> {
+    let all_series = time_series::time_series_of_run(context.record());
+    let varying = all_series.iter().filter(|series| series.stretches.len() > 1);
+    let mut tasks: Vec<usize> = varying.map(|series| series.task).collect();
     tasks.dedup();
-    let (shown, rest) = shown_tasks(context, &tasks);
-    let of_task = |task: usize| all.iter().filter(|series| series.task == task).collect::<Vec<_>>();
+    let (shown, tasks_left_out) = choose_tasks(context, &tasks);
+    let of_task = |task: usize| all_series.iter().filter(|series| series.task == task).collect::<Vec<_>>();
     let panels = shown.into_iter().map(|task| throughput_panel(context, task, &of_task(task))).collect();
-    let variants = context.variants(|variant| all.iter().any(|series| series.variant == variant));
-    let absent = context.not_drawn(&variants, "no time series");
+    let variants = context.variants(|variant| all_series.iter().any(|series| series.variant == variant));
+    let variants_left_out = context.not_drawn_note(&variants, "no time series");
     let mut legend = context.legend(&variants, true);
-    if all.iter().flat_map(|series| &series.stretches).any(|stretch| stretch.warm_up) {
-        legend.push(Key::new("warm-up, left out of all figures", theme::WARM, Sign::Area(WARM_UP_OPACITY)));
+    if all_series.iter().flat_map(|series| &series.stretches).any(|stretch| stretch.warm_up) {
+        legend.push(LegendKey::new(
+            "warm-up, left out of all figures",
+            theme::WARM_UP,
+            KeySign::Area(WARM_UP_OPACITY),
+        ));
     }
     let about = format!(
         "Operations a second in each stretch of a task. Lines are medians over rounds, bands the range of the rounds; one \
-         round has no band. The line of a steady load is level.{rest}{absent}{}",
+         round has no band. The line of a steady load is level.{tasks_left_out}{variants_left_out}{}",
         left_out_note(&context.record().series)
             .map_or(String::new(), |rest| format!(" Not all rounds are drawn: {rest}."))
     );
     let chart = Chart::new("time-series", "Throughput within a task", about);
-    vec![Chart { legend, ..chart.in_pairs(panels) }]
+    vec![Chart { legend, ..chart.with_panels(panels) }]
 }
 
-fn throughput_panel(context: &ChartContext, task: usize, all: &[&TimeSeries]) -> Panel {
-    let stretches = || all.iter().flat_map(|series| &series.stretches);
+fn throughput_panel(context: &ChartContext, task: usize, all_series: &[&TimeSeries]) -> Panel {
+    let stretches = || all_series.iter().flat_map(|series| &series.stretches);
     let end = stretches().map(|stretch| stretch.start_s + stretch.length_s).fold(0.0, f64::max);
-    let most = stretches().map(|stretch| stretch.operations_range_per_s.1).fold(0.0, f64::max);
-    let warm = stretches().filter(|stretch| stretch.warm_up);
-    let warm = warm.map(|stretch| stretch.start_s + stretch.length_s).fold(0.0, f64::max);
+    let max_rate = stretches().map(|stretch| stretch.operations_range_per_s.1).fold(0.0, f64::max);
+    let warm_up = stretches().filter(|stretch| stretch.warm_up);
+    let warm_up_end = warm_up.map(|stretch| stretch.start_s + stretch.length_s).fold(0.0, f64::max);
     let mut marks = vec![];
-    if warm > 0.0 {
-        let (x, y) = ((0.0, warm), (0.0, most * 1.02));
-        marks.push(Mark::Box { x, y, colour: theme::WARM, opacity: WARM_UP_OPACITY });
+    if warm_up_end > 0.0 {
+        let (x, y) = ((0.0, warm_up_end), (0.0, max_rate * 1.02));
+        marks.push(Mark::Box { x, y, colour: theme::WARM_UP, opacity: WARM_UP_OPACITY });
     }
-    for series in all {
-        let look = context.looks[series.variant];
-        let middles = || series.stretches.iter().map(|one| (one.start_s + one.length_s / 2.0, one));
-        let band = middles().map(|(x, one)| (x, one.operations_range_per_s.0, one.operations_range_per_s.1));
-        let points: Vec<(f64, f64)> = middles().map(|(x, one)| (x, one.operations_per_s)).collect();
+    for series in all_series {
+        let style = context.styles[series.variant];
+        let middles =
+            || series.stretches.iter().map(|stretch| (stretch.start_s + stretch.length_s / 2.0, stretch));
+        let band = middles()
+            .map(|(x, stretch)| (x, stretch.operations_range_per_s.0, stretch.operations_range_per_s.1));
+        let points: Vec<(f64, f64)> = middles().map(|(x, stretch)| (x, stretch.operations_per_s)).collect();
         if series.rounds > 1 {
-            marks.push(Mark::Band { points: band.collect(), colour: look.colour });
+            marks.push(Mark::Band { points: band.collect(), colour: style.colour });
         }
-        marks.push(look.line(&points, 1.5));
+        marks.push(style.line_mark(&points, 1.5));
         // A few points let a reader distinguish lines of similar colours.
-        let every = points.len().div_ceil(8).max(1);
-        marks.extend(look.dots(points.into_iter().step_by(every)));
+        let dot_step = points.len().div_ceil(8).max(1);
+        marks.extend(style.dot_marks(points.into_iter().step_by(dot_step)));
     }
     let x = Axis::from_zero("since the load began", end, Unit::Seconds);
-    let y = Axis::from_zero("operations a second", most, Unit::PerSecond);
+    let y = Axis::from_zero("operations a second", max_rate, Unit::PerSecond);
     Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
 }

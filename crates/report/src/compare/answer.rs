@@ -7,7 +7,7 @@ use fsarena_core::sample::Direction;
 use fsarena_stats::cost::Estimate;
 use std::borrow::Borrow;
 
-/// The answer names this many of the largest differences in each direction.
+/// The answer names this many of the largest differences of each class.
 const MAX_NAMED: usize = 3;
 
 /// One ratio of a comparison.
@@ -17,15 +17,15 @@ pub struct ComparedRatio {
     pub subject: String,
     /// The variant; empty if the comparison does not distinguish variants.
     pub variant: String,
-    /// The side of the comparison, as an index into [`RatioSummary::sides`].
-    pub side: usize,
+    /// The comparison that the ratio belongs to, as an index into [`RatioSummary::comparisons`].
+    pub comparison: usize,
     /// The ratio with its 95% interval. `None` if numerator or denominator has no values.
     pub ratio: Option<Estimate>,
     /// Whether the ratio is significant, equivalent or inconclusive.
     pub verdict: RatioVerdict,
     /// Whether a lower or a higher value of the metric is better.
     pub direction: Direction,
-    /// Whether the figure is a total over other figures.
+    /// Whether the ratio is that of a total.
     pub is_total: bool,
     /// The same ratio in published figures.
     pub published: Option<f64>,
@@ -39,7 +39,7 @@ pub enum RatioClass {
     /// Significantly worse.
     Worse,
     /// Significantly different in a metric without a better direction.
-    Other,
+    NeutralDifference,
     /// Significantly different, but within the margin.
     Negligible,
     /// Equivalent within the margin.
@@ -47,7 +47,7 @@ pub enum RatioClass {
     /// No significant difference, and not equivalent either.
     Inconclusive,
     /// Too few values for a verdict.
-    Few,
+    TooFewValues,
 }
 
 impl RatioClass {
@@ -55,11 +55,11 @@ impl RatioClass {
     pub const ALL: [RatioClass; 7] = [
         RatioClass::Better,
         RatioClass::Worse,
-        RatioClass::Other,
+        RatioClass::NeutralDifference,
         RatioClass::Negligible,
         RatioClass::Equivalent,
         RatioClass::Inconclusive,
-        RatioClass::Few,
+        RatioClass::TooFewValues,
     ];
 
     /// The class in words. `terms` are the words for better and worse.
@@ -67,17 +67,17 @@ impl RatioClass {
         match self {
             RatioClass::Better => terms[0],
             RatioClass::Worse => terms[1],
-            RatioClass::Other => "different",
+            RatioClass::NeutralDifference => "different",
             RatioClass::Negligible => "different, but within the margin",
             RatioClass::Equivalent => "equivalent",
             RatioClass::Inconclusive => "inconclusive",
-            RatioClass::Few => "too few values",
+            RatioClass::TooFewValues => "too few values",
         }
     }
 }
 
 impl ComparedRatio {
-    /// A figure of the first side, without a variant.
+    /// A ratio of the first comparison, without a variant.
     pub fn new(
         subject: &str,
         ratio: Option<Estimate>,
@@ -88,7 +88,7 @@ impl ComparedRatio {
         ComparedRatio {
             subject,
             variant,
-            side: 0,
+            comparison: 0,
             ratio,
             verdict,
             direction,
@@ -99,16 +99,16 @@ impl ComparedRatio {
 
     /// The class of the ratio.
     pub fn class(&self) -> RatioClass {
-        let up = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
+        let is_larger = self.ratio.is_some_and(|ratio| ratio.value > 1.0);
         match (self.verdict, self.direction) {
-            (RatioVerdict::Different, Direction::Neutral) => RatioClass::Other,
-            (RatioVerdict::Different, Direction::Higher) if up => RatioClass::Better,
-            (RatioVerdict::Different, Direction::Lower) if !up => RatioClass::Better,
+            (RatioVerdict::Different, Direction::Neutral) => RatioClass::NeutralDifference,
+            (RatioVerdict::Different, Direction::Higher) if is_larger => RatioClass::Better,
+            (RatioVerdict::Different, Direction::Lower) if !is_larger => RatioClass::Better,
             (RatioVerdict::Different, _) => RatioClass::Worse,
             (RatioVerdict::Negligible, _) => RatioClass::Negligible,
             (RatioVerdict::Equivalent, _) => RatioClass::Equivalent,
             (RatioVerdict::Inconclusive, _) => RatioClass::Inconclusive,
-            (RatioVerdict::Provisional, _) => RatioClass::Few,
+            (RatioVerdict::Provisional, _) => RatioClass::TooFewValues,
         }
     }
 
@@ -119,24 +119,25 @@ impl ComparedRatio {
 }
 
 /// Joins the first five names, and adds an ellipsis if there are more.
-pub fn first_of(names: &[impl Borrow<str>], between: &str) -> String {
-    const MOST: usize = 5;
-    let shown: Vec<&str> = names.iter().take(MOST).map(Borrow::borrow).collect();
-    let more = if names.len() > MOST { format!("{between}…") } else { String::new() };
-    format!("{}{more}", shown.join(between))
+pub fn join_first(names: &[impl Borrow<str>], separator: &str) -> String {
+    const MAX_LISTED: usize = 5;
+    let shown: Vec<&str> = names.iter().take(MAX_LISTED).map(Borrow::borrow).collect();
+    let more = if names.len() > MAX_LISTED { format!("{separator}…") } else { String::new() };
+    format!("{}{more}", shown.join(separator))
 }
 
-/// The number of names with the first of them: `2 rows (cp, mv)`.
-pub fn counted(names: &[impl Borrow<str>], what: &str) -> String {
-    format!("{} ({})", number::plural(names.len(), what), first_of(names, ", "))
+/// The number of names, and the first of them in brackets: `2 rows (cp, mv)`.
+pub fn count_and_list(names: &[impl Borrow<str>], noun: &str) -> String {
+    format!("{} ({})", number::plural(names.len(), noun), join_first(names, ", "))
 }
 
-/// The ratios of a comparison, with the words for its sides and directions.
+/// The ratios of one or more comparisons, with the names of the comparisons and the words for better and
+/// worse.
 pub struct RatioSummary<'a> {
     /// All ratios.
-    pub figures: &'a [ComparedRatio],
-    /// The names of the sides: `B compared with A`.
-    pub sides: &'a [String],
+    pub ratios: &'a [ComparedRatio],
+    /// The names of the comparisons: `B compared with A`.
+    pub comparisons: &'a [String],
     /// The smallest difference that matters, as a fraction, if the comparison has one.
     pub margin: Option<f64>,
     /// The words for better and worse.
@@ -145,151 +146,165 @@ pub struct RatioSummary<'a> {
 
 impl RatioSummary<'_> {
     /// The sentences of the answer, most important first.
-    pub fn words(&self) -> Vec<String> {
-        let all = self.single_figures(|_| true);
-        let mut items: Vec<String> = vec![];
-        if self.sides.len() > 1 && !all.is_empty() {
-            items.push(format!("Of all {}: {}.", figures(all.len()), self.tally(&all)));
+    pub fn sentences(&self) -> Vec<String> {
+        let all = self.single_ratios(|_| true);
+        let mut sentences: Vec<String> = vec![];
+        if self.comparisons.len() > 1 && !all.is_empty() {
+            sentences.push(format!("Of all {}: {}.", figure_count(all.len()), self.count_by_class(&all)));
         }
-        for (at, side) in self.sides.iter().enumerate() {
-            let of_side = self.single_figures(|figure| figure.side == at);
-            if !of_side.is_empty() {
-                items.push(format!("{side}, {}: {}.", figures(of_side.len()), self.tally(&of_side)));
+        for (index, name) in self.comparisons.iter().enumerate() {
+            let of_comparison = self.single_ratios(|compared| compared.comparison == index);
+            if !of_comparison.is_empty() {
+                sentences.push(format!(
+                    "{name}, {}: {}.",
+                    figure_count(of_comparison.len()),
+                    self.count_by_class(&of_comparison)
+                ));
             }
         }
-        items.extend(self.totals());
-        items.extend(self.largest_differences());
-        items
+        sentences.extend(self.total_sentences());
+        sentences.extend(self.largest_difference_sentences());
+        sentences
     }
 
-    /// The figures with a ratio that pass the filter, without totals.
-    fn single_figures(&self, filter: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
-        self.figures
+    /// The ratios that have a value and pass the filter, without totals.
+    fn single_ratios(&self, filter: impl Fn(&ComparedRatio) -> bool) -> Vec<&ComparedRatio> {
+        self.ratios
             .iter()
-            .filter(|figure| !figure.is_total && figure.ratio.is_some() && filter(figure))
+            .filter(|compared| !compared.is_total && compared.ratio.is_some() && filter(compared))
             .collect()
     }
 
-    /// Counts figures by class: `1 better, 2 worse, 3 inconclusive`.
-    fn tally(&self, figures: &[&ComparedRatio]) -> String {
-        let count = |class: RatioClass| figures.iter().filter(|figure| figure.class() == class).count();
-        if count(RatioClass::Few) == figures.len() {
+    /// Counts ratios by class: `1 better, 2 worse, 3 inconclusive`.
+    fn count_by_class(&self, ratios: &[&ComparedRatio]) -> String {
+        let count = |class: RatioClass| ratios.iter().filter(|compared| compared.class() == class).count();
+        if count(RatioClass::TooFewValues) == ratios.len() {
             return "all inconclusive, too few values".into();
         }
-        let within = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
+        let within_margin =
+            self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
         let mut counts = vec![];
         for class in RatioClass::ALL {
             let words = match class {
-                RatioClass::Other => "with more or less".into(),
-                RatioClass::Negligible => format!("different, but{within}"),
-                RatioClass::Equivalent => format!("equivalent{within}"),
-                RatioClass::Few => "with too few values".into(),
+                RatioClass::NeutralDifference => "with more or less".into(),
+                RatioClass::Negligible => format!("different, but{within_margin}"),
+                RatioClass::Equivalent => format!("equivalent{within_margin}"),
+                RatioClass::TooFewValues => "with too few values".into(),
                 other => other.words(self.terms).to_string(),
             };
             // Readers expect the counts of these classes even if they are zero.
-            let always = match class {
+            let is_always_shown = match class {
                 RatioClass::Better | RatioClass::Worse | RatioClass::Inconclusive => true,
                 RatioClass::Equivalent => self.margin.is_some(),
                 _ => false,
             };
-            if always || count(class) > 0 {
+            if is_always_shown || count(class) > 0 {
                 counts.push(format!("{} {words}", count(class)));
             }
         }
         counts.join(", ")
     }
 
-    /// A sentence for each total, with all its variants and sides.
-    fn totals(&self) -> Vec<String> {
+    /// A sentence for each total, with all its variants and comparisons.
+    fn total_sentences(&self) -> Vec<String> {
         let mut sentences: Vec<(&str, Vec<String>)> = vec![];
-        for figure in self.figures.iter().filter(|figure| figure.is_total) {
-            let Some(ratio) = figure.ratio else { continue };
-            let (side, times) = (self.side_suffix(figure), ratio_with_interval(ratio));
-            let words = format!("{}{side} {times}, {}", figure.variant, figure.class().words(self.terms));
-            match sentences.iter_mut().find(|(title, _)| *title == figure.subject) {
-                Some((_, figures)) => figures.push(words),
-                None => sentences.push((&figure.subject, vec![words])),
+        for compared in self.ratios.iter().filter(|compared| compared.is_total) {
+            let Some(ratio) = compared.ratio else { continue };
+            let (comparison, ratio_text) = (self.comparison_suffix(compared), ratio_with_interval(ratio));
+            let words = format!(
+                "{}{comparison} {ratio_text}, {}",
+                compared.variant,
+                compared.class().words(self.terms)
+            );
+            match sentences.iter_mut().find(|(title, _)| *title == compared.subject) {
+                Some((_, ratios)) => ratios.push(words),
+                None => sentences.push((&compared.subject, vec![words])),
             }
         }
-        sentences.into_iter().map(|(title, figures)| format!("{title}: {}.", figures.join("; "))).collect()
+        sentences.into_iter().map(|(title, ratios)| format!("{title}: {}.", ratios.join("; "))).collect()
     }
 
     /// Sentences that name the largest significant differences, or the largest ratio if no difference is significant.
-    fn largest_differences(&self) -> Vec<String> {
-        let mut items = vec![];
-        for class in [RatioClass::Worse, RatioClass::Better, RatioClass::Other] {
+    fn largest_difference_sentences(&self) -> Vec<String> {
+        let mut sentences = vec![];
+        for class in [RatioClass::Worse, RatioClass::Better, RatioClass::NeutralDifference] {
             let words = format!("Largest differences, {}", class.words(self.terms));
-            items.extend(self.largest_of(class, &words, MAX_NAMED));
+            sentences.extend(self.largest_of(class, &words, MAX_NAMED));
         }
-        if items.is_empty() {
+        if sentences.is_empty() {
             let words =
                 "No significant difference larger than the margin. Largest ratio, which may be chance";
             let inconclusive = self.largest_of(RatioClass::Inconclusive, words, 1);
-            items.extend(inconclusive.or_else(|| self.largest_of(RatioClass::Few, words, 1)));
+            sentences.extend(inconclusive.or_else(|| self.largest_of(RatioClass::TooFewValues, words, 1)));
         }
-        items
+        sentences
     }
 
-    /// A sentence with the `count` figures of a class that differ most; `None` if the class is empty.
+    /// A sentence with the `count` ratios of a class that differ most; `None` if the class is empty.
     fn largest_of(&self, class: RatioClass, words: &str, count: usize) -> Option<String> {
-        let mut figures = self.single_figures(|figure| figure.class() == class);
-        figures.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
+        let mut ratios = self.single_ratios(|compared| compared.class() == class);
+        ratios.sort_by(|a, b| b.distance().total_cmp(&a.distance()));
         let mut named = vec![];
-        for figure in figures.into_iter().take(count) {
-            let comma = if figure.variant.is_empty() { "" } else { ", " };
-            let (variant, side) = (&figure.variant, self.side_suffix(figure));
-            let ratio = ratio_with_interval(figure.ratio?);
-            named.push(format!("{}{comma}{variant}{side}: {ratio}", figure.subject));
+        for compared in ratios.into_iter().take(count) {
+            let comma = if compared.variant.is_empty() { "" } else { ", " };
+            let (variant, comparison) = (&compared.variant, self.comparison_suffix(compared));
+            let ratio = ratio_with_interval(compared.ratio?);
+            named.push(format!("{}{comma}{variant}{comparison}: {ratio}", compared.subject));
         }
         (!named.is_empty()).then(|| format!("{words}: {}.", named.join("; ")))
     }
 
-    /// The name of a figure's side in brackets; empty if there is only one side.
-    fn side_suffix(&self, figure: &ComparedRatio) -> String {
-        if self.sides.len() > 1 { format!(" ({})", self.sides[figure.side]) } else { String::new() }
+    /// The name of a ratio's comparison in brackets; empty if there is only one comparison.
+    fn comparison_suffix(&self, compared: &ComparedRatio) -> String {
+        if self.comparisons.len() > 1 {
+            format!(" ({})", self.comparisons[compared.comparison])
+        } else {
+            String::new()
+        }
     }
 }
 
-fn figures(count: usize) -> String {
+fn figure_count(count: usize) -> String {
     number::plural(count, "figure")
 }
 
 /// A ratio with its interval: `1.10 [1.09–1.11]`.
 fn ratio_with_interval(ratio: Estimate) -> String {
-    number::ratio(ratio.value, ratio.low, ratio.high)
+    number::ratio_with_interval(ratio.value, ratio.low, ratio.high)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn figure(what: &str, verdict: RatioVerdict, value: f64) -> ComparedRatio {
+    fn compared(subject: &str, verdict: RatioVerdict, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1.1 });
         let (variant, direction) = ("xfs".into(), Direction::Lower);
-        ComparedRatio { variant, ..ComparedRatio::new(what, ratio, verdict, direction) }
+        ComparedRatio { variant, ..ComparedRatio::new(subject, ratio, verdict, direction) }
     }
 
-    fn words(figures: &[ComparedRatio], sides: &[&str]) -> Vec<String> {
-        let sides: Vec<String> = sides.iter().map(|side| side.to_string()).collect();
-        RatioSummary { figures, sides: &sides, margin: Some(0.01), terms: ["better", "worse"] }.words()
+    fn sentences(ratios: &[ComparedRatio], names: &[&str]) -> Vec<String> {
+        let comparisons: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        RatioSummary { ratios, comparisons: &comparisons, margin: Some(0.01), terms: ["better", "worse"] }
+            .sentences()
     }
 
     #[test]
     fn the_answer_counts_every_figure_once_and_names_the_largest() {
-        let total = ComparedRatio { is_total: true, ..figure("TOTAL", RatioVerdict::Different, 1.5) };
-        let figures = [
-            figure("cp", RatioVerdict::Different, 1.2),
-            figure("rm", RatioVerdict::Different, 2.0),
-            figure("tar", RatioVerdict::Different, 0.5),
-            figure("cat", RatioVerdict::Equivalent, 1.0),
-            figure("ls", RatioVerdict::Inconclusive, 1.3),
-            figure("mv", RatioVerdict::Negligible, 1.004),
-            figure("ln", RatioVerdict::Provisional, 9.0),
-            ComparedRatio { ratio: None, ..figure("none", RatioVerdict::Provisional, 1.0) },
+        let total = ComparedRatio { is_total: true, ..compared("TOTAL", RatioVerdict::Different, 1.5) };
+        let ratios = [
+            compared("cp", RatioVerdict::Different, 1.2),
+            compared("rm", RatioVerdict::Different, 2.0),
+            compared("tar", RatioVerdict::Different, 0.5),
+            compared("cat", RatioVerdict::Equivalent, 1.0),
+            compared("ls", RatioVerdict::Inconclusive, 1.3),
+            compared("mv", RatioVerdict::Negligible, 1.004),
+            compared("ln", RatioVerdict::Provisional, 9.0),
+            ComparedRatio { ratio: None, ..compared("none", RatioVerdict::Provisional, 1.0) },
             total,
         ];
         assert_eq!(
-            words(&figures, &["B compared with A"]),
+            sentences(&ratios, &["B compared with A"]),
             [
                 "B compared with A, 7 figures: 1 better, 2 worse, 1 different, but within 1%, 1 equivalent within 1%, \
                  1 inconclusive, 1 with too few values.",
@@ -303,15 +318,15 @@ mod tests {
     #[test]
     fn a_larger_ratio_is_better_if_the_direction_is_higher() {
         let more =
-            ComparedRatio { direction: Direction::Higher, ..figure("iops", RatioVerdict::Different, 2.0) };
+            ComparedRatio { direction: Direction::Higher, ..compared("iops", RatioVerdict::Different, 2.0) };
         let neutral = ComparedRatio { direction: Direction::Neutral, ..more.clone() };
-        assert_eq!((more.class(), neutral.class()), (RatioClass::Better, RatioClass::Other));
+        assert_eq!((more.class(), neutral.class()), (RatioClass::Better, RatioClass::NeutralDifference));
     }
 
     #[test]
-    fn each_of_several_sides_has_a_sentence_with_its_name() {
-        let other = ComparedRatio { side: 1, ..figure("cp", RatioVerdict::Different, 3.0) };
-        let answer = words(&[figure("cp", RatioVerdict::Inconclusive, 1.0), other], &["B", "C"]);
+    fn each_of_several_comparisons_has_a_sentence_with_its_name() {
+        let other = ComparedRatio { comparison: 1, ..compared("cp", RatioVerdict::Different, 3.0) };
+        let answer = sentences(&[compared("cp", RatioVerdict::Inconclusive, 1.0), other], &["B", "C"]);
         assert!(answer[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{answer:?}");
         assert!(
             answer[1].starts_with("B, 1 figure: ") && answer[2].starts_with("C, 1 figure: "),
@@ -322,7 +337,7 @@ mod tests {
 
     #[test]
     fn too_few_values_are_inconclusive() {
-        let answer = words(&[figure("cp", RatioVerdict::Provisional, 1.4)], &["B"]);
+        let answer = sentences(&[compared("cp", RatioVerdict::Provisional, 1.4)], &["B"]);
         assert!(
             answer[0].contains("all inconclusive") && answer[1].contains("may be chance: cp"),
             "{answer:?}"

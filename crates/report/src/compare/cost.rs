@@ -1,15 +1,17 @@
 //! The cost of a request, service by service: the comparison of watches (runs that only observe a service), and the tables
 //! that it shares with the comparison of published proxies.
 
-use crate::compare::answer::{ComparedRatio, RatioSummary, first_of};
+use crate::compare::answer::{ComparedRatio, RatioSummary, join_first};
 use crate::document::{Cell, Document, Table, labelled_row, row};
-use crate::number::{self, plural, three, with_unit};
+use crate::number::{self, plural, three_digits, with_unit};
+use crate::phrases::{describe_machines, format_start};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
-use crate::words::{format_start, machines};
 use crate::{advice, error::Error, page::ComparisonReport};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::{metric::reading, names::distinct, observations::dropped, record::RunRecord};
-use fsarena_stats::cost::{Answer, Estimate, FEWEST, Line, Method, PerRequest, Windows, compare};
+use fsarena_core::{metric::reading, names::distinct, observations::dropped_rounds, record::RunRecord};
+use fsarena_stats::cost::{
+    CostComparison, CostLine, Estimate, LoadWindows, MIN_WINDOWS, RatioMethod, RequestCost, compare_costs,
+};
 use serde_json::{Value, json};
 
 /// A resource that requests consume: CPU time, bytes, reads.
@@ -21,7 +23,7 @@ pub struct Resource {
     /// Formats a cost per request, with its unit.
     pub format: fn(f64) -> String,
     /// Whether the kernel samples it at clock ticks.
-    pub tick_sampled: bool,
+    pub is_tick_sampled: bool,
 }
 
 /// The load and the consumption of one service, window by window.
@@ -36,7 +38,7 @@ pub struct Service {
 
 impl Service {
     /// The number of windows whose requests were counted. The others have no part in any figure.
-    fn counted_windows(&self) -> usize {
+    fn count_known_windows(&self) -> usize {
         self.load.iter().filter(|load| load.is_finite()).count()
     }
 
@@ -49,18 +51,18 @@ impl Service {
     }
 
     /// All consumption of the resource divided by all requests.
-    fn cost_per_request(&self, resource: usize) -> Option<PerRequest> {
-        PerRequest::of(as_windows(&self.windows(resource)?))
+    fn cost_per_request(&self, resource: usize) -> Option<RequestCost> {
+        RequestCost::of(as_windows(&self.windows(resource)?))
     }
 
     /// The consumption of the resource per second without any request: the intercept of consumption over load.
     fn fixed_overhead(&self, resource: usize) -> Option<Estimate> {
-        Line::of(as_windows(&self.windows(resource)?))?.overhead()
+        CostLine::of(as_windows(&self.windows(resource)?))?.overhead()
     }
 }
 
-fn as_windows((load, consumption): &(Vec<f64>, Vec<f64>)) -> Windows<'_> {
-    Windows { load, spent: consumption }
+fn as_windows((load, consumption): &(Vec<f64>, Vec<f64>)) -> LoadWindows<'_> {
+    LoadWindows { load, consumption }
 }
 
 /// The comparison of two services on one resource.
@@ -72,7 +74,7 @@ pub struct ServicePair<'a> {
     /// The service in the numerator.
     pub b: &'a str,
     /// The cost of a request of b over that of a, or why there is no such ratio.
-    pub answer: Answer,
+    pub answer: CostComparison,
 }
 
 impl ServicePair<'_> {
@@ -82,17 +84,17 @@ impl ServicePair<'_> {
 }
 
 /// All pairs of distinct items, each pair once, in order.
-pub fn every_two<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
-    all.iter().enumerate().flat_map(|(at, a)| all[at + 1..].iter().map(move |b| (a, b)))
+pub fn every_two<T>(items: &[T]) -> impl Iterator<Item = (&T, &T)> {
+    items.iter().enumerate().flat_map(|(index, a)| items[index + 1..].iter().map(move |b| (a, b)))
 }
 
 /// Compares every two services on every resource for which both have at least two windows.
 pub fn service_pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> Vec<ServicePair<'a>> {
     let mut pairs = vec![];
-    for (at, resource) in resources.iter().enumerate() {
+    for (index, resource) in resources.iter().enumerate() {
         for (a, b) in every_two(services) {
-            let (Some(windows_a), Some(windows_b)) = (a.windows(at), b.windows(at)) else { continue };
-            let answer = compare(as_windows(&windows_a), as_windows(&windows_b));
+            let (Some(windows_a), Some(windows_b)) = (a.windows(index), b.windows(index)) else { continue };
+            let answer = compare_costs(as_windows(&windows_a), as_windows(&windows_b));
             pairs.push(ServicePair { resource, a: &a.name, b: &b.name, answer });
         }
     }
@@ -103,11 +105,11 @@ pub fn service_pairs<'a>(services: &'a [Service], resources: &'a [Resource]) -> 
 pub fn add_cost_tables(document: &mut Document, services: &[Service], resources: &[Resource]) {
     document.heading(3, "Load");
     let header = ["service", "windows", "requests/s", "from–to"];
-    document.table(Table::figures(header).with(services.iter().map(load_row)));
+    document.table(Table::of_figures(header).with_rows(services.iter().map(load_row)));
 
     document.heading(3, "Cost of a request");
-    document.table(resource_table(services, resources, |service, at, resource| {
-        let cost = service.cost_per_request(at)?;
+    document.table(resource_table(services, resources, |service, index, resource| {
+        let cost = service.cost_per_request(index)?;
         Some(resource.cell(cost.value, cost.estimate(), ""))
     }));
     document.text(
@@ -116,8 +118,8 @@ pub fn add_cost_tables(document: &mut Document, services: &[Service], resources:
          resource that the kernel samples at clock ticks.",
     );
     document.heading(3, "Fixed overhead a second");
-    document.table(resource_table(services, resources, |service, at, resource| {
-        let overhead = service.fixed_overhead(at)?;
+    document.table(resource_table(services, resources, |service, index, resource| {
+        let overhead = service.fixed_overhead(index)?;
         let mark = if overhead.excludes(0.0) { " *" } else { "" };
         Some(resource.cell(overhead.value, Some(overhead), mark))
     }));
@@ -131,10 +133,10 @@ pub fn add_cost_tables(document: &mut Document, services: &[Service], resources:
 fn load_row(service: &Service) -> Vec<Cell> {
     let load: Vec<f64> = service.load.iter().copied().filter(|load| load.is_finite()).collect();
     let mean = load.iter().sum::<f64>() / load.len().max(1) as f64;
-    let least = load.iter().copied().fold(f64::NAN, f64::min);
-    let most = load.iter().copied().fold(f64::NAN, f64::max);
-    let range = format!("{}–{}", three(least), three(most));
-    row![service.name.as_str(), load.len().to_string(), three(mean), range]
+    let smallest = load.iter().copied().fold(f64::NAN, f64::min);
+    let largest = load.iter().copied().fold(f64::NAN, f64::max);
+    let range = format!("{}–{}", three_digits(smallest), three_digits(largest));
+    row![service.name.as_str(), load.len().to_string(), three_digits(mean), range]
 }
 
 /// A table with a row for each resource and a column for each service. `cell` makes the cell of a service and a resource,
@@ -144,10 +146,10 @@ fn resource_table(
     resources: &[Resource],
     cell: impl Fn(&Service, usize, &Resource) -> Option<Cell>,
 ) -> Table {
-    let heads = services.iter().map(|service| service.name.as_str());
-    let mut table = Table::figures(std::iter::once("resource").chain(heads));
-    for (at, resource) in resources.iter().enumerate() {
-        let cells = services.iter().map(|service| cell(service, at, resource).unwrap_or("–".into()));
+    let names = services.iter().map(|service| service.name.as_str());
+    let mut table = Table::of_figures(std::iter::once("resource").chain(names));
+    for (index, resource) in resources.iter().enumerate() {
+        let cells = services.iter().map(|service| cell(service, index, resource).unwrap_or("–".into()));
         table.rows.push(labelled_row(resource_title(resource), cells));
     }
     table
@@ -155,7 +157,7 @@ fn resource_table(
 
 /// The title of a resource, with `~` before it if the kernel samples it at clock ticks.
 fn resource_title(resource: &Resource) -> Cell {
-    format!("{}{}", if resource.tick_sampled { "~" } else { "" }, resource.title).into()
+    format!("{}{}", if resource.is_tick_sampled { "~" } else { "" }, resource.title).into()
 }
 
 impl Resource {
@@ -171,16 +173,18 @@ pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
     document.heading(3, "Compared");
     let row = |pair: &ServicePair| {
         let (ratio, by) = match pair.answer {
-            Answer::Ratio { ratio, method: Method::Sums, .. } => (ratio_cell(ratio, ""), "sums".into()),
-            Answer::Ratio { ratio, method: Method::AtLoad(load), .. } => {
-                (ratio_cell(ratio, ""), format!("lines, at {}/s", three(load)))
+            CostComparison::Ratio { ratio, method: RatioMethod::Sums, .. } => {
+                (ratio_cell(ratio, ""), "sums".into())
             }
-            Answer::Refused(_) | Answer::Unknown => ("–".into(), String::new()),
+            CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } => {
+                (ratio_cell(ratio, ""), format!("lines, at {}/s", three_digits(load)))
+            }
+            CostComparison::Refused(_) | CostComparison::Unknown => ("–".into(), String::new()),
         };
         row![resource_title(pair.resource), pair.name(), ratio, by, pair_verdict(pair)]
     };
     let header = ["resource", "B over A", "ratio", "by", "verdict"];
-    document.table(Table::figures(header).with(pairs.iter().map(row)));
+    document.table(Table::of_figures(header).with_rows(pairs.iter().map(row)));
     document.text(
         "Intervals are 95% for each pair and not corrected for their number. Services whose load ranges have less \
          than half in common are not compared.",
@@ -190,21 +194,21 @@ pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
 /// The verdict on a pair of services, in words.
 fn pair_verdict(pair: &ServicePair) -> String {
     match pair.answer {
-        Answer::Refused(overlap) => {
+        CostComparison::Refused(overlap) => {
             format!("refused: the load ranges have only {} in common", number::percent(overlap.share))
         }
-        Answer::Unknown => "unknown: the cost does not differ significantly from zero".into(),
-        Answer::Ratio { provisional: true, .. } => {
-            format!("provisional: fewer than {}", plural(FEWEST, "window"))
+        CostComparison::Unknown => "unknown: the cost does not differ significantly from zero".into(),
+        CostComparison::Ratio { provisional: true, .. } => {
+            format!("provisional: fewer than {}", plural(MIN_WINDOWS, "window"))
         }
-        Answer::Ratio { ratio, .. } => cost_verdict(pair.b, ratio, ratio.excludes(1.0)),
+        CostComparison::Ratio { ratio, .. } => cost_verdict(pair.b, ratio, ratio.excludes(1.0)),
     }
 }
 
-/// States whether a service costs more or less than another. `ratio` is the ratio of its cost to the other's; `separated`
-/// is whether they differ significantly.
-pub fn cost_verdict(service: &str, ratio: Estimate, separated: bool) -> String {
-    if !separated {
+/// States whether a service costs more or less than another. `ratio` is the ratio of its cost to the other's;
+/// `is_significant` is whether they differ significantly.
+pub fn cost_verdict(service: &str, ratio: Estimate, is_significant: bool) -> String {
+    if !is_significant {
         "no significant difference".into()
     } else if ratio.low > 1.0 {
         format!("{service} costs more")
@@ -214,36 +218,36 @@ pub fn cost_verdict(service: &str, ratio: Estimate, separated: bool) -> String {
 }
 
 /// Sets the answer of a comparison of services, and its chart. `lead` has the first sentences of the answer.
-pub fn set_cost_answer(compared: &mut ComparisonReport, pairs: &[ServicePair], lead: Vec<String>) {
+pub fn set_cost_answer(report: &mut ComparisonReport, pairs: &[ServicePair], lead: Vec<String>) {
     let pair_names = distinct(pairs.iter().map(ServicePair::name));
-    let mut figures = vec![];
+    let mut ratios = vec![];
     for pair in pairs {
-        let side = pair_names.iter().position(|name| *name == pair.name()).unwrap_or(0);
-        figures.extend(compared_ratio(pair).map(|ratio| ComparedRatio { side, ..ratio }));
+        let comparison = pair_names.iter().position(|name| *name == pair.name()).unwrap_or(0);
+        ratios.extend(compared_ratio(pair).map(|ratio| ComparedRatio { comparison, ..ratio }));
     }
     let terms = ["cheaper", "dearer"];
-    let answer = RatioSummary { figures: &figures, sides: &pair_names, margin: None, terms };
-    let refused = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Refused(_)));
-    let unknown = pairs.iter().filter(|pair| matches!(pair.answer, Answer::Unknown));
-    let mut words = lead;
-    words.extend(answer.words());
-    words.extend(not_compared("the loads have too little in common", refused));
-    words.extend(not_compared("the cost does not differ significantly from zero", unknown));
-    compared.set_answer(words);
+    let summary = RatioSummary { ratios: &ratios, comparisons: &pair_names, margin: None, terms };
+    let refused = pairs.iter().filter(|pair| matches!(pair.answer, CostComparison::Refused(_)));
+    let unknown = pairs.iter().filter(|pair| matches!(pair.answer, CostComparison::Unknown));
+    let mut sentences = lead;
+    sentences.extend(summary.sentences());
+    sentences.extend(not_compared("the loads have too little in common", refused));
+    sentences.extend(not_compared("the cost does not differ significantly from zero", unknown));
+    report.add_answer(sentences);
     let title = "Cost of a request, ratios with 95% intervals";
-    compared.chart = answer.chart(title.into(), "cost of a request".into());
+    report.chart = summary.chart(title.into(), "cost of a request".into());
 }
 
 /// Names the pairs that are not compared, with the reason; `None` without pairs.
 fn not_compared<'a>(why: &str, pairs: impl Iterator<Item = &'a ServicePair<'a>>) -> Option<String> {
     let name = |pair: &ServicePair| format!("{} of {}", pair.resource.title, pair.name());
     let names: Vec<String> = pairs.map(name).collect();
-    let (count, named) = (names.len(), first_of(&names, "; "));
+    let (count, named) = (names.len(), join_first(&names, "; "));
     (count > 0).then(|| format!("Not compared because {why}: {count} ({named})."))
 }
 
 fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
-    let Answer::Ratio { ratio, provisional, .. } = pair.answer else { return None };
+    let CostComparison::Ratio { ratio, provisional, .. } = pair.answer else { return None };
     // Watches have no margin within which a difference would not matter.
     let is_within_margin = false;
     let verdict = RatioVerdict::from_tests(provisional, ratio.excludes(1.0), is_within_margin);
@@ -255,7 +259,7 @@ pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[Service
     let service = |service: &Service| {
         let resources = resources.iter().enumerate();
         let costs: Vec<Value> =
-            resources.filter_map(|(at, resource)| cost_json(service, at, resource)).collect();
+            resources.filter_map(|(index, resource)| cost_json(service, index, resource)).collect();
         json!({ "name": service.name, "costs": costs })
     };
     json!({
@@ -264,20 +268,21 @@ pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[Service
     })
 }
 
-/// What a request to this service costs of this resource, which has the index `at`; `None` with fewer than two windows.
-fn cost_json(service: &Service, at: usize, resource: &Resource) -> Option<Value> {
-    let cost = service.cost_per_request(at)?;
+/// The cost of a request to a service in one resource, which has this index; `None` with fewer than two
+/// windows.
+fn cost_json(service: &Service, index: usize, resource: &Resource) -> Option<Value> {
+    let cost = service.cost_per_request(index)?;
     let mut value = json!({
         "resource": resource.id,
         "per_request": cost.value,
         "windows": cost.windows,
-        "effective_windows": cost.effective,
-        "tick_sampled": resource.tick_sampled,
+        "effective_windows": cost.effective_windows,
+        "tick_sampled": resource.is_tick_sampled,
     });
     if let Some(estimate) = cost.estimate() {
         value["interval"] = json!([estimate.low, estimate.high]);
     }
-    if let Some(overhead) = service.fixed_overhead(at) {
+    if let Some(overhead) = service.fixed_overhead(index) {
         value["overhead_per_s"] = json!(overhead);
     }
     Some(value)
@@ -286,23 +291,23 @@ fn cost_json(service: &Service, at: usize, resource: &Resource) -> Option<Value>
 fn pair_json(pair: &ServicePair) -> Value {
     let mut value = json!({ "resource": pair.resource.id, "a": pair.a, "b": pair.b });
     match pair.answer {
-        Answer::Ratio { ratio, method, provisional } => {
+        CostComparison::Ratio { ratio, method, provisional } => {
             value["ratio_b_to_a"] = json!(ratio);
             value["provisional"] = json!(provisional);
-            value["significantly_different"] = json!(pair.answer.separated());
-            value["by"] = json!(if method == Method::Sums { "sums" } else { "lines" });
-            if let Method::AtLoad(load) = method {
+            value["significantly_different"] = json!(pair.answer.is_significant());
+            value["by"] = json!(if method == RatioMethod::Sums { "sums" } else { "lines" });
+            if let RatioMethod::AtLoad(load) = method {
                 value["at_requests_per_s"] = json!(load);
             }
         }
-        Answer::Refused(overlap) => value["refused_overlap"] = json!(overlap.share),
-        Answer::Unknown => value["unknown"] = json!(true),
+        CostComparison::Refused(overlap) => value["refused_overlap"] = json!(overlap.share),
+        CostComparison::Unknown => value["unknown"] = json!(true),
     }
     value
 }
 
 /// The readings of a watch: id, title, and whether the kernel samples the reading at clock ticks.
-const READINGS: [(&str, &str, bool); 13] = [
+const WATCH_READINGS: [(&str, &str, bool); 13] = [
     (reading::MACHINE_CPU, "CPU, whole machine", false),
     ("service_cpu_ns", "CPU, service", false),
     (reading::KERNEL_THREADS, "CPU, kernel threads", false),
@@ -333,37 +338,37 @@ pub fn is_watch(record: &RunRecord) -> bool {
 /// # Errors
 /// If one of them is not a watch, or has fewer than two windows with a count of requests.
 pub fn compare_watches(records: &[RunRecord]) -> Result<ComparisonReport, Error> {
-    let mut compared =
-        ComparisonReport { title: "What a request costs".into(), ..ComparisonReport::default() };
+    let mut report = ComparisonReport { title: "What a request costs".into(), ..ComparisonReport::default() };
     let mut services = vec![];
     for (number, record) in records.iter().enumerate() {
         services.push(watched_service(record, number, records)?);
         if let Some(text) = left_out_windows(record, &services[number]) {
-            compared.answer.warning(text);
+            report.answer.warning(text);
         }
     }
     // Readings that no service has are left out.
-    let measured =
-        |at: &usize| services.iter().any(|s| s.consumption[*at].iter().any(|value| value.is_finite()));
-    let measured: Vec<usize> = (0..READINGS.len()).filter(measured).collect();
+    let is_measured = |resource: &usize| {
+        services.iter().any(|service| service.consumption[*resource].iter().any(|value| value.is_finite()))
+    };
+    let measured: Vec<usize> = (0..WATCH_READINGS.len()).filter(is_measured).collect();
     for service in &mut services {
         service.consumption =
-            measured.iter().map(|at| std::mem::take(&mut service.consumption[*at])).collect();
+            measured.iter().map(|resource| std::mem::take(&mut service.consumption[*resource])).collect();
     }
     let resources: Vec<Resource> =
-        measured.iter().map(|at| watched_resource(READINGS[*at], records)).collect();
+        measured.iter().map(|resource| watched_resource(WATCH_READINGS[*resource], records)).collect();
     let pairs = service_pairs(&services, &resources);
-    compared.json = costs_json(&services, &resources, &pairs);
-    compared.json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
+    report.json = costs_json(&services, &resources, &pairs);
+    report.json["runs"] = json!(records.iter().map(|record| &record.id).collect::<Vec<_>>());
     let facts = records.iter().zip(&services);
-    compared.facts = facts.map(|(record, service)| format!("{}: {}", service.name, record.id)).collect();
+    report.facts = facts.map(|(record, service)| format!("{}: {}", service.name, record.id)).collect();
     if services.len() > 1 {
-        set_cost_answer(&mut compared, &pairs, vec![]);
-        add_pair_table(&mut compared.data, &pairs);
+        set_cost_answer(&mut report, &pairs, vec![]);
+        add_pair_table(&mut report.data, &pairs);
     }
-    add_cost_tables(&mut compared.data, &services, &resources);
-    compared.method.table(circumstance_table(records, &services));
-    Ok(compared)
+    add_cost_tables(&mut report.data, &services, &resources);
+    report.method.table(circumstance_table(records, &services));
+    Ok(report)
 }
 
 /// The table of circumstances: run, time, machine and windows of each watch. A window is left out if it was dropped or its
@@ -374,48 +379,48 @@ fn circumstance_table(records: &[RunRecord], services: &[Service]) -> Table {
             service.name.as_str(),
             record.id.as_str(),
             format_start(&record.started),
-            machines(record),
-            service.counted_windows().to_string(),
-            (dropped(record).len() + service.load.len() - service.counted_windows()).to_string(),
+            describe_machines(record),
+            service.count_known_windows().to_string(),
+            (dropped_rounds(record).len() + service.load.len() - service.count_known_windows()).to_string(),
         ]
     };
     let header = ["service", "run", "begun", "machine", "windows", "left out"];
-    Table::words(header).with(records.iter().zip(services).map(row))
+    Table::of_words(header).with_rows(records.iter().zip(services).map(row))
 }
 
 /// The resource of a reading, in the unit that the runs have for it.
-fn watched_resource((id, title, tick_sampled): (&str, &str, bool), records: &[RunRecord]) -> Resource {
+fn watched_resource((id, title, is_tick_sampled): (&str, &str, bool), records: &[RunRecord]) -> Resource {
     let unit = records.iter().find_map(|record| reading_unit(record, id));
     let (id, format): (String, fn(f64) -> String) = match unit {
         // The consumption in nanoseconds becomes a cost in seconds, with the id that fits.
         Some(Unit::Nanoseconds) => {
-            let id = Unit::Seconds.named(Unit::Nanoseconds.bare(id));
+            let id = Unit::Seconds.with_suffix(Unit::Nanoseconds.without_suffix(id));
             (id, |value| with_unit(value, Unit::Seconds))
         }
         Some(Unit::Bytes) => (id.into(), |value| with_unit(value, Unit::Bytes)),
-        _ => (id.into(), crate::number::three),
+        _ => (id.into(), crate::number::three_digits),
     };
-    Resource { id, title: title.into(), format, tick_sampled }
+    Resource { id, title: title.into(), format, is_tick_sampled }
 }
 
 /// The service of a watch with its rates in order of time, without windows that were dropped. `number` is the index of the
 /// record in `all`.
 fn watched_service(record: &RunRecord, number: usize, all: &[RunRecord]) -> Result<Service, Error> {
-    let fault = |what| Error::Usage(format!("{} {what}", record.id));
+    let usage_error = |fault| Error::Usage(format!("{} {fault}", record.id));
     if !is_watch(record) {
-        return Err(fault("is not a watch; compare watches with watches"));
+        return Err(usage_error("is not a watch; compare watches with watches"));
     }
-    let dropped = dropped(record);
+    let dropped = dropped_rounds(record);
     let mut rows: Vec<usize> = (0..record.samples.len()).collect();
     rows.retain(|row| !dropped.contains(&record.cells[record.samples.cell[*row] as usize].round));
     rows.sort_by(|a, b| record.samples.started_at[*a].total_cmp(&record.samples.started_at[*b]));
     let load = rates_per_second(record, reading::REQUESTS, &rows);
     if load.iter().filter(|load| load.is_finite()).count() < 2 {
-        return Err(fault(
+        return Err(usage_error(
             "has fewer than two windows whose requests are known; watch with a counter, for longer",
         ));
     }
-    let consumption = READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
+    let consumption = WATCH_READINGS.iter().map(|(id, ..)| rates_per_second(record, id, &rows)).collect();
     Ok(Service { name: service_name(record, number, all), load, consumption })
 }
 
@@ -424,21 +429,23 @@ fn rates_per_second(record: &RunRecord, id: &str, rows: &[usize]) -> Vec<f64> {
     let Some((_, values)) = record.metric(id) else { return vec![f64::NAN; rows.len()] };
     let elapsed_ns = record.metric(reading::ELAPSED).map(|(_, values)| values).unwrap_or_default();
     // Nanoseconds per nanosecond are already seconds per second.
-    let factor = if reading_unit(record, id) == Some(Unit::Nanoseconds) { 1.0 } else { 1e9 };
-    rows.iter().map(|row| factor * values[*row] / elapsed_ns[*row]).collect()
+    let scale = if reading_unit(record, id) == Some(Unit::Nanoseconds) { 1.0 } else { 1e9 };
+    rows.iter().map(|row| scale * values[*row] / elapsed_ns[*row]).collect()
 }
 
 /// The name of the watched service, with its number if several watches have this name.
 fn service_name(record: &RunRecord, number: usize, all: &[RunRecord]) -> String {
     let Some(variant) = record.variants.first() else { return record.id.clone() };
-    let same_name = all.iter().filter(|other| other.variants.first().map(|v| &v.name) == Some(&variant.name));
+    let same_name = all.iter().filter(|other| {
+        other.variants.first().map(|other_variant| &other_variant.name) == Some(&variant.name)
+    });
     if same_name.count() > 1 { format!("{} ({})", variant.name, number + 1) } else { variant.name.clone() }
 }
 
 /// States how many windows are left out, and why; `None` if none. No window is left out because of its value.
 fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
-    let dropped = dropped(record).len();
-    let unknown = service.load.len() - service.counted_windows();
+    let dropped = dropped_rounds(record).len();
+    let unknown = service.load.len() - service.count_known_windows();
     (dropped + unknown > 0).then(|| {
         format!(
             "{}: {} left out because something disturbed them, {} because their requests are not known; \
@@ -446,7 +453,7 @@ fn left_out_windows(record: &RunRecord, service: &Service) -> Option<String> {
             service.name,
             plural(dropped, "window"),
             plural(unknown, "window"),
-            advice::report(&record.id)
+            advice::print_report(&record.id)
         )
     })
 }

@@ -1,17 +1,17 @@
 //! The comparison of two orders of the same variants, best first: which variant leads each, and which changed places.
 
 use crate::document::{Document, Table, row};
-use crate::{error::Error, number::three};
-use fsarena_core::{names::unknown, published::Published};
+use crate::{error::Error, number::three_digits};
+use fsarena_core::{names::unknown, published::PublishedSet};
 use fsarena_stats::comparison::Comparison;
-use fsarena_stats::ranks::{kendall_tau_b, swapped};
+use fsarena_stats::ranks::{kendall_tau_b, swapped_pairs};
 use serde_json::{Value, json};
 
 /// Checks that published figures have a metric.
 ///
 /// # Errors
 /// If they lack it.
-pub fn require_metric(published: &Published, metric: &str) -> Result<(), Error> {
+pub fn require_metric(published: &PublishedSet, metric: &str) -> Result<(), Error> {
     if published.metrics().contains(&metric) {
         return Ok(());
     }
@@ -34,75 +34,76 @@ pub struct VariantOrder {
     /// The value of each variant; the smallest is first in the order.
     values: Vec<f64>,
     /// Whether each pair of variants differs significantly. `None` for figures without a spread.
-    differs: Option<Vec<Vec<bool>>>,
+    significant: Option<Vec<Vec<bool>>>,
 }
 
 impl VariantOrder {
     /// The order of figures without a spread.
     pub fn of_figures(values: Vec<f64>) -> VariantOrder {
-        VariantOrder { values, differs: None }
+        VariantOrder { values, significant: None }
     }
 
     /// The order of these variants in a comparison. `None` if one of them has no data.
     pub fn of_variants(comparison: &Comparison, variants: &[usize]) -> Option<VariantOrder> {
-        let (mut values, mut differs) = (vec![], vec![]);
+        let (mut values, mut significant) = (vec![], vec![]);
         for variant in variants {
             values.push(comparison.order.iter().position(|other| other == variant)? as f64);
-            differs.push(variants.iter().map(|other| comparison.separated[*variant][*other]).collect());
+            significant.push(variants.iter().map(|other| comparison.differs[*variant][*other]).collect());
         }
-        Some(VariantOrder { values, differs: Some(differs) })
+        Some(VariantOrder { values, significant: Some(significant) })
     }
 
     /// The variants that share the smallest value.
-    fn first(&self) -> Vec<usize> {
-        let least = self.values.iter().copied().fold(f64::INFINITY, f64::min);
-        (0..self.values.len()).filter(|variant| self.values[*variant] == least).collect()
+    fn leaders(&self) -> Vec<usize> {
+        let smallest = self.values.iter().copied().fold(f64::INFINITY, f64::min);
+        (0..self.values.len()).filter(|variant| self.values[*variant] == smallest).collect()
     }
 
     /// Whether two variants differ significantly; figures without a spread always do.
-    fn differs(&self, variant: usize, other: usize) -> bool {
-        self.differs.as_ref().is_none_or(|pairs| pairs[variant][other])
+    fn are_different(&self, variant: usize, other: usize) -> bool {
+        self.significant.as_ref().is_none_or(|pairs| pairs[variant][other])
     }
 
-    /// Whether one variant is first and differs significantly from every other.
+    /// Whether one variant leads and differs significantly from every other.
     fn is_decided(&self) -> bool {
-        let [first] = self.first()[..] else { return false };
-        (0..self.values.len()).all(|variant| variant == first || self.differs(first, variant))
+        let [leader] = self.leaders()[..] else { return false };
+        (0..self.values.len()).all(|variant| variant == leader || self.are_different(leader, variant))
     }
 }
 
 impl OrderPair<'_> {
-    fn first_names(&self, order: &VariantOrder) -> Vec<&str> {
-        order.first().into_iter().map(|variant| self.names[variant]).collect()
+    fn leader_names(&self, order: &VariantOrder) -> Vec<&str> {
+        order.leaders().into_iter().map(|variant| self.names[variant]).collect()
     }
 
     /// The first variants of an order: `ext2 = xfs` for equal figures, `ext2 ?` for an inconclusive lead.
-    fn first(&self, order: &VariantOrder) -> String {
-        let names = self.first_names(order);
-        let open = names.len() == 1 && !order.is_decided();
-        format!("{}{}", names.join(" = "), if open { " ?" } else { "" })
+    fn describe_leaders(&self, order: &VariantOrder) -> String {
+        let names = self.leader_names(order);
+        let is_inconclusive = names.len() == 1 && !order.is_decided();
+        format!("{}{}", names.join(" = "), if is_inconclusive { " ?" } else { "" })
     }
 
     /// The first variants of the earlier and of the later order, in words.
-    pub fn firsts(&self) -> (String, String) {
-        (self.first(&self.earlier), self.first(&self.later))
+    pub fn describe_both_leaders(&self) -> (String, String) {
+        (self.describe_leaders(&self.earlier), self.describe_leaders(&self.later))
     }
 
     /// The pairs that changed places: the variant that was better, the variant that passed it, and whether the two differ
     /// significantly in both orders.
     pub fn changes(&self) -> Vec<(&str, &str, bool)> {
-        let significant = |passed, by| self.earlier.differs(passed, by) && self.later.differs(passed, by);
-        let pairs = swapped(&self.earlier.values, &self.later.values).into_iter();
+        let significant =
+            |passed, by| self.earlier.are_different(passed, by) && self.later.are_different(passed, by);
+        let pairs = swapped_pairs(&self.earlier.values, &self.later.values).into_iter();
         pairs.map(|(passed, by)| (self.names[passed], self.names[by], significant(passed, by))).collect()
     }
 
     /// The changes in words. Changes that are not significant are in brackets, because they may be chance.
-    fn changes_in_words(&self) -> String {
-        let words = |(a, b, significant): (&str, &str, bool)| {
+    fn describe_changes(&self) -> String {
+        let describe = |(a, b, significant): (&str, &str, bool)| {
             if significant { format!("{b} passed {a}") } else { format!("({b} passed {a})") }
         };
-        let all: Vec<String> = self.changes().into_iter().map(words).collect();
-        if all.is_empty() { "none".into() } else { all.join(", ") }
+        let changes: Vec<String> = self.changes().into_iter().map(describe).collect();
+        if changes.is_empty() { "none".into() } else { changes.join(", ") }
     }
 
     /// Kendall's τ-b of both orders.
@@ -111,12 +112,12 @@ impl OrderPair<'_> {
     }
 
     /// The orders and their changes as JSON.
-    pub fn json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let change = |(passed, by, significant): (&str, &str, bool)| json!({"passed": passed, "by": by, "significantly_different": significant});
         json!({
             "variants": self.names,
-            "first_then": self.first_names(&self.earlier),
-            "first_here": self.first_names(&self.later),
+            "first_then": self.leader_names(&self.earlier),
+            "first_here": self.leader_names(&self.later),
             "first_here_decided": self.later.is_decided(),
             "kendall_tau_b": self.tau(),
             "changes": self.changes().into_iter().map(change).collect::<Vec<_>>(),
@@ -134,16 +135,16 @@ pub struct TaskOrders<'a> {
 
 impl TaskOrders<'_> {
     /// Adds the table of all orders, and the explanation of its signs.
-    pub fn add(&self, document: &mut Document, header: [String; 2]) {
-        let all = self.rows.iter().chain(&self.total).map(|(title, orders)| (title.as_str(), orders));
-        document.table(order_table(header, all));
+    pub fn add_to(&self, document: &mut Document, header: [String; 2]) {
+        let rows = self.rows.iter().chain(&self.total).map(|(title, orders)| (title.as_str(), orders));
+        document.table(order_table(header, rows));
         document.text(LEGEND);
     }
 
     /// Returns `facts`, a JSON object, with the orders of the tasks and of the total added.
-    pub fn json(&self, mut facts: Value) -> Value {
+    pub fn json_with(&self, mut facts: Value) -> Value {
         let task = |(title, orders): &(String, OrderPair)| {
-            let mut value = orders.json();
+            let mut value = orders.to_json();
             value["task"] = json!(title);
             value
         };
@@ -153,8 +154,8 @@ impl TaskOrders<'_> {
     }
 
     /// The number of tasks in which the same variants are first in both orders.
-    pub fn same_first(&self) -> usize {
-        self.rows.iter().filter(|(_, orders)| orders.earlier.first() == orders.later.first()).count()
+    pub fn count_same_leaders(&self) -> usize {
+        self.rows.iter().filter(|(_, orders)| orders.earlier.leaders() == orders.later.leaders()).count()
     }
 }
 
@@ -163,35 +164,35 @@ pub fn order_table<'a>(
     header: [String; 2],
     rows: impl Iterator<Item = (&'a str, &'a OrderPair<'a>)>,
 ) -> Table {
-    let [then, here] = header;
+    let [earlier, later] = header;
     let row = |(title, orders): (&str, &OrderPair)| {
-        let (first, second) = orders.firsts();
-        let tau = orders.tau().map_or("–".to_string(), three);
-        row![title, first, second, tau, orders.changes_in_words()]
+        let (first, second) = orders.describe_both_leaders();
+        let tau = orders.tau().map_or("–".to_string(), three_digits);
+        row![title, first, second, tau, orders.describe_changes()]
     };
-    Table::words(["task", &then, &here, "τ", "changes of place"]).with(rows.map(row))
+    Table::of_words(["task", &earlier, &later, "τ", "changes of place"]).with_rows(rows.map(row))
 }
 
 /// One table with the orders of several runs, each compared with the same first run; `letters` names all runs, the first
 /// run first. `None` for only one pair, or if the order of the first run differs between the pairs, because these have
 /// other variants or tasks in common.
-pub fn merged_table(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<Table> {
+pub fn combined_table(pairs: &[Vec<(&str, &OrderPair)>], letters: &[String]) -> Option<Table> {
     let (first, others) = pairs.split_first()?;
-    let first_then = |pair: &[(&str, &OrderPair)]| -> Vec<(String, String)> {
-        pair.iter().map(|(title, orders)| (title.to_string(), orders.firsts().0)).collect()
+    let first_run_leaders = |pair: &[(&str, &OrderPair)]| -> Vec<(String, String)> {
+        pair.iter().map(|(title, orders)| (title.to_string(), orders.describe_both_leaders().0)).collect()
     };
-    if others.is_empty() || others.iter().any(|other| first_then(other) != first_then(first)) {
+    if others.is_empty() || others.iter().any(|other| first_run_leaders(other) != first_run_leaders(first)) {
         return None;
     }
-    let mut table = Table::words(["task", &format!("first in {}", letters[0])]);
+    let mut table = Table::of_words(["task", &format!("first in {}", letters[0])]);
     for letter in &letters[1..] {
         table.header.extend([format!("first in {letter}"), format!("changes of place in {letter}")]);
     }
-    for (at, (title, orders)) in first.iter().enumerate() {
-        let mut row = row![*title, orders.firsts().0];
+    for (index, (title, orders)) in first.iter().enumerate() {
+        let mut row = row![*title, orders.describe_both_leaders().0];
         for pair in pairs {
-            let orders = pair[at].1;
-            row.extend(row![orders.firsts().1, orders.changes_in_words()]);
+            let orders = pair[index].1;
+            row.extend(row![orders.describe_both_leaders().1, orders.describe_changes()]);
         }
         table.rows.push(row);
     }

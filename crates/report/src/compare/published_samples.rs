@@ -3,13 +3,13 @@
 
 use super::cost::{self, Resource, Service, every_two};
 use crate::document::{Document, Table, row};
-use crate::number::{self, three};
-use crate::published::{add_consistency, conclusions_then, recomputed_json, sample_table};
+use crate::number::{self, three_digits};
+use crate::published::{add_consistency, check_author_conclusions, recomputed_json, sample_table};
 use crate::sections::claims::{add_published_conclusions, published_conclusions_json};
 use crate::{error::Error, page::ComparisonReport, ratio_verdict::ratio_cell};
-use fsarena_core::published::{Derived, Published};
+use fsarena_core::published::{PublishedQuotient, PublishedSet};
 use fsarena_stats::cost::Estimate;
-use fsarena_stats::published_values::{evidence, recompute};
+use fsarena_stats::published_values::{recompute, usable_figures};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 
@@ -18,33 +18,36 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// If the figures are not samples of services, or the study's file is invalid.
-pub fn compare_published_samples(published: &Published) -> Result<ComparisonReport, Error> {
+pub fn compare_published_samples(published: &PublishedSet) -> Result<ComparisonReport, Error> {
     if published.derived.is_empty() {
         let name = published.name();
         return Err(Error::Usage(format!(
             "published:{name} has no samples of services; give a run to compare it with"
         )));
     }
-    let mut compared =
+    let mut report =
         ComparisonReport { title: format!("published:{}", published.name()), ..ComparisonReport::default() };
     // Without the averages over samples, which the study also has.
-    let single = evidence(published);
-    let services: Vec<Service> =
-        single.variants().into_iter().map(|variant| service(&single, variant)).collect();
-    let resources: Vec<Resource> = single.derived.iter().map(resource).collect();
+    let single_samples = usable_figures(published);
+    let services: Vec<Service> = single_samples
+        .variants()
+        .into_iter()
+        .map(|variant| published_service(&single_samples, variant))
+        .collect();
+    let resources: Vec<Resource> = single_samples.derived.iter().map(derived_resource).collect();
     let pairs = cost::service_pairs(&services, &resources);
-    let paired = sampled_pairs(&single);
+    let sampled = sampled_pairs(&single_samples);
     let recomputed = recompute(published);
-    let conclusions = conclusions_then(published)?;
-    compared.json = cost::costs_json(&services, &resources, &pairs);
-    compared.json["published"] = json!(published.name());
-    compared.json["recomputed"] = recomputed_json(&recomputed);
-    compared.json["paired"] = paired.iter().map(SampledPair::json).collect();
-    compared.json["conclusions"] = published_conclusions_json(&conclusions);
-    compared.facts = services.iter().map(|service| service.name.clone()).collect();
-    cost::set_cost_answer(&mut compared, &pairs, lead_sentences(&single, &paired));
+    let conclusions = check_author_conclusions(published)?;
+    report.json = cost::costs_json(&services, &resources, &pairs);
+    report.json["published"] = json!(published.name());
+    report.json["recomputed"] = recomputed_json(&recomputed);
+    report.json["paired"] = sampled.iter().map(SampledPair::json).collect();
+    report.json["conclusions"] = published_conclusions_json(&conclusions);
+    report.facts = services.iter().map(|service| service.name.clone()).collect();
+    cost::set_cost_answer(&mut report, &pairs, lead_sentences(&single_samples, &sampled));
 
-    let document = &mut compared.data;
+    let document = &mut report.data;
     document.text("The author's table, computed again from its raw columns.");
     for derived in &published.derived {
         add_recomputed_table(document, published, derived);
@@ -52,61 +55,67 @@ pub fn compare_published_samples(published: &Published) -> Result<ComparisonRepo
     add_consistency(document, &recomputed);
     cost::add_cost_tables(document, &services, &resources);
     cost::add_pair_table(document, &pairs);
-    add_paired_table(document, &paired);
+    add_paired_table(document, &sampled);
     add_published_conclusions(document, &conclusions);
-    compared.method.text(format!(
+    report.method.text(format!(
         "Each of the {} samples is a round: the services were sampled at the same times, so influences of the time of day \
          cancel. Averages over samples are left out. Each filesystem ran on another machine, so every figure includes the \
          differences between the machines.",
-        single.samples().len()
+        single_samples.samples().len()
     ));
-    Ok(compared)
+    Ok(report)
 }
 
 /// Adds one of the author's tables, recomputed: a row for each sample, a column for each service.
-fn add_recomputed_table(document: &mut Document, published: &Published, derived: &Derived) {
+fn add_recomputed_table(document: &mut Document, published: &PublishedSet, derived: &PublishedQuotient) {
     document.heading(3, format!("{} = {} / {}", derived.metric, derived.above, derived.below));
     document.table(sample_table(published, |sample, variant| {
-        let value = |metric: &str| published.sampled(sample, variant, metric).map(|figure| figure.value);
+        let value =
+            |metric: &str| published.figure_of_sample(sample, variant, metric).map(|figure| figure.value);
         let (above, below) = (value(&derived.above)?, value(&derived.below).filter(|below| *below > 0.0)?);
         Some(format!("{:.2}", above / below).into())
     }));
 }
 
 /// The values of a metric for a service, one for each sample; NaN without a figure.
-fn series(published: &Published, variant: &str, metric: &str) -> Vec<f64> {
-    let value =
-        |sample: &str| published.sampled(sample, variant, metric).map_or(f64::NAN, |figure| figure.value);
+fn metric_values(published: &PublishedSet, variant: &str, metric: &str) -> Vec<f64> {
+    let value = |sample: &str| {
+        published.figure_of_sample(sample, variant, metric).map_or(f64::NAN, |figure| figure.value)
+    };
     published.samples().into_iter().map(value).collect()
 }
 
 /// The load and the consumption of a service. The denominator of the author's quotients is the load, the numerators are the
 /// consumption.
-fn service(published: &Published, variant: &str) -> Service {
+fn published_service(published: &PublishedSet, variant: &str) -> Service {
     let load = published.derived.first().map_or("", |derived| derived.below.as_str());
-    let spent = published.derived.iter().map(|derived| series(published, variant, &derived.above));
-    Service { name: variant.into(), load: series(published, variant, load), consumption: spent.collect() }
+    let spent = published.derived.iter().map(|derived| metric_values(published, variant, &derived.above));
+    Service {
+        name: variant.into(),
+        load: metric_values(published, variant, load),
+        consumption: spent.collect(),
+    }
 }
 
-fn resource(derived: &Derived) -> Resource {
+fn derived_resource(derived: &PublishedQuotient) -> Resource {
     Resource {
         id: format!("{}_percent", derived.above),
         title: format!("{}, %", derived.above),
-        format: three,
+        format: three_digits,
         // Such studies read /proc/stat, which the kernel samples at clock ticks.
-        tick_sampled: true,
+        is_tick_sampled: true,
     }
 }
 
 /// The first sentences of the answer: which service is lower than all others by which metric, and by which metrics no two
 /// services differ.
-fn lead_sentences(published: &Published, paired: &[SampledPair]) -> Vec<String> {
-    let (mut sentences, mut same) = (vec![], vec![]);
+fn lead_sentences(published: &PublishedSet, sampled: &[SampledPair]) -> Vec<String> {
+    let (mut sentences, mut same_metrics) = (vec![], vec![]);
     for derived in &published.derived {
         let metric = derived.metric.replace('_', " ");
-        let pairs: Vec<&SampledPair> = paired.iter().filter(|pair| pair.metric == derived.metric).collect();
-        if pairs.iter().all(|pair| !pair.ratio.separated()) {
-            same.push(metric.clone());
+        let pairs: Vec<&SampledPair> = sampled.iter().filter(|pair| pair.metric == derived.metric).collect();
+        if pairs.iter().all(|pair| !pair.ratio.is_significant()) {
+            same_metrics.push(metric.clone());
         }
         for name in published.variants() {
             let ratios: Vec<(&str, Ratio)> = pairs.iter().filter_map(|pair| pair.ratio_of(name)).collect();
@@ -115,16 +124,18 @@ fn lead_sentences(published: &Published, paired: &[SampledPair]) -> Vec<String> 
             if ratios.is_empty() || ratios.len() != others || !is_lowest {
                 continue;
             }
-            let mut times = vec![];
+            let mut factors = vec![];
             for (other, Ratio { value, low, high, .. }) in ratios {
-                times.push(format!("{} times {other}", number::ratio(value, low, high)));
+                factors.push(format!("{} times {other}", number::ratio_with_interval(value, low, high)));
             }
-            sentences
-                .push(format!("{name} is lower than all {others} others by {metric}: {}.", times.join(", ")));
+            sentences.push(format!(
+                "{name} is lower than all {others} others by {metric}: {}.",
+                factors.join(", ")
+            ));
         }
     }
-    if !same.is_empty() {
-        let metrics = same.join(" or ");
+    if !same_metrics.is_empty() {
+        let metrics = same_metrics.join(" or ");
         sentences.push(format!("No two services differ significantly by {metrics}, sample by sample."));
     }
     sentences
@@ -140,30 +151,32 @@ struct SampledPair<'a> {
 }
 
 /// Compares every two services by each derived metric, sample by sample.
-fn sampled_pairs(published: &Published) -> Vec<SampledPair<'_>> {
-    let mut all = vec![];
+fn sampled_pairs(published: &PublishedSet) -> Vec<SampledPair<'_>> {
+    let mut pairs = vec![];
     for derived in &published.derived {
         let per_request = |variant: &str| -> Vec<f64> {
-            let above = series(published, variant, &derived.above);
-            let below = series(published, variant, &derived.below);
+            let above = metric_values(published, variant, &derived.above);
+            let below = metric_values(published, variant, &derived.below);
             above.iter().zip(below).map(|(above, below)| above / below).collect()
         };
         for (a, b) in every_two(&published.variants()) {
             if let Some(ratio) = Ratio::of(log_ratios(&per_request(a), &per_request(b)).d) {
-                all.push(SampledPair { metric: &derived.metric, a, b, ratio });
+                pairs.push(SampledPair { metric: &derived.metric, a, b, ratio });
             }
         }
     }
-    all
+    pairs
 }
 
-fn add_paired_table(document: &mut Document, paired: &[SampledPair]) {
+fn add_paired_table(document: &mut Document, sampled: &[SampledPair]) {
     document.heading(3, "Sample by sample");
-    let row = |one: &SampledPair| {
-        let verdict = cost::cost_verdict(one.b, one.ratio.into(), one.ratio.separated());
-        row![one.metric, format!("{} over {}", one.b, one.a), ratio_cell(one.ratio, ""), verdict]
+    let row = |pair: &SampledPair| {
+        let verdict = cost::cost_verdict(pair.b, pair.ratio.into(), pair.ratio.is_significant());
+        row![pair.metric, format!("{} over {}", pair.b, pair.a), ratio_cell(pair.ratio, ""), verdict]
     };
-    document.table(Table::figures(["resource", "B over A", "ratio", "verdict"]).with(paired.iter().map(row)));
+    document.table(
+        Table::of_figures(["resource", "B over A", "ratio", "verdict"]).with_rows(sampled.iter().map(row)),
+    );
     document.text(
         "Hodges–Lehmann ratios within samples, with exact 95% intervals, not corrected for their number.",
     );
@@ -189,7 +202,7 @@ impl<'a> SampledPair<'a> {
             "b": self.b,
             "ratio_b_to_a": Estimate::from(self.ratio),
             "samples": self.ratio.rounds,
-            "significantly_different": self.ratio.separated(),
+            "significantly_different": self.ratio.is_significant(),
         })
     }
 }
@@ -226,9 +239,10 @@ mod tests {
         );
         assert_eq!(page.json["recomputed"]["do_not_follow"].as_array().unwrap().len(), 2);
         let outcome = |words: &str| {
-            let all = page.json["conclusions"].as_array().unwrap();
-            let one = all.iter().find(|one| one["says"].as_str().unwrap().contains(words)).unwrap();
-            one["then"]["outcome"].as_str().unwrap_or("none").to_string()
+            let conclusions = page.json["conclusions"].as_array().unwrap();
+            let conclusion =
+                conclusions.iter().find(|one| one["says"].as_str().unwrap().contains(words)).unwrap();
+            conclusion["then"]["outcome"].as_str().unwrap_or("none").to_string()
         };
         assert_eq!(outcome("xfs is lowest"), "held");
     }

@@ -1,9 +1,9 @@
 //! The comparison of two runs: their ratios and the orders of their variants, task by task.
 
 use super::order::{OrderPair, VariantOrder};
-use crate::{error::Error, number::plural, words::task_label};
+use crate::{error::Error, number::plural, phrases::task_label};
 use fsarena_core::observations::{MetricSeries, has_data};
-use fsarena_core::{metric::Declared, record::RunRecord};
+use fsarena_core::{metric::DeclaredMetrics, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, analyse};
 use fsarena_stats::comparison::Comparison;
 use fsarena_stats::ratio::{Ratio, independent_ratio};
@@ -58,7 +58,7 @@ impl<'a> ComparedRun<'a> {
     ///
     /// # Errors
     /// If it used another executor.
-    pub fn comparable(&self, other: &RunRecord) -> Result<(), Error> {
+    pub fn check_comparable(&self, other: &RunRecord) -> Result<(), Error> {
         let [in_a, in_b] = [self.record, other].map(|record| record.plan.device.backing.executor());
         if in_a != in_b {
             let (a, b) = (&self.record.id, &other.id);
@@ -76,33 +76,32 @@ impl<'a> RunPair<'a> {
     /// # Errors
     /// If the runs have no variant or task in common, or define the metric differently.
     pub fn compare(a: &'a ComparedRun, b: &'a ComparedRun) -> Result<RunPair<'a>, Error> {
-        let mut declared = Declared::default();
-        for side in [a, b] {
+        let mut declared = DeclaredMetrics::default();
+        for run in [a, b] {
             declared
-                .declare(&side.analysis.metric, &format!("run {}", side.record.id))
+                .declare(&run.analysis.metric, &format!("run {}", run.record.id))
                 .map_err(|contradiction| Error::Usage(contradiction.to_string()))?;
         }
-        let nothing = |what| Error::nothing_in_common(&a.record.id, &b.record.id, what);
+        let nothing_in_common = |kind| Error::nothing_in_common(&a.record.id, &b.record.id, kind);
         let variants = common_indexes(&a.record.variants, &b.record.variants, |variant| &variant.name);
         if variants.is_empty() {
-            return Err(nothing("variant"));
+            return Err(nothing_in_common("variant"));
         }
-        let shared = common_indexes(&a.record.tasks, &b.record.tasks, |task| &task.id);
+        let common_tasks = common_indexes(&a.record.tasks, &b.record.tasks, |task| &task.id);
         let mut pair = RunPair { a, b, variants, tasks: vec![] };
-        pair.tasks = shared.iter().filter_map(|(in_a, in_b)| pair.task_ratios(*in_a, *in_b)).collect();
+        pair.tasks = common_tasks.iter().filter_map(|(in_a, in_b)| pair.task_ratios(*in_a, *in_b)).collect();
         if pair.tasks.is_empty() {
-            return Err(nothing("task"));
+            return Err(nothing_in_common("task"));
         }
-        pair.tasks.extend(pair.total_ratios(&shared));
+        pair.tasks.extend(pair.total_ratios(&common_tasks));
         Ok(pair)
     }
 
     /// The ratios and orders of a task, given by its index in each run; `None` if no variant has a ratio.
     fn task_ratios(&self, task_in_a: usize, task_in_b: usize) -> Option<TaskRatios<'a>> {
         let info = &self.a.record.tasks[task_in_a];
-        let analysed =
-            |side: &'a ComparedRun| side.analysis.tasks.iter().find(|task| task.task.id == info.id);
-        let orders = self.orders(&analysed(self.a)?.comparison, &analysed(self.b)?.comparison);
+        let analysed = |run: &'a ComparedRun| run.analysis.tasks.iter().find(|task| task.task.id == info.id);
+        let orders = self.order_pair(&analysed(self.a)?.comparison, &analysed(self.b)?.comparison);
         let ratios = self.ratios(self.a.values(task_in_a), self.b.values(task_in_b));
         if ratios.iter().all(Option::is_none) {
             return None;
@@ -113,21 +112,24 @@ impl<'a> RunPair<'a> {
     /// The ratios of the total over the tasks with data in both runs that count in totals. `tasks` are the common tasks.
     fn total_ratios(&self, tasks: &[(usize, usize)]) -> Option<TaskRatios<'a>> {
         let (a, b) = (self.a, self.b);
-        let counts = |task: usize| a.record.tasks[task].in_totals && has_data(a.values(task));
-        let tasks = tasks.iter().filter(|(in_a, in_b)| counts(*in_a) && has_data(b.values(*in_b)));
-        let (first, second): (Vec<usize>, Vec<usize>) = tasks.copied().unzip();
+        let is_counted = |task: usize| a.record.tasks[task].in_totals && has_data(a.values(task));
+        let tasks = tasks.iter().filter(|(in_a, in_b)| is_counted(*in_a) && has_data(b.values(*in_b)));
+        let (tasks_a, tasks_b): (Vec<usize>, Vec<usize>) = tasks.copied().unzip();
         let (overall_a, overall_b) = (a.analysis.overall.as_ref()?, b.analysis.overall.as_ref()?);
-        if first.is_empty() {
+        if tasks_a.is_empty() {
             return None;
         }
         let totals = |run: &ComparedRun, tasks: &[usize]| run.analysis.grid.totals(tasks);
         // The orders come from each run's own total, which may contain more tasks. Then they cannot be compared.
-        let same_tasks = overall_a.tasks == first.len() && overall_b.tasks == first.len();
-        let orders = self.orders(&overall_a.main().comparison, &overall_b.main().comparison);
+        let have_same_tasks = overall_a.tasks == tasks_a.len() && overall_b.tasks == tasks_a.len();
+        let orders = self.order_pair(
+            &overall_a.total_or_geometric().comparison,
+            &overall_b.total_or_geometric().comparison,
+        );
         Some(TaskRatios {
-            title: format!("{} of {}", overall_a.name.to_uppercase(), plural(first.len(), "task")),
-            ratios: self.ratios(&totals(a, &first)?, &totals(b, &second)?),
-            orders: orders.filter(|_| same_tasks),
+            title: format!("{} of {}", overall_a.name.to_uppercase(), plural(tasks_a.len(), "task")),
+            ratios: self.ratios(&totals(a, &tasks_a)?, &totals(b, &tasks_b)?),
+            orders: orders.filter(|_| have_same_tasks),
             is_total: true,
         })
     }
@@ -138,22 +140,25 @@ impl<'a> RunPair<'a> {
     }
 
     /// The orders of the common variants with data in both comparisons; `None` if there are fewer than two.
-    fn orders(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {
-        let ordered = |(in_a, in_b): &&(usize, usize)| a.order.contains(in_a) && b.order.contains(in_b);
-        let (first, second): (Vec<usize>, Vec<usize>) = self.variants.iter().filter(ordered).copied().unzip();
-        if first.len() < 2 {
+    fn order_pair(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {
+        let is_in_both_orders =
+            |(in_a, in_b): &&(usize, usize)| a.order.contains(in_a) && b.order.contains(in_b);
+        let (variants_a, variants_b): (Vec<usize>, Vec<usize>) =
+            self.variants.iter().filter(is_in_both_orders).copied().unzip();
+        if variants_a.len() < 2 {
             return None;
         }
         Some(OrderPair {
-            names: first.iter().map(|variant| self.a.record.variants[*variant].name.as_str()).collect(),
-            earlier: VariantOrder::of_variants(a, &first)?,
-            later: VariantOrder::of_variants(b, &second)?,
+            names: variants_a.iter().map(|variant| self.a.record.variants[*variant].name.as_str()).collect(),
+            earlier: VariantOrder::of_variants(a, &variants_a)?,
+            later: VariantOrder::of_variants(b, &variants_b)?,
         })
     }
 }
 
 /// The indexes in both lists of the items with the same key.
 fn common_indexes<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
-    let in_both = |(at, item): (usize, &T)| Some((at, b.iter().position(|other| key(other) == key(item))?));
+    let in_both =
+        |(index, item): (usize, &T)| Some((index, b.iter().position(|other| key(other) == key(item))?));
     a.iter().enumerate().filter_map(in_both).collect()
 }

@@ -2,12 +2,12 @@
 //! and the warnings.
 
 use super::run_pair::{ComparedRun, RunPair, TaskRatios};
-use crate::compare::answer::{ComparedRatio, RatioSummary, counted};
+use crate::compare::answer::{ComparedRatio, RatioSummary, count_and_list};
 use crate::compare::order::{self, OrderPair};
 use crate::document::{Cell, Document, Table, labelled_row};
+use crate::phrases::{format_start, join_host_facts, task_label};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::sections::warnings::notes_of_kind;
-use crate::words::{each_host, format_start, task_label};
 use crate::{error::Error, number::plural, page::ComparisonReport, sections::head};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, RunRecord, RunStatus};
@@ -26,9 +26,10 @@ pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<ComparisonRep
     let [first, others @ ..] = records else { return Ok(ComparisonReport::default()) };
     let a = ComparedRun::analyse(first, metric)?;
     let mut refused = vec![];
-    let comparable = |other| a.comparable(other).and_then(|()| ComparedRun::analyse(other, metric));
-    let others = successes(others.iter().map(comparable), &mut refused);
-    let pairs = successes(others.iter().map(|other| RunPair::compare(&a, other)), &mut refused);
+    let analyse_comparable =
+        |other| a.check_comparable(other).and_then(|()| ComparedRun::analyse(other, metric));
+    let others = collect_successes(others.iter().map(analyse_comparable), &mut refused);
+    let pairs = collect_successes(others.iter().map(|other| RunPair::compare(&a, other)), &mut refused);
     if pairs.is_empty() {
         return refused.into_iter().next().map_or(Ok(ComparisonReport::default()), Err);
     }
@@ -36,53 +37,54 @@ pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<ComparisonRep
 }
 
 /// The values of successful results; errors are added to `refused`.
-fn successes<T>(results: impl Iterator<Item = Result<T, Error>>, refused: &mut Vec<Error>) -> Vec<T> {
+fn collect_successes<T>(results: impl Iterator<Item = Result<T, Error>>, refused: &mut Vec<Error>) -> Vec<T> {
     results.filter_map(|result| result.map_err(|error| refused.push(error)).ok()).collect()
 }
 
 /// The report on pairs that all have the same first run. `refused` are the reasons why other runs are left out.
 fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     let a = pairs[0].a;
-    let sides: Vec<&ComparedRun> = std::iter::once(a).chain(pairs.iter().map(|pair| pair.b)).collect();
+    let runs: Vec<&ComparedRun> = std::iter::once(a).chain(pairs.iter().map(|pair| pair.b)).collect();
     let metric = &a.analysis.metric;
-    let letters: Vec<String> = (0..sides.len()).map(run_letter).collect();
-    let figures = all_ratios(pairs);
-    let (others, names, axis) = match pairs {
+    let letters: Vec<String> = (0..runs.len()).map(run_letter).collect();
+    let ratios = all_ratios(pairs);
+    let (others, comparison_names, axis_suffix) = match pairs {
         [pair] => (format!("run {}", pair.b.record.id), vec!["B compared with A".into()], " in B over A"),
         _ => (plural(pairs.len(), "run"), letters[1..].to_vec(), " over that of A"),
     };
     let summary = RatioSummary {
-        figures: &figures,
-        sides: &names,
+        ratios: &ratios,
+        comparisons: &comparison_names,
         margin: Some(margin(a.record)),
         terms: ["better", "worse"],
     };
     let chart_title = format!("{}, ratios to A with 95% intervals", metric.id);
-    let mut compared = ComparisonReport {
+    let mut report = ComparisonReport {
         title: format!("{others} compared with run {}, by {}", a.record.id, metric.id),
-        chart: summary.chart(chart_title, format!("{}{axis}", metric.id)),
+        chart: summary.chart(chart_title, format!("{}{axis_suffix}", metric.id)),
         json: comparison_json(pairs, metric),
         ..ComparisonReport::default()
     };
-    for (side, letter) in sides.iter().zip(&letters) {
-        let rounds = plural(side.analysis.grid.rounds.len(), "round");
-        compared.facts.push(format!("{letter}: {}, {rounds}", side.record.id));
+    for (run, letter) in runs.iter().zip(&letters) {
+        let rounds = plural(run.analysis.grid.rounds.len(), "round");
+        report.facts.push(format!("{letter}: {}, {rounds}", run.record.id));
     }
     if let Some(confounded) = confounded_note(pairs) {
-        compared.answer.warning(confounded);
+        report.answer.warning(confounded);
     }
-    if figures.iter().any(|figure| figure.verdict == RatioVerdict::Provisional && figure.ratio.is_some()) {
-        compared.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
+    if ratios.iter().any(|compared| compared.verdict == RatioVerdict::Provisional && compared.ratio.is_some())
+    {
+        report.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
-    compared.set_answer(answer_sentences(&summary, pairs, refused, &letters));
-    compared.answer.text(legend(metric, &sides, &letters));
-    add_tables(&mut compared.data, pairs, &letters);
-    add_circumstances(&mut compared.method, &sides, pairs, &letters);
-    compared.method.text(
+    report.add_answer(answer_sentences(&summary, pairs, refused, &letters));
+    report.answer.text(explain_letters(metric, &runs, &letters));
+    add_tables(&mut report.data, pairs, &letters);
+    add_circumstances(&mut report.method, &runs, pairs, &letters);
+    report.method.text(
         "The intervals contain only the spread inside each run. To compare two settings with certainty, make them variants \
          of one run.",
     );
-    compared
+    report
 }
 
 /// The sentences of the answer: the summary of the ratios, then the values, differences and runs that are not compared.
@@ -92,35 +94,35 @@ fn answer_sentences(
     refused: &[Error],
     letters: &[String],
 ) -> Vec<String> {
-    let mut words = summary.words();
+    let mut sentences = summary.sentences();
     for (pair, letter) in pairs.iter().zip(&letters[1..]) {
-        words.extend(left_out_of_pair(pair, ["A", letter]));
+        sentences.extend(left_out_of_pair(pair, ["A", letter]));
     }
     // With several pairs, the chapter on the method lists the differences of each.
     if let [pair] = pairs {
-        words.extend(run_differences(pair.a.record, pair.b.record));
+        sentences.extend(run_differences(pair.a.record, pair.b.record));
     }
-    words.extend(refused.iter().map(|why| format!("Left out: {why}")));
-    words
+    sentences.extend(refused.iter().map(|why| format!("Left out: {why}")));
+    sentences
 }
 
 /// Explains the letters of the runs, and which direction of the metric is better.
-fn legend(metric: &MetricSpec, sides: &[&ComparedRun], letters: &[String]) -> String {
+fn explain_letters(metric: &MetricSpec, runs: &[&ComparedRun], letters: &[String]) -> String {
     let better = match metric.direction {
         Direction::Lower => "lower is better",
         Direction::Higher => "higher is better",
-        Direction::Neutral => "neither more nor less of it is better",
+        Direction::Neutral => "neither more nor less is better",
     };
-    let name = |(side, letter): (&&ComparedRun, &String)| format!("{letter} is run {}", side.record.id);
-    let names: Vec<String> = sides.iter().zip(letters).map(name).collect();
+    let name = |(run, letter): (&&ComparedRun, &String)| format!("{letter} is run {}", run.record.id);
+    let names: Vec<String> = runs.iter().zip(letters).map(name).collect();
     format!("{}. For {}, {better}. A figure is one task on one variant.", names.join(", "), metric.id)
 }
 
 /// The letter of a run in the report, by its index: A, B, … and from the 27th run on `run 27`.
-fn run_letter(at: usize) -> String {
-    match u8::try_from(at) {
-        Ok(at @ 0..=25) => char::from(b'A' + at).to_string(),
-        _ => format!("run {}", at + 1),
+fn run_letter(index: usize) -> String {
+    match u8::try_from(index) {
+        Ok(letter @ 0..=25) => char::from(b'A' + letter).to_string(),
+        _ => format!("run {}", index + 1),
     }
 }
 
@@ -131,23 +133,23 @@ fn margin(record: &RunRecord) -> f64 {
 
 /// The ratios of all pairs, task by task and variant by variant.
 fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
-    let mut figures = vec![];
-    for (side, pair) in pairs.iter().enumerate() {
+    let mut ratios = vec![];
+    for (comparison, pair) in pairs.iter().enumerate() {
         let direction = pair.a.analysis.metric.direction;
         for task in &pair.tasks {
             for (variant, ratio) in variant_names(pair).zip(&task.ratios) {
                 let verdict = RatioVerdict::of_samples(*ratio, margin(pair.a.record));
-                let figure = ComparedRatio::new(&task.title, ratio.map(Into::into), verdict, direction);
-                figures.push(ComparedRatio {
+                let compared = ComparedRatio::new(&task.title, ratio.map(Into::into), verdict, direction);
+                ratios.push(ComparedRatio {
                     variant: variant.into(),
-                    side,
+                    comparison,
                     is_total: task.is_total,
-                    ..figure
+                    ..compared
                 });
             }
         }
     }
-    figures
+    ratios
 }
 
 /// The names of the variants that both runs of a pair have.
@@ -164,7 +166,7 @@ fn add_tables(document: &mut Document, pairs: &[RunPair], letters: &[String]) {
         document.table(ratio_table(pair));
     } else {
         document.heading(3, format!("{metric} of each run over {metric} in A"));
-        document.table(side_by_side(pairs, letters));
+        document.table(combined_ratio_table(pairs, letters));
     }
     document.text(
         "Ratio (Hodges–Lehmann, two samples) over its 95% Mann–Whitney interval, for each variant and task, not \
@@ -172,16 +174,16 @@ fn add_tables(document: &mut Document, pairs: &[RunPair], letters: &[String]) {
     );
     document.heading(3, "Order of the variants");
     let orders: Vec<_> = pairs.iter().map(task_orders).collect();
-    if let Some(table) = order::merged_table(&orders, letters) {
+    if let Some(table) = order::combined_table(&orders, letters) {
         document.table(table);
     } else {
         for (pair, orders) in pairs.iter().zip(&orders) {
-            let ids = [pair.a, pair.b].map(|side| format!("first in {}", side.record.id));
+            let ids = [pair.a, pair.b].map(|run| format!("first in {}", run.record.id));
             document.table(order::order_table(ids, orders.iter().copied()));
         }
     }
-    let some = orders.iter().any(|orders| !orders.is_empty());
-    document.text(if some { order::LEGEND } else { "There are not two variants in common." });
+    let has_orders = orders.iter().any(|orders| !orders.is_empty());
+    document.text(if has_orders { order::LEGEND } else { "There are not two variants in common." });
 }
 
 /// The tasks of a pair whose variants have an order, with the titles of the tasks.
@@ -191,20 +193,25 @@ fn task_orders<'p>(pair: &'p RunPair) -> Vec<(&'p str, &'p OrderPair<'p>)> {
 
 /// The ratios of one pair: a row for each task, a column for each variant.
 fn ratio_table(pair: &RunPair) -> Table {
-    let row = |task: &TaskRatios| labelled_row(task.title.as_str(), task.ratios.iter().map(marked_ratio));
-    Table::figures(std::iter::once("task").chain(variant_names(pair))).with(pair.tasks.iter().map(row))
+    let row =
+        |task: &TaskRatios| labelled_row(task.title.as_str(), task.ratios.iter().map(ratio_cell_with_mark));
+    Table::of_figures(std::iter::once("task").chain(variant_names(pair)))
+        .with_rows(pair.tasks.iter().map(row))
 }
 
 /// The ratios of several pairs: a row for each task and variant that any pair has, a column for each run.
-fn side_by_side(pairs: &[RunPair], letters: &[String]) -> Table {
-    let mut table = Table::figures(["task, variant"]);
+fn combined_ratio_table(pairs: &[RunPair], letters: &[String]) -> Table {
+    let mut table = Table::of_figures(["task, variant"]);
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
     for title in distinct(pairs.iter().flat_map(|pair| &pair.tasks).map(|task| task.title.as_str())) {
         for variant in pairs[0].a.record.names() {
             let ratios: Vec<Option<Ratio>> =
                 pairs.iter().map(|pair| ratio_of(pair, title, variant)).collect();
             if ratios.iter().any(Option::is_some) {
-                table.rows.push(labelled_row(format!("{title}, {variant}"), ratios.iter().map(marked_ratio)));
+                table.rows.push(labelled_row(
+                    format!("{title}, {variant}"),
+                    ratios.iter().map(ratio_cell_with_mark),
+                ));
             }
         }
     }
@@ -218,15 +225,15 @@ fn ratio_of(pair: &RunPair, task: &str, variant: &str) -> Option<Ratio> {
 }
 
 /// A cell with a ratio, marked `?` if it is provisional, else `*` if its interval excludes 1.
-fn marked_ratio(ratio: &Option<Ratio>) -> Cell {
+fn ratio_cell_with_mark(ratio: &Option<Ratio>) -> Cell {
     let Some(ratio) = *ratio else { return "–".into() };
-    let mark = if ratio.separated() { " *" } else { "" };
+    let mark = if ratio.is_significant() { " *" } else { "" };
     ratio_cell(ratio, if ratio.provisional { " ?" } else { mark })
 }
 
 fn comparison_json(pairs: &[RunPair], metric: &MetricSpec) -> Value {
-    let mut all: Vec<Value> = pairs.iter().map(|pair| pair_json(pair, metric)).collect();
-    if all.len() == 1 { all.remove(0) } else { json!({ "comparisons": all }) }
+    let mut comparisons: Vec<Value> = pairs.iter().map(|pair| pair_json(pair, metric)).collect();
+    if comparisons.len() == 1 { comparisons.remove(0) } else { json!({ "comparisons": comparisons }) }
 }
 
 fn pair_json(pair: &RunPair, metric: &MetricSpec) -> Value {
@@ -234,7 +241,7 @@ fn pair_json(pair: &RunPair, metric: &MetricSpec) -> Value {
     let task = |task: &TaskRatios| {
         let named = variant_names(pair).zip(&task.ratios);
         let ratios: Map<String, Value> = named.map(|(name, ratio)| (name.into(), json!(ratio))).collect();
-        json!({"task": task.title, "ratio_b_to_a": ratios, "order": task.orders.as_ref().map(OrderPair::json)})
+        json!({"task": task.title, "ratio_b_to_a": ratios, "order": task.orders.as_ref().map(OrderPair::to_json)})
     };
     json!({
         "a": a.id,
@@ -249,11 +256,12 @@ fn pair_json(pair: &RunPair, metric: &MetricSpec) -> Value {
 /// The table of runs has a column for each run up to this number; for more runs it has a row for each.
 const MAX_COLUMNS: usize = 4;
 
-/// Adds the facts, the warnings and the differences of the runs. `letters` are the names of `sides` in the report.
-fn add_circumstances(document: &mut Document, sides: &[&ComparedRun], pairs: &[RunPair], letters: &[String]) {
-    document.table(machine_table(sides, letters));
+/// Adds the facts, the warnings and the differences of the runs. `letters` are the names of `runs` in the
+/// report.
+fn add_circumstances(document: &mut Document, runs: &[&ComparedRun], pairs: &[RunPair], letters: &[String]) {
+    document.table(fact_table(runs, letters));
     let warnings: Vec<String> =
-        sides.iter().zip(letters).flat_map(|(side, letter)| run_warnings(side.record, letter)).collect();
+        runs.iter().zip(letters).flat_map(|(run, letter)| run_warnings(run.record, letter)).collect();
     if !warnings.is_empty() {
         document.heading(3, "Warnings");
         document.list(warnings);
@@ -293,27 +301,27 @@ const FACTS: [Fact; 9] = [
 ];
 
 /// The table of the facts of each run.
-fn machine_table(sides: &[&ComparedRun], letters: &[String]) -> Table {
-    let names = sides.iter().zip(letters).map(|(side, letter)| format!("{letter}: {}", side.record.id));
-    if sides.len() <= MAX_COLUMNS {
+fn fact_table(runs: &[&ComparedRun], letters: &[String]) -> Table {
+    let names = runs.iter().zip(letters).map(|(run, letter)| format!("{letter}: {}", run.record.id));
+    if runs.len() <= MAX_COLUMNS {
         let row = |(title, fact): &(&str, fn(&ComparedRun) -> String)| {
-            labelled_row(*title, sides.iter().map(|side| fact(side).into()))
+            labelled_row(*title, runs.iter().map(|run| fact(run).into()))
         };
-        return Table::words(std::iter::once(String::new()).chain(names)).with(FACTS.iter().map(row));
+        return Table::of_words(std::iter::once(String::new()).chain(names)).with_rows(FACTS.iter().map(row));
     }
-    let row = |(name, side): (String, &&ComparedRun)| {
-        labelled_row(name, FACTS.iter().map(|(_, fact)| fact(side).into()))
+    let row = |(name, run): (String, &&ComparedRun)| {
+        labelled_row(name, FACTS.iter().map(|(_, fact)| fact(run).into()))
     };
     let titles = FACTS.iter().map(|(title, _)| *title);
-    Table::words(std::iter::once("").chain(titles)).with(names.zip(sides).map(row))
+    Table::of_words(std::iter::once("").chain(titles)).with_rows(names.zip(runs).map(row))
 }
 
 fn hostnames(record: &RunRecord) -> String {
-    each_host(record, ", ", |host| host.hostname.clone())
+    join_host_facts(record, ", ", |host| host.hostname.clone())
 }
 
 fn kernels(record: &RunRecord) -> String {
-    each_host(record, ", ", |host| host.kernel.clone())
+    join_host_facts(record, ", ", |host| host.kernel.clone())
 }
 
 /// The warnings of a run, each with the letter of the run before it.
@@ -321,29 +329,32 @@ fn run_warnings(record: &RunRecord, letter: &str) -> Vec<String> {
     let mut items = notes_of_kind(record, NoteKind::VariantFailed);
     items.extend(notes_of_kind(record, NoteKind::Fairness));
     let count = |kind: NoteKind| record.notes_of(kind).count();
-    let counted = [
+    let noted_counts = [
         (count(NoteKind::Dropped), "round", "dropped because something disturbed them"),
         (count(NoteKind::IdleTimeout), "task", "begun on a busy machine"),
     ];
-    let counted = counted.into_iter().filter(|(count, ..)| *count > 0);
-    items.extend(counted.map(|(count, what, why)| format!("{} {why}", plural(count, what))));
+    let noted_counts = noted_counts.into_iter().filter(|(count, ..)| *count > 0);
+    items.extend(noted_counts.map(|(count, noun, why)| format!("{} {why}", plural(count, noun))));
     items.into_iter().map(|item| format!("{letter}: {item}")).collect()
 }
 
 /// Names the tasks and variants that only one of two runs has, which are therefore not compared.
 fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
-    let variants = |side: &ComparedRun| side.record.names().into_iter().map(String::from).collect();
-    let tasks = |side: &ComparedRun| side.analysis.tasks.iter().map(|task| task_label(&task.task)).collect();
+    let variants = |run: &ComparedRun| run.record.names().into_iter().map(String::from).collect();
+    let tasks = |run: &ComparedRun| run.analysis.tasks.iter().map(|task| task_label(&task.task)).collect();
     let mut items = vec![];
-    let mut only = |what: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
+    let mut add_sentence = |noun: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
         let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
         if !only.is_empty() {
-            items.push(format!("Not compared, because only {letter} has values: {}.", counted(&only, what)));
+            items.push(format!(
+                "Not compared, because only {letter} has values: {}.",
+                count_and_list(&only, noun)
+            ));
         }
     };
     for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {
-        only("variant", variants(these), variants(others), letter);
-        only("task", tasks(these), tasks(others), letter);
+        add_sentence("variant", variants(these), variants(others), letter);
+        add_sentence("task", tasks(these), tasks(others), letter);
     }
     items
 }
@@ -359,26 +370,26 @@ fn confounded_note(pairs: &[RunPair]) -> Option<String> {
     if pairs.iter().all(counts_instructions) {
         return None;
     }
-    let alike = |pair: &RunPair| {
+    let are_alike = |pair: &RunPair| {
         let [a, b] = [pair.a.record, pair.b.record];
         a.variants == b.variants && run_differences(a, b).is_empty()
     };
-    let apart = match pairs {
+    let time_apart = match pairs {
         [pair] => time_between(&pair.a.record.started, &pair.b.record.started)
             .map_or(String::new(), |time| format!(" {time} apart")),
         _ => String::new(),
     };
-    let time = format!(
-        "Different runs{apart}, without common rounds: whatever changed on the machine between them (load, temperature, \
+    let warning = format!(
+        "Different runs{time_apart}, without common rounds: whatever changed on the machine between them (load, temperature, \
          free space) is in these ratios."
     );
-    Some(if pairs.iter().all(alike) {
+    Some(if pairs.iter().all(are_alike) {
         format!(
-            "{time} Nothing else that was recorded differs, not even the variants: all differences come from the machine, \
+            "{warning} Nothing else that was recorded differs, not even the variants: all differences come from the machine, \
              not from a filesystem."
         )
     } else {
-        time
+        warning
     })
 }
 
@@ -397,15 +408,15 @@ fn time_between(a: &str, b: &str) -> Option<String> {
 /// The recorded differences between two runs other than their time, a sentence each.
 fn run_differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     let mut items = Vec::new();
-    let mut differ = |what: &str, x: String, y: String| {
-        if x != y {
-            items.push(format!("{what} differs: {x} in {}, {y} in {}", a.id, b.id));
+    let mut compare_facts = |what: &str, in_a: String, in_b: String| {
+        if in_a != in_b {
+            items.push(format!("{what} differs: {in_a} in {}, {in_b} in {}", a.id, b.id));
         }
     };
-    differ("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
-    differ("The machine", hostnames(a), hostnames(b));
-    differ("The kernel", kernels(a), kernels(b));
-    differ("What carries the filesystems", head::describe_storage(a), head::describe_storage(b));
+    compare_facts("The scale of the work", a.plan.scale.name().into(), b.plan.scale.name().into());
+    compare_facts("The machine", hostnames(a), hostnames(b));
+    compare_facts("The kernel", kernels(a), kernels(b));
+    compare_facts("The backing storage", head::describe_storage(a), head::describe_storage(b));
     if a.plan.workloads != b.plan.workloads {
         items.push("The settings of the workload differ: the work is not the same.".into());
     }
@@ -418,10 +429,10 @@ mod tests {
 
     #[test]
     fn the_time_between_runs_is_a_whole_number_of_its_unit() {
-        let since = |b: &str| time_between("2026-11-25T10:00:00Z", b);
-        assert_eq!(since("2026-11-25T10:00:10Z").as_deref(), Some("10 s"));
-        assert_eq!(since("2026-11-25T09:30:00Z").as_deref(), Some("30 min"));
-        assert_eq!(since("2026-11-28T10:00:00.5Z").as_deref(), Some("3 days"));
-        assert_eq!(since("yesterday"), None);
+        let time_from_ten = |b: &str| time_between("2026-11-25T10:00:00Z", b);
+        assert_eq!(time_from_ten("2026-11-25T10:00:10Z").as_deref(), Some("10 s"));
+        assert_eq!(time_from_ten("2026-11-25T09:30:00Z").as_deref(), Some("30 min"));
+        assert_eq!(time_from_ten("2026-11-28T10:00:00.5Z").as_deref(), Some("3 days"));
+        assert_eq!(time_from_ten("yesterday"), None);
     }
 }

@@ -1,9 +1,9 @@
 //! The comparison of two files of samples, which any tool may have measured.
 
-use super::answer::{ComparedRatio, RatioSummary, counted, first_of};
+use super::answer::{ComparedRatio, RatioSummary, count_and_list, join_first};
 use crate::document::{Cell, Table, row};
 use crate::import::{Distinctions, LeftOut, Samples, Series};
-use crate::number::{percent, plural, three};
+use crate::number::{percent, plural, three_digits};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::{error::Error, page::ComparisonReport};
 use fsarena_core::names::{distinct, nearest, unknown};
@@ -20,7 +20,7 @@ struct SampleRow<'a> {
     /// The names of both series, which distinguish this row from the others.
     names: [String; 2],
     /// Whether the values are paired by round.
-    paired: bool,
+    is_paired: bool,
     /// B over A.
     ratio: Option<Ratio>,
     verdict: RatioVerdict,
@@ -38,24 +38,24 @@ pub fn compare_samples(
     metric: Option<&str>,
     margin: f64,
 ) -> Result<ComparisonReport, Error> {
-    let selected = |series: &Series| metric.is_none_or(|metric| has_metric_name(series, metric));
+    let is_selected = |series: &Series| metric.is_none_or(|metric| has_metric_name(series, metric));
     let distinctions = Distinctions::among(&a.series).union(Distinctions::among(&b.series));
     let mut common = matching_series(a, b, &distinctions);
-    common.retain(|(series, _)| selected(series));
+    common.retain(|(series, _)| is_selected(series));
     let both_csv = a.format == "csv" && b.format == "csv";
     if metric.is_none() && both_csv && common.iter().any(|(series, _)| series.metric == "elapsed") {
         common.retain(|(series, _)| series.metric == "elapsed");
     }
     let mut rows = vec![];
     for (a, b) in common {
-        let names = [distinctions.name(a), distinctions.name(b)];
+        let names = [distinctions.series_name(a), distinctions.series_name(b)];
         rows.push(SampleRow { names, ..compare_series(a, b, margin) });
     }
     // Report a metric as unknown only if a similar name exists, because then the user mistyped it. Otherwise the other file may
     // have the metric, and the error below states that only one file has it.
     let metrics = || a.series.iter().map(|series| series.metric.as_str());
     if let Some(metric) = metric
-        && !a.series.iter().any(selected)
+        && !a.series.iter().any(is_selected)
         && nearest(metric, metrics()).is_some()
     {
         return Err(unknown("metric", metric, metrics()).at(format!("in {}", a.origin)).into());
@@ -84,9 +84,9 @@ fn matching_series<'a>(
     let same_subject = pair_by(a, b, |series| {
         (series.subject.as_str(), distinctions.values(series), series.metric.as_str(), series.unit.as_str())
     });
-    let one_name =
+    let has_one_name =
         |samples: &Samples| samples.series.iter().all(|series| series.name == samples.series[0].name);
-    if same_subject.is_empty() && one_name(a) && one_name(b) {
+    if same_subject.is_empty() && has_one_name(a) && has_one_name(b) {
         return pair_by(a, b, |series| (series.metric.as_str(), series.unit.as_str()));
     }
     same_subject
@@ -105,14 +105,14 @@ fn pair_by<'a, K: Ord>(
 
 /// Compares two series, paired by round if both have rounds. The row has no names yet.
 fn compare_series<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a> {
-    let paired = a.rounds.is_some() && b.rounds.is_some();
+    let is_paired = a.rounds.is_some() && b.rounds.is_some();
     let (ratio, verdict) = match (&a.rounds, &b.rounds) {
         (Some(first), Some(second)) => {
-            let both: (Vec<f64>, Vec<f64>) =
+            let (values_a, values_b): (Vec<f64>, Vec<f64>) =
                 first.iter().filter_map(|(round, x)| Some((*x, *second.get(round)?))).unzip();
-            let d = log_ratios(&both.0, &both.1).d;
-            let narrow = Centre::of(&d).map(|centre| centre.narrow);
-            let ratio = Ratio::of(d);
+            let differences = log_ratios(&values_a, &values_b).d;
+            let narrow = Centre::of(&differences).map(|centre| centre.interval_90);
+            let ratio = Ratio::of(differences);
             (ratio, RatioVerdict::of_rounds(ratio, narrow, margin))
         }
         _ => {
@@ -120,7 +120,7 @@ fn compare_series<'a>(a: &'a Series, b: &'a Series, margin: f64) -> SampleRow<'a
             (ratio, RatioVerdict::of_samples(ratio, margin))
         }
     };
-    SampleRow { a, b, names: Default::default(), paired, ratio, verdict }
+    SampleRow { a, b, names: Default::default(), is_paired, ratio, verdict }
 }
 
 impl SampleRow<'_> {
@@ -128,41 +128,47 @@ impl SampleRow<'_> {
     fn label(&self) -> String {
         let [a, b] = self.names.each_ref().map(String::as_str);
         let [arrow, b] = if a == b { [""; 2] } else { ["→", b] };
-        let words = [a, arrow, b, &self.a.metric].into_iter().filter(|word| !word.is_empty());
-        words.collect::<Vec<_>>().join(" ")
+        let parts = [a, arrow, b, &self.a.metric].into_iter().filter(|part| !part.is_empty());
+        parts.collect::<Vec<_>>().join(" ")
     }
 }
 
 fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> ComparisonReport {
-    let (ratios, sides) = (ratios(rows), ["B compared with A".to_string()]);
-    let answer =
-        RatioSummary { figures: &ratios, sides: &sides, margin: Some(margin), terms: ["better", "worse"] };
-    let mut compared = ComparisonReport {
+    let (ratios, names) = (compared_ratios(rows), ["B compared with A".to_string()]);
+    let summary = RatioSummary {
+        ratios: &ratios,
+        comparisons: &names,
+        margin: Some(margin),
+        terms: ["better", "worse"],
+    };
+    let mut report = ComparisonReport {
         title: format!("{} (B) compared with {} (A)", b.origin, a.origin),
         facts: vec![
             format!("A: {} ({})", a.origin, a.format),
             format!("B: {} ({})", b.origin, b.format),
             format!("equivalent within {}", percent(margin)),
         ],
-        chart: answer.chart("B over A, ratios with 95% intervals".into(), "B over A".into()),
+        chart: summary.chart("B over A, ratios with 95% intervals".into(), "B over A".into()),
         json: comparison_json(a, b, rows, margin),
         ..ComparisonReport::default()
     };
-    let unpaired = rows.iter().filter(|row| !row.paired).count();
+    let unpaired = rows.iter().filter(|row| !row.is_paired).count();
     if unpaired > 0 {
-        compared.answer.warning(unpaired_warning(unpaired, rows.len()));
+        report.answer.warning(unpaired_warning(unpaired, rows.len()));
     }
-    let mut words = answer.words();
+    let mut sentences = summary.sentences();
     for (letter, samples) in [("A", a), ("B", b)] {
-        words.extend(LeftOut::list(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
+        sentences.extend(
+            LeftOut::describe_all(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")),
+        );
     }
-    words.extend(differing_conditions(rows));
-    words.extend(not_compared_note(a, rows.iter().map(|row| row.a), "A"));
-    words.extend(not_compared_note(b, rows.iter().map(|row| row.b), "B"));
-    compared.set_answer(words);
-    let table = Table::figures(["what", "A", "B", "B/A", "n", "verdict"]);
-    compared.data.table(table.with(rows.iter().map(|row| cells(row, margin))));
-    compared.data.text(
+    sentences.extend(differing_conditions(rows));
+    sentences.extend(not_compared_note(a, rows.iter().map(|row| row.a), "A"));
+    sentences.extend(not_compared_note(b, rows.iter().map(|row| row.b), "B"));
+    report.add_answer(sentences);
+    let table = Table::of_figures(["what", "A", "B", "B/A", "n", "verdict"]);
+    report.data.table(table.with_rows(rows.iter().map(|row| table_cells(row, margin))));
+    report.data.text(
         "A and B are medians. B/A is the Hodges–Lehmann ratio. If both files have rounds, it is computed from the pairs of \
          each round; otherwise from two independent samples. Below it is the 95% interval, not corrected for the number \
          of rows.",
@@ -174,8 +180,8 @@ fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) 
         ("paired by round", paired),
         ("machine, kernel", "unknown for files of samples".to_string()),
     ];
-    compared.method.table(Table::pairs(["", "what"], facts));
-    compared
+    report.method.table(Table::of_pairs(["", "what"], facts));
+    report
 }
 
 /// The origin, format and size of a file of samples.
@@ -185,15 +191,15 @@ fn describe_file(Samples { origin, format, series, .. }: &Samples) -> String {
 }
 
 /// The ratios of all rows, for the answer and its chart.
-fn ratios(rows: &[SampleRow]) -> Vec<ComparedRatio> {
-    let several = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
-    let figure = |row: &SampleRow| {
+fn compared_ratios(rows: &[SampleRow]) -> Vec<ComparedRatio> {
+    let has_several_metrics = rows.iter().any(|row| row.a.metric != rows[0].a.metric);
+    let compared_ratio = |row: &SampleRow| {
         let ratio = row.ratio.map(Into::into);
         // Each metric has its own panel.
-        let variant = if several { row.a.metric.clone() } else { String::new() };
+        let variant = if has_several_metrics { row.a.metric.clone() } else { String::new() };
         ComparedRatio { variant, ..ComparedRatio::new(&row.label(), ratio, row.verdict, row.a.direction) }
     };
-    rows.iter().map(figure).collect()
+    rows.iter().map(compared_ratio).collect()
 }
 
 /// Names the series of one file that are not in `compared`: the other file lacks them, or the user chose other metrics.
@@ -215,44 +221,44 @@ fn not_compared_note<'a>(
         }
     }
     let metrics = distinct(metrics);
-    let mut items = vec![];
+    let mut sentences = vec![];
     if !names.is_empty() {
-        items.push(format!("Not compared, only {letter} has values: {}.", counted(&names, "row")));
+        sentences.push(format!("Not compared, only {letter} has values: {}.", count_and_list(&names, "row")));
     }
     if !metrics.is_empty() {
-        let (count, named) = (plural(metrics.len(), "other metric"), first_of(&metrics, ", "));
-        items.push(format!(
+        let (count, named) = (plural(metrics.len(), "other metric"), join_first(&metrics, ", "));
+        sentences.push(format!(
             "Not compared: {count} of {letter} ({named}); select one that both have ({}).",
             setting("metric", "")
         ));
     }
-    items
+    sentences
 }
 
 /// Names the conditions whose values differ between the compared series of A and B. Such a condition is what the user
 /// compares, or a mistake.
 fn differing_conditions(rows: &[SampleRow]) -> Option<String> {
     // The pairs of values of each condition that differs.
-    let mut differ = BTreeMap::new();
+    let mut value_pairs = BTreeMap::new();
     for SampleRow { a, b, .. } in rows {
         let names = a.conditions.iter().chain(b.conditions.iter()).map(|(name, _)| name);
         for name in names.filter(|name| a.conditions.get(name) != b.conditions.get(name)) {
             let value = |series: &Series| series.conditions.get(name).unwrap_or("not stated").to_string();
-            differ.entry(name.to_string()).or_insert_with(BTreeSet::new).insert((value(a), value(b)));
+            value_pairs.entry(name.to_string()).or_insert_with(BTreeSet::new).insert((value(a), value(b)));
         }
     }
-    let named = |(name, values): (&String, &BTreeSet<(String, String)>)| match values.first() {
+    let describe = |(name, values): (&String, &BTreeSet<(String, String)>)| match values.first() {
         Some((a, b)) if values.len() == 1 => format!("{name} (A: {a}, B: {b})"),
         _ => name.clone(),
     };
-    let named: Vec<String> = differ.iter().map(named).collect();
-    let named: Vec<&str> = named.iter().map(String::as_str).collect();
-    (!named.is_empty()).then(|| format!("The conditions differ: {}.", first_of(&named, ", ")))
+    let conditions: Vec<String> = value_pairs.iter().map(describe).collect();
+    (!conditions.is_empty()).then(|| format!("The conditions differ: {}.", join_first(&conditions, ", ")))
 }
 
 /// Warns that a comparison of unpaired samples is less certain. The rates come from docs/internals/statistics.md.
-fn unpaired_warning(unpaired: usize, all: usize) -> String {
-    let which = if unpaired == all { String::new() } else { format!(" ({unpaired} of {all} rows)") };
+fn unpaired_warning(unpaired: usize, row_count: usize) -> String {
+    let which =
+        if unpaired == row_count { String::new() } else { format!(" ({unpaired} of {row_count} rows)") };
     format!(
         "UNPAIRED{which}: the files have no rounds that show which values were measured together. These ratios include whatever \
          changed on the machine between the two files. On a machine that drifts, with 1% noise, such a \
@@ -262,18 +268,18 @@ fn unpaired_warning(unpaired: usize, all: usize) -> String {
 }
 
 /// The row of the table: label, medians, ratio, number of values, verdict.
-fn cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
+fn table_cells(row: &SampleRow, margin: f64) -> Vec<Cell> {
     let value = |series: &Series| {
-        let middle = median(&series.values).map_or("–".to_string(), three);
+        let middle = median(&series.values).map_or("–".to_string(), three_digits);
         Cell::from(format!("{middle} {}", series.unit).trim_end())
     };
-    let n = match row.ratio {
-        Some(ratio) if row.paired => plural(ratio.rounds, "pair"),
+    let value_count = match row.ratio {
+        Some(ratio) if row.is_paired => plural(ratio.rounds, "pair"),
         _ => format!("{}+{}", row.a.values.len(), row.b.values.len()),
     };
     let ratio = row.ratio.map_or(Cell::two_lines("–", "–"), |ratio| ratio_cell(ratio, ""));
-    let words = row.verdict.words(row.ratio, row.a.direction, margin);
-    row![row.label(), value(row.a), value(row.b), ratio, n, words]
+    let verdict = row.verdict.describe(row.ratio, row.a.direction, margin);
+    row![row.label(), value(row.a), value(row.b), ratio, value_count, verdict]
 }
 
 fn comparison_json(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> Value {
@@ -288,7 +294,7 @@ fn comparison_json(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) ->
             "metric": row.a.metric,
             "unit": row.a.unit,
             "direction": row.a.direction,
-            "paired": row.paired,
+            "paired": row.is_paired,
             "values_a": row.a.values.len(),
             "values_b": row.b.values.len(),
             "median_a": median(&row.a.values),
@@ -315,14 +321,14 @@ mod tests {
         compare_samples(&read("a", a), &read("b", b), None, 0.01).unwrap().json
     }
 
-    fn csv(factor: f64, rounds: bool) -> String {
-        let line = |at: u32| {
+    fn csv(factor: f64, has_rounds: bool) -> String {
+        let line = |round: u32| {
             // Both files drift by a factor of ten.
-            let value = factor * f64::from(at) * (1.0 + 0.001 * f64::from(at * 7 % 5));
-            if rounds { format!("{at},{value}\n") } else { format!("{value}\n") }
+            let value = factor * f64::from(round) * (1.0 + 0.001 * f64::from(round * 7 % 5));
+            if has_rounds { format!("{round},{value}\n") } else { format!("{value}\n") }
         };
-        let head = if rounds { "round,elapsed_s\n" } else { "elapsed_s\n" };
-        head.to_string() + &(1..=10).map(line).collect::<String>()
+        let header = if has_rounds { "round,elapsed_s\n" } else { "elapsed_s\n" };
+        header.to_string() + &(1..=10).map(line).collect::<String>()
     }
 
     #[test]
@@ -346,26 +352,26 @@ mod tests {
     #[test]
     fn the_answer_names_rows_and_metrics_that_are_not_compared() {
         let answer = |a: &str, b: &str| compared_json(a, b)["answer"].to_string();
-        let words = answer("name,x,y\ncp,1,1\nrm,1,1\n", "name,x,z\ncp,2,1\nmv,2,1\n");
-        assert!(words.contains("only A has values: 1 row (rm)") && words.contains("1 row (mv)"), "{words}");
+        let text = answer("name,x,y\ncp,1,1\nrm,1,1\n", "name,x,z\ncp,2,1\nmv,2,1\n");
+        assert!(text.contains("only A has values: 1 row (rm)") && text.contains("1 row (mv)"), "{text}");
         assert!(
-            words.contains("1 other metric of A (y)") && words.contains("1 other metric of B (z)"),
-            "{words}"
+            text.contains("1 other metric of A (y)") && text.contains("1 other metric of B (z)"),
+            "{text}"
         );
         assert!(!answer("x\n1\n", "x\n2\n").contains("Not compared"));
     }
 
     #[test]
     fn only_equal_conditions_are_compared() {
-        let both = compared_json("threads,iops\n1,100\n8,700\n", "threads,iops\n8,710\n8,720\n");
-        assert_eq!(both["rows"].as_array().unwrap().len(), 1);
+        let report = compared_json("threads,iops\n1,100\n8,700\n", "threads,iops\n8,710\n8,720\n");
+        assert_eq!(report["rows"].as_array().unwrap().len(), 1);
         assert_eq!(
-            (&both["rows"][0]["name"], &both["rows"][0]["values_b"]),
+            (&report["rows"][0]["name"], &report["rows"][0]["values_b"]),
             (&json!("threads=8"), &json!(2))
         );
-        let other = compared_json("threads,iops\n1,100\n", "threads,iops\n8,710\n");
-        assert_eq!(other["rows"][0]["name"], "");
-        assert!(other["answer"].to_string().contains("threads (A: 1, B: 8)"), "{other}");
+        let different = compared_json("threads,iops\n1,100\n", "threads,iops\n8,710\n");
+        assert_eq!(different["rows"][0]["name"], "");
+        assert!(different["answer"].to_string().contains("threads (A: 1, B: 8)"), "{different}");
     }
 
     #[test]

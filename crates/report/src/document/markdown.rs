@@ -4,13 +4,13 @@ use crate::document::{Cell, Document, Part, Table};
 use crate::safe;
 use std::io::{Result, Write};
 
-/// Writes the document as Markdown, with links to the SVG files of its charts in the folder `charts`; `None` leaves the
+/// Writes the document as Markdown, with links to the SVG files of its charts in `charts_folder`; `None` leaves the
 /// charts out.
 ///
 /// # Errors
 /// If writing to `out` fails.
-pub fn write(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> Result<()> {
-    let document = if charts.is_some() { document } else { &document.without_charts() };
+pub fn write(document: &Document, charts_folder: Option<&str>, out: &mut dyn Write) -> Result<()> {
+    let document = if charts_folder.is_some() { document } else { &document.without_charts() };
     for (at, part) in document.parts.iter().enumerate() {
         if at > 0 {
             writeln!(out)?;
@@ -27,8 +27,8 @@ pub fn write(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> 
             }
             Part::Table(table) => write_table(table, out)?,
             Part::Chart(chart) => {
-                let (title, folder) = (safe::markdown(&chart.title), charts.unwrap_or_default());
-                writeln!(out, "![{title}]({folder}/{}.svg)\n\n{}", chart.id, safe::markdown(&chart.about))?
+                let (title, folder) = (safe::markdown(&chart.title), charts_folder.unwrap_or_default());
+                writeln!(out, "![{title}]({folder}/{}.svg)\n\n{}", chart.id, safe::markdown(&chart.caption))?
             }
             Part::Code(language, text) => write_code(language, text, out)?,
         }
@@ -39,7 +39,7 @@ pub fn write(document: &Document, charts: Option<&str>, out: &mut dyn Write) -> 
 fn write_table(table: &Table, out: &mut dyn Write) -> Result<()> {
     let header = table.header.iter().map(|name| safe::markdown(name)).collect::<Vec<_>>();
     writeln!(out, "| {} |", header.join(" | "))?;
-    writeln!(out, "|---{}|", (if table.words { "|---" } else { "|---:" }).repeat(header.len() - 1))?;
+    writeln!(out, "|---{}|", (if table.has_words { "|---" } else { "|---:" }).repeat(header.len() - 1))?;
     for row in &table.rows {
         writeln!(out, "| {} |", row.iter().map(markdown_cell).collect::<Vec<_>>().join(" | "))?;
     }

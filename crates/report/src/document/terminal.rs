@@ -10,13 +10,13 @@ use textwrap::core::display_width;
 pub const WIDTH: u16 = 100;
 /// The smallest width in characters: for a narrower terminal, the text is this wide nevertheless.
 /// It has room for the labels of a table of words and one column beside them.
-const MIN_WIDTH: u16 = (MAX_LABEL + MIN_WORD_COLUMN) as u16;
+const MIN_WIDTH: u16 = (MAX_LABEL_WIDTH + MIN_WORD_COLUMN_WIDTH) as u16;
 /// A label of at most this width in characters is not broken, even if the figures of its table need the room. Longer labels may be.
-const MAX_LABEL: usize = 26;
+const MAX_LABEL_WIDTH: usize = 26;
 /// The smallest width in characters of a column of words, with its margins.
-const MIN_WORD_COLUMN: usize = 13;
+const MIN_WORD_COLUMN_WIDTH: usize = 13;
 /// The width in characters of both margins of a column.
-const MARGINS: usize = 2;
+const COLUMN_MARGINS: usize = 2;
 
 /// The width and colours of a terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,34 +33,34 @@ pub struct Screen {
 /// If writing to `out` fails.
 pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result<()> {
     let width = screen.width.unwrap_or(WIDTH).max(MIN_WIDTH);
-    let mut terminal = Terminal { width, colour: screen.colour, out };
+    let mut writer = TextWriter { width, colour: screen.colour, out };
     let bold = Some(Attribute::Bold);
     for (at, part) in document.without_charts().parts.iter().enumerate() {
         if at > 0 {
-            writeln!(terminal.out)?;
+            writeln!(writer.out)?;
         }
         match part {
-            Part::Heading(_, text) => terminal.write_paragraphs(&[("", text, bold)])?,
-            Part::Chapter(chapter) => terminal.write_paragraphs(&[("", chapter.title(), bold)])?,
-            Part::Text(text) | Part::Samples(text) => terminal.write_paragraphs(&[("", text, None)])?,
-            Part::Warning(text) => terminal.write_paragraphs(&[("!", text, bold)])?,
+            Part::Heading(_, text) => writer.write_paragraphs(&[("", text, bold)])?,
+            Part::Chapter(chapter) => writer.write_paragraphs(&[("", chapter.title(), bold)])?,
+            Part::Text(text) | Part::Samples(text) => writer.write_paragraphs(&[("", text, None)])?,
+            Part::Warning(text) => writer.write_paragraphs(&[("!", text, bold)])?,
             Part::List(items) | Part::Facts(items) => {
-                terminal.write_paragraphs(
+                writer.write_paragraphs(
                     &items.iter().map(|item| ("-", item.as_str(), None)).collect::<Vec<_>>(),
                 )?;
             }
             Part::Table(table) => {
                 for (at, table) in split_to_fit(table, width.into()).iter().enumerate() {
                     if at > 0 {
-                        writeln!(terminal.out)?;
+                        writeln!(writer.out)?;
                     }
-                    terminal.write_table(table)?;
+                    writer.write_table(table)?;
                 }
             }
             // The tables have the figures of every chart.
             Part::Chart(_) => {}
             Part::Code(_, text) => {
-                safe::lines(text).try_for_each(|line| writeln!(terminal.out, "    {line}"))?;
+                safe::lines(text).try_for_each(|line| writeln!(writer.out, "    {line}"))?;
             }
         }
     }
@@ -70,8 +70,8 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
 /// Splits a table into as few tables as possible that each fit the width without breaking a figure. Columns of words need
 /// less room, because words may break into lines.
 fn split_to_fit(table: &Table, width: usize) -> Vec<Table> {
-    if table.words {
-        return table.split((width - MAX_LABEL) / MIN_WORD_COLUMN);
+    if table.has_words {
+        return table.split((width - MAX_LABEL_WIDTH) / MIN_WORD_COLUMN_WIDTH);
     }
     let columns = table.header.len().saturating_sub(1).max(1);
     let fits =
@@ -82,11 +82,11 @@ fn split_to_fit(table: &Table, width: usize) -> Vec<Table> {
 
 /// The width of all margins of a table and of the gaps between its columns.
 fn total_margins(columns: usize) -> usize {
-    ((MARGINS + 1) * columns).saturating_sub(1)
+    ((COLUMN_MARGINS + 1) * columns).saturating_sub(1)
 }
 
 /// The smallest width of each column in which no word and no figure breaks. In a table of figures, labels up to
-/// [`MAX_LABEL`] do not break either.
+/// [`MAX_LABEL_WIDTH`] do not break either.
 fn min_widths(table: &Table) -> Vec<usize> {
     let longest_word =
         |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
@@ -94,8 +94,8 @@ fn min_widths(table: &Table) -> Vec<usize> {
     let column = |at: usize| {
         let lines = || table.rows.iter().flat_map(|row| &row[at].lines);
         let cells = match at {
-            _ if table.words => lines().map(|text| longest_word(text)).max(),
-            0 => lines().map(|text| longest_word(text).max(line_width(text).min(MAX_LABEL))).max(),
+            _ if table.has_words => lines().map(|text| longest_word(text)).max(),
+            0 => lines().map(|text| longest_word(text).max(line_width(text).min(MAX_LABEL_WIDTH))).max(),
             _ => lines().map(|text| line_width(text)).max(),
         };
         cells.unwrap_or(0).max(longest_word(&table.header[at]))
@@ -114,58 +114,58 @@ fn natural_widths(table: &Table) -> Vec<usize> {
 }
 
 /// A writer of paragraphs and tables of a fixed width.
-struct Terminal<'a> {
+struct TextWriter<'a> {
     width: u16,
     colour: bool,
     out: &'a mut dyn Write,
 }
 
-impl Terminal<'_> {
+impl TextWriter<'_> {
     /// An empty table of the layout library, with this width in characters.
     fn new_table(&self, width: u16) -> comfy_table::Table {
-        let mut shown = comfy_table::Table::new();
-        shown.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        let mut layout = comfy_table::Table::new();
+        layout.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
         if self.colour {
-            shown.enforce_styling();
+            layout.enforce_styling();
         } else {
-            shown.force_no_tty();
+            layout.force_no_tty();
         }
-        shown
+        layout
     }
 
     /// Prints the lines of a table without trailing spaces.
-    fn print(&mut self, shown: &comfy_table::Table) -> Result<()> {
-        shown.lines().try_for_each(|line| writeln!(self.out, "{}", unjoin_figures(line.trim_end())))
+    fn print(&mut self, layout: &comfy_table::Table) -> Result<()> {
+        layout.lines().try_for_each(|line| writeln!(self.out, "{}", unjoin_figures(line.trim_end())))
     }
 
     /// Writes paragraphs, broken into lines: each has a bullet, a text and an attribute of the text.
-    fn write_paragraphs(&mut self, items: &[(&str, &str, Option<Attribute>)]) -> Result<()> {
-        let mut shown = self.new_table(self.width.min(WIDTH));
-        shown.load_style(presets::NOTHING);
-        let bullets = items.iter().any(|(bullet, ..)| !bullet.is_empty());
-        for (bullet, text, attribute) in items {
+    fn write_paragraphs(&mut self, paragraphs: &[(&str, &str, Option<Attribute>)]) -> Result<()> {
+        let mut layout = self.new_table(self.width.min(WIDTH));
+        layout.load_style(presets::NOTHING);
+        let has_bullets = paragraphs.iter().any(|(bullet, ..)| !bullet.is_empty());
+        for (bullet, text, attribute) in paragraphs {
             let text = comfy_table::Cell::new(join_figures(&safe::line(text)))
                 .add_attributes(attribute.iter().copied().collect());
-            shown.add_row(if bullets { vec![comfy_table::Cell::new(bullet), text] } else { vec![text] });
+            layout.add_row(if has_bullets { vec![comfy_table::Cell::new(bullet), text] } else { vec![text] });
         }
-        for column in shown.column_iter_mut() {
+        for column in layout.column_iter_mut() {
             column.set_padding((0, 1));
         }
-        self.print(&shown)
+        self.print(&layout)
     }
 
     fn write_table(&mut self, table: &Table) -> Result<()> {
-        let mut shown = self.new_table(self.width);
+        let mut layout = self.new_table(self.width);
         let mut style = presets::UTF8_HORIZONTAL_ONLY;
-        if !table.words {
+        if !table.has_words {
             // No rules between rows of figures: the row labels in the first column already show where a row begins.
             style.row_separator = presets::NOTHING.row_separator;
         }
-        shown.load_style(style);
+        layout.load_style(style);
         let bold = |text: &String| comfy_table::Cell::new(safe::line(text)).add_attribute(Attribute::Bold);
-        shown.set_header(table.header.iter().map(bold));
+        layout.set_header(table.header.iter().map(bold));
         for row in &table.rows {
-            shown.add_row(row.iter().map(|cell| {
+            layout.add_row(row.iter().map(|cell| {
                 let lines: Vec<String> =
                     cell.lines.iter().map(|line| join_figures(&safe::line(line))).collect();
                 let rendered = comfy_table::Cell::new(lines.join("\n"));
@@ -181,14 +181,14 @@ impl Terminal<'_> {
             *widest = 1;
         }
         let widths = fit_columns(&natural_widths(table), &minimum, room);
-        for (at, (column, width)) in shown.column_iter_mut().zip(widths).enumerate() {
-            let width = u16::try_from(width + MARGINS).unwrap_or(u16::MAX);
+        for (at, (column, width)) in layout.column_iter_mut().zip(widths).enumerate() {
+            let width = u16::try_from(width + COLUMN_MARGINS).unwrap_or(u16::MAX);
             column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width)));
-            if at > 0 && !table.words {
+            if at > 0 && !table.has_words {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        self.print(&shown)
+        self.print(&layout)
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::document::Cell;
 
-    fn shown(document: &Document, width: u16) -> String {
+    fn render(document: &Document, width: u16) -> String {
         let mut out = vec![];
         write(document, Screen { width: Some(width), colour: false }, &mut out).unwrap();
         String::from_utf8(out).unwrap()
@@ -221,21 +221,21 @@ mod tests {
         let header = ["variant", "total elapsed", "geomean elapsed", "total synced", "geomean synced"];
         let row = std::iter::once("btrfs/compress-zstd").chain([figure; 4]).map(Cell::from).collect();
         let mut document = Document::default();
-        document.table(Table::figures(header).with([row]));
+        document.table(Table::of_figures(header).with_rows([row]));
         let words =
             ["elapsed", "published:vondra-xeon-limit-2", "a conclusion of many words that needs room"];
         let row = words.map(Cell::from).to_vec();
-        document.table(Table::words(["metric", "figures", "conclusion"]).with([row]));
+        document.table(Table::of_words(["metric", "figures", "conclusion"]).with_rows([row]));
         document.text(format!("{}{figure} is one word.", "word ".repeat(15)));
         for width in [80, 120] {
-            let shown = shown(&document, width);
+            let shown = render(&document, width);
             assert!(shown.lines().all(|line| display_width(line) <= width.into()), "{shown}");
             assert_eq!(shown.matches(figure).count(), 5, "{shown}");
             assert!(words[..2].iter().all(|word| shown.contains(word)), "{shown}");
         }
         assert!(
-            shown(&document, 80).matches("variant").count()
-                > shown(&document, 120).matches("variant").count()
+            render(&document, 80).matches("variant").count()
+                > render(&document, 120).matches("variant").count()
         );
     }
 
@@ -243,8 +243,8 @@ mod tests {
     fn a_word_longer_than_the_line_breaks() {
         let mut document = Document::default();
         let row = ["/a/path".repeat(9), "b".repeat(60)].map(Cell::from).to_vec();
-        document.table(Table::words(["path", "other"]).with([row]));
-        assert!(shown(&document, 80).lines().all(|line| display_width(line) <= 80));
+        document.table(Table::of_words(["path", "other"]).with_rows([row]));
+        assert!(render(&document, 80).lines().all(|line| display_width(line) <= 80));
     }
 
     #[test]

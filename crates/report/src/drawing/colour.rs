@@ -3,7 +3,7 @@
 
 use fsarena_core::factor;
 
-/// An sRGB colour: red, green, blue. On a dark page the style sheet replaces it by its partner in [`theme`] or
+/// An sRGB colour: red, green, blue. On a dark page the style sheet uses its replacement in [`theme`] or
 /// [`Colour::dark_replacements`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Colour(pub u8, pub u8, pub u8);
@@ -14,13 +14,13 @@ pub mod theme {
     /// Titles, axes, intervals.
     pub const INK: Colour = Colour(0x1f, 0x23, 0x28);
     /// Labels.
-    pub const SOFT: Colour = Colour(0x57, 0x60, 0x6a);
+    pub const MUTED: Colour = Colour(0x57, 0x60, 0x6a);
     /// Grid lines.
     pub const GRID: Colour = Colour(0xd8, 0xde, 0xe4);
-    /// The idle wait, which takes time but is not data.
-    pub const SHADE: Colour = Colour(0x8c, 0x95, 0x9f);
+    /// Lines of axes, and the idle wait, which takes time but is not data.
+    pub const GREY: Colour = Colour(0x8c, 0x95, 0x9f);
     /// Warm-up, which is work but does not count.
-    pub const WARM: Colour = Colour(0x8a, 0x6d, 0x5b);
+    pub const WARM_UP: Colour = Colour(0x8a, 0x6d, 0x5b);
     /// The page.
     pub const PAPER: Colour = Colour(0xff, 0xff, 0xff);
     /// A dark page.
@@ -28,18 +28,18 @@ pub mod theme {
     /// The colour that replaces each on a dark page.
     pub const DARK_REPLACEMENTS: [(Colour, Colour); 6] = [
         (INK, Colour(0xe6, 0xed, 0xf3)),
-        (SOFT, Colour(0x9d, 0xa7, 0xb3)),
+        (MUTED, Colour(0x9d, 0xa7, 0xb3)),
         (GRID, Colour(0x30, 0x36, 0x3d)),
-        (SHADE, Colour(0x6a, 0x75, 0x80)),
-        (WARM, Colour(0xb3, 0x94, 0x7f)),
+        (GREY, Colour(0x6a, 0x75, 0x80)),
+        (WARM_UP, Colour(0xb3, 0x94, 0x7f)),
         (PAPER, DARK_PAPER),
     ];
 }
 
 /// Text on a light cell of a heat map. It has no dark replacement, as the cell has none.
-pub const ON_LIGHT: Colour = Colour(0x01, 0x01, 0x01);
+pub const TEXT_ON_LIGHT: Colour = Colour(0x01, 0x01, 0x01);
 /// Text on a dark cell of a heat map. It has no dark replacement, as the cell has none.
-pub const ON_DARK: Colour = Colour(0xfe, 0xfe, 0xfe);
+pub const TEXT_ON_DARK: Colour = Colour(0xfe, 0xfe, 0xfe);
 
 /// The hues of Okabe and Ito (2008), darkened to a contrast of at least 3:1 with white, which WCAG 2.2 requires of
 /// graphics.
@@ -59,17 +59,17 @@ pub const ORANGE: Colour = Colour(0xc4, 0x87, 0x00);
 /// Yellow.
 pub const YELLOW: Colour = Colour(0x85, 0x75, 0x00);
 /// The bare device.
-const RAW: Colour = Colour(0x7d, 0x85, 0x90);
+const BARE_DEVICE: Colour = Colour(0x7d, 0x85, 0x90);
 const WHITE: Colour = Colour(0xff, 0xff, 0xff);
 const BLACK: Colour = Colour(0x00, 0x00, 0x00);
 
 /// Filesystems that have the same colour in every report: those of the palette in order, and that of the bare device.
-const FIXED: [&str; 8] = ["ext4", "xfs", "btrfs", "ext3", "ext2", "f2fs", "jfs", factor::RAW];
+const NAMES_WITH_COLOUR: [&str; 8] = ["ext4", "xfs", "btrfs", "ext3", "ext2", "f2fs", "jfs", factor::RAW];
 
 /// The colour that a filesystem has in every report, if it has one.
 fn fixed_colour(name: &str) -> Option<Colour> {
-    let at = FIXED.iter().position(|fixed| *fixed == name)?;
-    Some(PALETTE.get(at).copied().unwrap_or(RAW))
+    let index = NAMES_WITH_COLOUR.iter().position(|fixed| *fixed == name)?;
+    Some(PALETTE.get(index).copied().unwrap_or(BARE_DEVICE))
 }
 
 /// The colour of each filesystem by its name. A name that occurs again gets another shade of its colour. Filesystems
@@ -78,36 +78,36 @@ pub fn filesystem_colours(names: &[&str]) -> Vec<Colour> {
     let mut assigned: Vec<(&str, Colour)> =
         names.iter().filter_map(|name| Some((*name, fixed_colour(name)?))).collect();
     let mut colours: Vec<Colour> = Vec::new();
-    for (at, name) in names.iter().enumerate() {
+    for (index, name) in names.iter().enumerate() {
         let base = match assigned.iter().find(|(fs, _)| fs == name) {
             Some((_, colour)) => *colour,
             None => {
-                let colour = next_colour(&assigned);
+                let colour = next_free_colour(&assigned);
                 assigned.push((name, colour));
                 colour
             }
         };
-        colours.push(base.shade(shade_number(names, at)));
+        colours.push(base.shade(shade_number(names, index)));
     }
     colours
 }
 
 /// The first colour of the palette that is not assigned; if all are, a shade of one of them.
-fn next_colour(assigned: &[(&str, Colour)]) -> Colour {
+fn next_free_colour(assigned: &[(&str, Colour)]) -> Colour {
     let free = PALETTE.into_iter().find(|colour| assigned.iter().all(|(_, taken)| taken != colour));
-    let (round, place) = (assigned.len() / PALETTE.len(), assigned.len() % PALETTE.len());
-    free.unwrap_or(PALETTE[place].shade(round))
+    let (shade, index) = (assigned.len() / PALETTE.len(), assigned.len() % PALETTE.len());
+    free.unwrap_or(PALETTE[index].shade(shade))
 }
 
-/// The number of the shade of the `at`-th name: how often the same name occurs before it.
-pub(crate) fn shade_number(names: &[&str], at: usize) -> usize {
-    names[..at].iter().filter(|other| **other == names[at]).count()
+/// The number of the shade of the name at this index: how often the same name occurs before it.
+pub(crate) fn shade_number(names: &[&str], index: usize) -> usize {
+    names[..index].iter().filter(|other| **other == names[index]).count()
 }
 
 impl Colour {
-    /// Mixes the colour with another: share 0 is this colour, 1 is the other.
-    pub fn towards(self, other: Colour, share: f64) -> Colour {
-        let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * share).round() as u8;
+    /// Mixes the colour with another: fraction 0 is this colour, 1 is the other.
+    pub fn towards(self, other: Colour, fraction: f64) -> Colour {
+        let mix = |a: u8, b: u8| (f64::from(a) + (f64::from(b) - f64::from(a)) * fraction).round() as u8;
         Colour(mix(self.0, other.0), mix(self.1, other.1), mix(self.2, other.2))
     }
 
@@ -117,8 +117,8 @@ impl Colour {
     }
 
     /// The colour of readable text on this colour: black or white, nearly.
-    pub fn text(self) -> Colour {
-        if self.contrast(BLACK) > self.contrast(WHITE) { ON_LIGHT } else { ON_DARK }
+    pub fn text_colour(self) -> Colour {
+        if self.contrast(BLACK) > self.contrast(WHITE) { TEXT_ON_LIGHT } else { TEXT_ON_DARK }
     }
 
     /// The contrast ratio of WCAG 2.2 to another colour, from 1 to 21.
@@ -129,12 +129,12 @@ impl Colour {
 
     /// The relative luminance of WCAG 2.2, from 0 to 1.
     fn luminance(self) -> f64 {
-        0.2126 * linear(self.0) + 0.7152 * linear(self.1) + 0.0722 * linear(self.2)
+        0.2126 * to_linear_light(self.0) + 0.7152 * to_linear_light(self.1) + 0.0722 * to_linear_light(self.2)
     }
 
     /// The colour of a value of a heat map, from 0 to 1: interpolated between six colours of cividis, which looks alike with
     /// all kinds of colour vision and in print (Nuñez, Anderton and Renslow 2018).
-    pub fn heat(share: f64) -> Colour {
+    pub fn on_heat_scale(fraction: f64) -> Colour {
         const STOPS: [Colour; 6] = [
             Colour(0x00, 0x22, 0x4e),
             Colour(0x3b, 0x49, 0x6c),
@@ -143,23 +143,23 @@ impl Colour {
             Colour(0xc8, 0xb3, 0x66),
             Colour(0xfd, 0xea, 0x45),
         ];
-        let place = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
-        let at = (place.floor() as usize).min(STOPS.len() - 2);
-        STOPS[at].towards(STOPS[at + 1], place - at as f64)
+        let position = fraction.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;
+        let index = (position.floor() as usize).min(STOPS.len() - 2);
+        STOPS[index].towards(STOPS[index + 1], position - index as f64)
     }
 }
 
 /// Converts a component of sRGB to linear light, from 0 to 1.
-fn linear(component: u8) -> f64 {
+fn to_linear_light(component: u8) -> f64 {
     let c = f64::from(component) / 255.0;
     if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
 }
 
 /// Four shades of one colour, the colour itself first: each for a light page and for a dark page.
-type Family = [(Colour, Colour); 4];
+type ShadeFamily = [(Colour, Colour); 4];
 
 /// Makes a family of a colour, its replacement on a dark page, and three more shades, each for light and dark pages.
-const fn family(own: Colour, [dark, a, a_dark, b, b_dark, c, c_dark]: [u32; 7]) -> Family {
+const fn shade_family(own: Colour, [dark, a, a_dark, b, b_dark, c, c_dark]: [u32; 7]) -> ShadeFamily {
     [(own, rgb(dark)), (rgb(a), rgb(a_dark)), (rgb(b), rgb(b_dark)), (rgb(c), rgb(c_dark))]
 }
 
@@ -168,24 +168,24 @@ const fn rgb(hex: u32) -> Colour {
 }
 
 /// All colours of series, with their shades.
-const FAMILIES: [Family; 8] = [
-    family(BLUE, [0x2e8bc9, 0x4097e1, 0x8bccfe, 0x004576, 0x46adf3, 0x1d7bc3, 0x0075b4]),
-    family(VERMILLION, [0xf07f2e, 0x6e2b00, 0xad5100, 0xa04500, 0xffaf7e, 0xbb5000, 0xd06504]),
-    family(GREEN, [0x1fb98c, 0x005038, 0x008361, 0x007554, 0x41e3af, 0x008863, 0x059d76]),
-    family(SKY, [0xa6dcf7, 0x004869, 0x3d7791, 0x006f9e, 0x6ea8c5, 0x2384b5, 0x5690ab]),
-    family(PURPLE, [0xdd93bd, 0x6f1c50, 0x9c517e, 0x9f487b, 0xbe6f9d, 0x873265, 0xf9a6d5]),
-    family(ORANGE, [0xe69f00, 0x5b3b00, 0x936400, 0x8e6000, 0xbc8100, 0x744e00, 0xffb426]),
-    family(YELLOW, [0xd9c95a, 0x4d4300, 0x7d7000, 0xa4921e, 0xad9b00, 0x695b00, 0x948503]),
-    family(RAW, [0x7d8590, 0x3b434e, 0xbcc5d2, 0x5b636f, 0x9ba5b1, 0x4b535e, 0x676f7b]),
+const FAMILIES: [ShadeFamily; 8] = [
+    shade_family(BLUE, [0x2e8bc9, 0x4097e1, 0x8bccfe, 0x004576, 0x46adf3, 0x1d7bc3, 0x0075b4]),
+    shade_family(VERMILLION, [0xf07f2e, 0x6e2b00, 0xad5100, 0xa04500, 0xffaf7e, 0xbb5000, 0xd06504]),
+    shade_family(GREEN, [0x1fb98c, 0x005038, 0x008361, 0x007554, 0x41e3af, 0x008863, 0x059d76]),
+    shade_family(SKY, [0xa6dcf7, 0x004869, 0x3d7791, 0x006f9e, 0x6ea8c5, 0x2384b5, 0x5690ab]),
+    shade_family(PURPLE, [0xdd93bd, 0x6f1c50, 0x9c517e, 0x9f487b, 0xbe6f9d, 0x873265, 0xf9a6d5]),
+    shade_family(ORANGE, [0xe69f00, 0x5b3b00, 0x936400, 0x8e6000, 0xbc8100, 0x744e00, 0xffb426]),
+    shade_family(YELLOW, [0xd9c95a, 0x4d4300, 0x7d7000, 0xa4921e, 0xad9b00, 0x695b00, 0x948503]),
+    shade_family(BARE_DEVICE, [0x7d8590, 0x3b434e, 0xbcc5d2, 0x5b636f, 0x9ba5b1, 0x4b535e, 0x676f7b]),
 ];
 
 impl Colour {
-    /// The `at`-th shade of this colour, which is itself shade 0. Shades of a shade belong to the same family. A colour
-    /// without a family has no other shade.
-    pub fn shade(self, at: usize) -> Colour {
+    /// The n-th shade of this colour, which is itself shade 0. Shades of a shade belong to the same family. A
+    /// colour without a family has no other shade.
+    pub fn shade(self, number: usize) -> Colour {
         for family in &FAMILIES {
             if let Some(own) = family.iter().position(|(light, _)| *light == self) {
-                return family[(own + at) % family.len()].0;
+                return family[(own + number) % family.len()].0;
             }
         }
         self
@@ -225,7 +225,9 @@ mod tests {
     fn graphics_have_a_contrast_of_three_to_one_with_the_page() {
         assert!((BLACK.contrast(WHITE) - 21.0).abs() < 1e-9);
         for (light, dark) in Colour::dark_replacements().chain(
-            theme::DARK_REPLACEMENTS.into_iter().filter(|(c, _)| [theme::SHADE, theme::WARM].contains(c)),
+            theme::DARK_REPLACEMENTS
+                .into_iter()
+                .filter(|(colour, _)| [theme::GREY, theme::WARM_UP].contains(colour)),
         ) {
             assert!(light.contrast(theme::PAPER) >= 3.0, "{} on white", light.hex());
             assert!(dark.contrast(theme::DARK_PAPER) >= 3.0, "{} on a dark page", dark.hex());
@@ -234,17 +236,18 @@ mod tests {
 
     #[test]
     fn text_has_a_contrast_of_four_and_a_half_to_one() {
-        for (light, dark) in
-            theme::DARK_REPLACEMENTS.into_iter().filter(|(c, _)| [theme::INK, theme::SOFT].contains(c))
+        for (light, dark) in theme::DARK_REPLACEMENTS
+            .into_iter()
+            .filter(|(colour, _)| [theme::INK, theme::MUTED].contains(colour))
         {
             assert!(
                 light.contrast(theme::PAPER) >= 4.5 && dark.contrast(theme::DARK_PAPER) >= 4.5,
                 "{light:?}"
             );
         }
-        for share in 0..=20 {
-            let cell = Colour::heat(f64::from(share) / 20.0);
-            assert!(cell.contrast(cell.text()) >= 4.5, "{}", cell.hex());
+        for twentieths in 0..=20 {
+            let cell = Colour::on_heat_scale(f64::from(twentieths) / 20.0);
+            assert!(cell.contrast(cell.text_colour()) >= 4.5, "{}", cell.hex());
         }
     }
 
@@ -259,9 +262,12 @@ mod tests {
 
     #[test]
     fn heat_runs_from_dark_to_light_with_text_that_contrasts() {
-        assert_eq!(Colour::heat(-1.0).hex(), "#00224E");
-        assert_eq!(Colour::heat(2.0).hex(), "#FDEA45");
-        assert_eq!((Colour::heat(0.0).text(), Colour::heat(1.0).text()), (ON_DARK, ON_LIGHT));
+        assert_eq!(Colour::on_heat_scale(-1.0).hex(), "#00224E");
+        assert_eq!(Colour::on_heat_scale(2.0).hex(), "#FDEA45");
+        assert_eq!(
+            (Colour::on_heat_scale(0.0).text_colour(), Colour::on_heat_scale(1.0).text_colour()),
+            (TEXT_ON_DARK, TEXT_ON_LIGHT)
+        );
     }
 
     /// Matrices that simulate colour vision in linear light: normal, protanopia, deuteranopia (Machado, Oliveira and
@@ -289,9 +295,9 @@ mod tests {
     /// A colour in Oklab (Ottosson 2020) as somebody with this colour vision sees it: lightness, green to red, blue to
     /// yellow.
     fn oklab(Colour(r, g, b): Colour, vision: &[[f64; 3]; 3]) -> [f64; 3] {
-        let light = [r, g, b].map(linear);
+        let linear = [r, g, b].map(to_linear_light);
         let dot = |row: &[f64; 3], v: [f64; 3]| row[0] * v[0] + row[1] * v[1] + row[2] * v[2];
-        let light = [0, 1, 2].map(|at| dot(&vision[at], light).clamp(0.0, 1.0));
+        let light = [0, 1, 2].map(|row| dot(&vision[row], linear).clamp(0.0, 1.0));
         let cones = [
             [0.412_221_470_8, 0.536_332_536_3, 0.051_445_992_9],
             [0.211_903_498_2, 0.680_699_545_1, 0.107_396_956_6],
@@ -332,11 +338,16 @@ mod tests {
                 let [lightness, a, b] = oklab(*shade, &VISIONS[0].1);
                 assert!((0.37..0.87).contains(&lightness), "{}: {lightness}", shade.hex());
                 // A grey has no hue.
-                if family[0] == RAW {
+                if family[0] == BARE_DEVICE {
                     continue;
                 }
-                let turned = (hue(*shade) - hue(family[0]) + 540.0) % 360.0 - 180.0;
-                assert!(turned.abs() < 5.0, "{} is {turned}° from {}", shade.hex(), family[0].hex());
+                let hue_difference = (hue(*shade) - hue(family[0]) + 540.0) % 360.0 - 180.0;
+                assert!(
+                    hue_difference.abs() < 5.0,
+                    "{} is {hue_difference}° from {}",
+                    shade.hex(),
+                    family[0].hex()
+                );
                 assert!(a.hypot(b) > 0.5 * chroma(family[0]), "{} is grey", shade.hex());
             }
         }
@@ -354,13 +365,18 @@ mod tests {
             let families = families[..3].iter().enumerate();
             let variants: Vec<(usize, Colour)> =
                 families.flat_map(|(fs, shades)| shades.map(|shade| (fs, shade))).collect();
-            for (at, (fs, one)) in variants.iter().enumerate() {
-                for (other_fs, other) in &variants[..at] {
+            for (index, (fs, colour)) in variants.iter().enumerate() {
+                for (other_fs, other_colour) in &variants[..index] {
                     // Variants of one filesystem also differ in shape and dash pattern.
-                    let least = if fs == other_fs { 0.035 } else { 0.045 };
+                    let min_distance = if fs == other_fs { 0.035 } else { 0.045 };
                     for (name, vision) in &VISIONS {
-                        let apart = distance(*one, *other, vision);
-                        assert!(apart > least, "{} and {}: {apart}, {name}", one.hex(), other.hex());
+                        let apart = distance(*colour, *other_colour, vision);
+                        assert!(
+                            apart > min_distance,
+                            "{} and {}: {apart}, {name}",
+                            colour.hex(),
+                            other_colour.hex()
+                        );
                     }
                 }
             }

@@ -22,7 +22,7 @@ pub enum Paint {
     /// Filled with a colour and an opacity, from 0 to 1.
     Fill(Colour, f64),
     /// Only the outline: colour, width in CSS pixels, dash pattern.
-    Line(Colour, f64, Dash),
+    Stroke(Colour, f64, Dash),
 }
 
 impl Pen {
@@ -33,47 +33,54 @@ impl Pen {
 
     /// Draws a rectangle between two corners, without antialiasing, so that no gap shows between neighbours.
     pub fn rectangle(&mut self, a: Point, b: Point, paint: Paint) {
-        let [x, y] = [a.0.min(b.0), a.1.min(b.1)].map(rounded);
-        let [width, height] = [a.0 - b.0, a.1 - b.1].map(|length| rounded(length.abs()));
+        let [x, y] = [a.0.min(b.0), a.1.min(b.1)].map(round_coordinate);
+        let [width, height] = [a.0 - b.0, a.1 - b.1].map(|length| round_coordinate(length.abs()));
         self.write(format_args!(
             "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\" shape-rendering=\"crispEdges\"{paint}/>"
         ));
     }
 
-    /// Draws a path. `d` has the path commands of SVG.
-    pub fn path(&mut self, d: impl Display, paint: Paint) {
-        self.write(format_args!("<path d=\"{d}\"{paint}/>"));
+    /// Draws a path. `commands` are the path commands of SVG.
+    pub fn path(&mut self, commands: impl Display, paint: Paint) {
+        self.write(format_args!("<path d=\"{commands}\"{paint}/>"));
     }
 
     /// Draws a line through points, or fills the area that it encloses.
-    pub fn line(&mut self, points: impl IntoIterator<Item = Point>, paint: Paint) {
-        self.path(path_through(points), paint);
+    pub fn polyline(&mut self, points: impl IntoIterator<Item = Point>, paint: Paint) {
+        self.path(path_commands(points), paint);
     }
 
     /// Draws a point of a series.
     pub fn point(&mut self, (x, y): Point, colour: Colour, shape: Shape) {
-        let (full, outline) = (Paint::Fill(colour, 1.0), Paint::Line(colour, 1.5, Dash::Solid));
+        let (fill, outline) = (Paint::Fill(colour, 1.0), Paint::Stroke(colour, 1.5, Dash::Solid));
         let mut polygon = |points: &[Point], paint| {
-            self.path(path_through(points.iter().map(|(dx, dy)| (x + dx, y + dy))) + "z", paint);
+            self.path(path_commands(points.iter().map(|(dx, dy)| (x + dx, y + dy))) + "z", paint);
         };
         const SQUARE: [Point; 4] = [(-3.0, -3.0), (3.0, -3.0), (3.0, 3.0), (-3.0, 3.0)];
         match shape {
-            Shape::Disc => self.circle((x, y), full),
+            Shape::Disc => self.circle((x, y), fill),
             Shape::Ring => self.circle((x, y), outline),
-            Shape::Square => polygon(&SQUARE, full),
-            Shape::Hollow => polygon(&SQUARE, outline),
-            Shape::Triangle => polygon(&[(0.0, -4.0), (3.5, 3.0), (-3.5, 3.0)], full),
-            Shape::Tip => polygon(&[(0.0, 4.0), (3.5, -3.0), (-3.5, -3.0)], full),
-            Shape::Diamond => polygon(&[(0.0, -5.5), (4.5, 0.0), (0.0, 5.5), (-4.5, 0.0)], full),
+            Shape::Square => polygon(&SQUARE, fill),
+            Shape::HollowSquare => polygon(&SQUARE, outline),
+            Shape::Triangle => polygon(&[(0.0, -4.0), (3.5, 3.0), (-3.5, 3.0)], fill),
+            Shape::InvertedTriangle => polygon(&[(0.0, 4.0), (3.5, -3.0), (-3.5, -3.0)], fill),
+            Shape::Diamond => polygon(&[(0.0, -5.5), (4.5, 0.0), (0.0, 5.5), (-4.5, 0.0)], fill),
             Shape::Cross => {
-                let (left, top) = (rounded(x - 3.0), rounded(y - 3.0));
-                self.path(format_args!("M{left},{top}l6,6m-6,0l6,-6"), Paint::Line(colour, 2.0, Dash::Solid));
+                let (left, top) = (round_coordinate(x - 3.0), round_coordinate(y - 3.0));
+                self.path(
+                    format_args!("M{left},{top}l6,6m-6,0l6,-6"),
+                    Paint::Stroke(colour, 2.0, Dash::Solid),
+                );
             }
         }
     }
 
     fn circle(&mut self, (x, y): Point, paint: Paint) {
-        self.write(format_args!("<circle cx=\"{}\" cy=\"{}\" r=\"3.5\"{paint}/>", rounded(x), rounded(y)));
+        self.write(format_args!(
+            "<circle cx=\"{}\" cy=\"{}\" r=\"3.5\"{paint}/>",
+            round_coordinate(x),
+            round_coordinate(y)
+        ));
     }
 
     /// Draws a line of text. `at` is in the middle of its height, and horizontally where `anchor` states.
@@ -82,13 +89,21 @@ impl Pen {
     }
 
     /// Draws a line of text that reads upwards, with its middle at `at`.
-    pub fn upright_text(&mut self, at: Point, text: &str, look: (Font, Colour)) {
-        let turn = format!(" transform=\"rotate(-90 {} {})\"", rounded(at.0), rounded(at.1));
-        self.write_text(at, text, look, Anchor::Middle, &turn);
+    pub fn upright_text(&mut self, at: Point, text: &str, font_and_colour: (Font, Colour)) {
+        let transform =
+            format!(" transform=\"rotate(-90 {} {})\"", round_coordinate(at.0), round_coordinate(at.1));
+        self.write_text(at, text, font_and_colour, Anchor::Middle, &transform);
     }
 
-    fn write_text(&mut self, at: Point, text: &str, look: (Font, Colour), anchor: Anchor, turn: &str) {
-        let (x, y, (font, colour)) = (rounded(at.0), rounded(at.1), look);
+    fn write_text(
+        &mut self,
+        at: Point,
+        text: &str,
+        font_and_colour: (Font, Colour),
+        anchor: Anchor,
+        transform: &str,
+    ) {
+        let (x, y, (font, colour)) = (round_coordinate(at.0), round_coordinate(at.1), font_and_colour);
         let anchor = match anchor {
             Anchor::Start => "",
             Anchor::Middle => " text-anchor=\"middle\"",
@@ -96,7 +111,7 @@ impl Pen {
         };
         let weight = if font.bold { " font-weight=\"bold\"" } else { "" };
         self.write(format_args!(
-            "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" font-size=\"{}\" fill=\"{}\"{weight}{anchor}{turn}>{}</text>",
+            "<text x=\"{x}\" y=\"{y}\" dy=\".35em\" font-size=\"{}\" fill=\"{}\"{weight}{anchor}{transform}>{}</text>",
             font.size,
             colour.hex(),
             escape(safe::line(text))
@@ -109,18 +124,19 @@ impl Pen {
 }
 
 /// Rounds a coordinate to hundredths of a CSS pixel.
-pub fn rounded(pixels: f64) -> f64 {
+pub fn round_coordinate(pixels: f64) -> f64 {
     (100.0 * pixels).round() / 100.0
 }
 
 /// The path commands of a line through points.
-fn path_through(points: impl IntoIterator<Item = Point>) -> String {
-    let mut d = String::new();
+fn path_commands(points: impl IntoIterator<Item = Point>) -> String {
+    let mut commands = String::new();
     for (x, y) in points {
-        let command = if d.is_empty() { 'M' } else { ' ' };
-        write!(d, "{command}{},{}", rounded(x), rounded(y)).expect("writing to memory");
+        let command = if commands.is_empty() { 'M' } else { ' ' };
+        write!(commands, "{command}{},{}", round_coordinate(x), round_coordinate(y))
+            .expect("writing to memory");
     }
-    d
+    commands
 }
 
 impl Display for Paint {
@@ -130,13 +146,13 @@ impl Display for Paint {
                 write!(f, " fill=\"{}\"", colour.hex())?;
                 if *opacity < 1.0 { write!(f, " fill-opacity=\"{opacity}\"") } else { Ok(()) }
             }
-            Paint::Line(colour, width, dash) => {
+            Paint::Stroke(colour, width, dash) => {
                 write!(f, " fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\"", colour.hex())?;
                 match dash {
                     Dash::Solid => Ok(()),
-                    Dash::Long => f.write_str(" stroke-dasharray=\"7 4\""),
-                    Dash::Dots => f.write_str(" stroke-dasharray=\"2 3\""),
-                    Dash::Mixed => f.write_str(" stroke-dasharray=\"9 3 2 3\""),
+                    Dash::Dashed => f.write_str(" stroke-dasharray=\"7 4\""),
+                    Dash::Dotted => f.write_str(" stroke-dasharray=\"2 3\""),
+                    Dash::DashDot => f.write_str(" stroke-dasharray=\"9 3 2 3\""),
                 }
             }
         }
@@ -149,9 +165,9 @@ const REGULAR: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans-subset.ttf"
 const BOLD: &[u8] = include_bytes!("../../assets/fonts/DejaVuSans-Bold-subset.ttf");
 
 /// The font of the labels of axes and of the legend.
-pub const LABEL: Font = Font { size: 11.0, bold: false };
+pub const LABEL_FONT: Font = Font { size: 11.0, bold: false };
 /// The font of text and figures in a plot.
-pub const SMALL: Font = Font { size: 10.0, bold: false };
+pub const SMALL_FONT: Font = Font { size: 10.0, bold: false };
 
 /// Size and weight of text.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -164,47 +180,51 @@ pub struct Font {
 
 impl Font {
     /// Returns the width of `text` in CSS pixels. A character that the font lacks counts as wide as the font is high.
-    pub fn width(self, text: &str) -> f64 {
+    pub fn text_width(self, text: &str) -> f64 {
         let bytes = if self.bold { BOLD } else { REGULAR };
         let face = Face::parse(bytes, 0).expect("the font that is built in");
-        let unit = self.size / f64::from(face.units_per_em());
+        let px_per_unit = self.size / f64::from(face.units_per_em());
         let width = |c| {
             let advance = face.glyph_index(c).and_then(|glyph| face.glyph_hor_advance(glyph));
-            advance.map_or(self.size, |advance| f64::from(advance) * unit)
+            advance.map_or(self.size, |advance| f64::from(advance) * px_per_unit)
         };
         text.chars().map(width).sum()
     }
 
-    /// Shortens `text` to at most `room` CSS pixels: replaces its middle by `…`.
-    pub fn fit(self, text: &str, room: f64) -> String {
-        if self.width(text) <= room {
+    /// Shortens `text` to at most `max_width` CSS pixels: replaces its middle by `…`.
+    pub fn shorten(self, text: &str, max_width: f64) -> String {
+        if self.text_width(text) <= max_width {
             return text.to_string();
         }
         let chars: Vec<char> = text.chars().collect();
         // No character of the font is narrower than a quarter of its height.
-        let most = chars.len().min((4.0 * room / self.size) as usize);
+        let max_kept = chars.len().min((4.0 * max_width / self.size) as usize);
         let shortened = |kept: usize| {
             let (start, end) = (kept.div_ceil(2), chars.len() - kept / 2);
             chars[..start].iter().chain(&['…']).chain(&chars[end..]).collect::<String>()
         };
-        (0..most).rev().map(shortened).find(|text| self.width(text) <= room).unwrap_or_else(|| "…".into())
+        (0..max_kept)
+            .rev()
+            .map(shortened)
+            .find(|text| self.text_width(text) <= max_width)
+            .unwrap_or_else(|| "…".into())
     }
 
-    /// Breaks `text` into one or two lines of at most `room` CSS pixels, and shortens lines that are too long. Empty text has
-    /// no line.
-    pub fn lines(self, text: &str, room: f64) -> Vec<String> {
+    /// Breaks `text` into one or two lines of at most `max_width` CSS pixels, and shortens lines that are too
+    /// long. Returns no line for empty text.
+    pub fn break_lines(self, text: &str, max_width: f64) -> Vec<String> {
         let mut lines: Vec<String> = vec![];
         for word in text.split_whitespace() {
             let is_last_line = lines.len() == 2;
             match lines.last_mut() {
-                Some(line) if is_last_line || self.width(&format!("{line} {word}")) <= room => {
+                Some(line) if is_last_line || self.text_width(&format!("{line} {word}")) <= max_width => {
                     line.push(' ');
                     line.push_str(word);
                 }
                 _ => lines.push(word.into()),
             }
         }
-        lines.into_iter().map(|line| self.fit(&line, room)).collect()
+        lines.into_iter().map(|line| self.shorten(&line, max_width)).collect()
     }
 }
 
@@ -212,29 +232,29 @@ impl Font {
 mod tests {
     use super::*;
 
-    const FONT: Font = SMALL;
+    const FONT: Font = SMALL_FONT;
 
     #[test]
     fn width_depends_on_the_characters_and_the_weight() {
-        assert!(FONT.width("iii") < FONT.width("WWW"));
-        assert!(Font { bold: true, ..FONT }.width("word") > FONT.width("word"));
-        assert_eq!(FONT.width("漢字"), 20.0, "characters that the font lacks are squares");
+        assert!(FONT.text_width("iii") < FONT.text_width("WWW"));
+        assert!(Font { bold: true, ..FONT }.text_width("word") > FONT.text_width("word"));
+        assert_eq!(FONT.text_width("漢字"), 20.0, "characters that the font lacks are squares");
     }
 
     #[test]
     fn long_text_loses_its_middle() {
-        assert_eq!(FONT.fit("short", 100.0), "short");
-        let fitted = FONT.fit("xfs over ext4: serve", 60.0);
+        assert_eq!(FONT.shorten("short", 100.0), "short");
+        let fitted = FONT.shorten("xfs over ext4: serve", 60.0);
         assert!(fitted.starts_with("xfs") && fitted.ends_with("rve") && fitted.contains('…'), "{fitted}");
-        assert!(FONT.width(&fitted) <= 60.0, "{fitted}");
-        assert_eq!(FONT.fit("anything", 0.0), "…");
+        assert!(FONT.text_width(&fitted) <= 60.0, "{fitted}");
+        assert_eq!(FONT.shorten("anything", 0.0), "…");
     }
 
     #[test]
     fn titles_have_two_lines_at_most() {
-        let lines = FONT.lines("cold cache of a file server in another room", 70.0);
+        let lines = FONT.break_lines("cold cache of a file server in another room", 70.0);
         assert_eq!((lines.len(), lines[0].as_str()), (2, "cold cache of"));
-        assert!(lines.iter().all(|line| FONT.width(line) <= 70.0), "{lines:?}");
-        assert_eq!(FONT.lines("", 70.0), Vec::<String>::new());
+        assert!(lines.iter().all(|line| FONT.text_width(line) <= 70.0), "{lines:?}");
+        assert_eq!(FONT.break_lines("", 70.0), Vec::<String>::new());
     }
 }

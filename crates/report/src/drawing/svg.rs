@@ -1,47 +1,49 @@
 //! Draws a chart as SVG, inside an HTML page or as a separate file: its title, its legend, and its panels row by row.
 
 use crate::drawing::colour::{Colour, theme};
-use crate::drawing::pen::{Font, LABEL, Paint, Pen, Point, SMALL, rounded};
-use crate::drawing::{Anchor, Axis, Chart, Dash, Key, Mark, Panel, Sign};
+use crate::drawing::pen::{Font, LABEL_FONT, Paint, Pen, Point, SMALL_FONT, round_coordinate};
+use crate::drawing::{Anchor, Axis, Chart, Dash, KeySign, LegendKey, Mark, Panel};
 use fsarena_core::safe;
 use quick_xml::escape::escape;
 
 /// Returns the chart as an `<svg>` element for an HTML page. The style sheet of the page must contain the rules of
-/// [`dark`].
-pub fn inline(chart: &Chart) -> String {
+/// [`dark_page_rules`].
+pub fn inline_element(chart: &Chart) -> String {
     // The page shows the caption of the chart below it. As the description, a screen reader would read it twice.
     svg_element(chart, &panel_summary(chart), "", 0.0)
 }
 
 /// Returns the chart as the text of an SVG file, which is dark if the viewer prefers dark colours.
-pub fn file(chart: &Chart) -> String {
-    let dark = format!("<style>@media (prefers-color-scheme:dark){{svg{{{}}}}}</style>", dark());
-    let text = svg_element(chart, &chart.about, &format!("{dark}{}", background()), MARGIN);
+pub fn file_text(chart: &Chart) -> String {
+    let dark = format!("<style>@media (prefers-color-scheme:dark){{svg{{{}}}}}</style>", dark_page_rules());
+    let text = svg_element(chart, &chart.caption, &format!("{dark}{}", background()), FILE_MARGIN);
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{text}\n")
 }
 
 /// Room around a chart in a file, in CSS pixels.
-const MARGIN: f64 = 14.0;
+const FILE_MARGIN: f64 = 14.0;
 
 /// The background of a chart in a file.
 fn background() -> String {
     let fill = theme::PAPER.hex();
-    format!("<rect x=\"-{MARGIN}\" y=\"-{MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{fill}\"/>")
+    format!(
+        "<rect x=\"-{FILE_MARGIN}\" y=\"-{FILE_MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{fill}\"/>"
+    )
 }
 
-/// The `<svg>` element of a chart: `about` is its description, `before` is markup below the drawing, `margin` is the room
-/// around it.
-fn svg_element(chart: &Chart, about: &str, before: &str, margin: f64) -> String {
+/// The `<svg>` element of a chart: `description` is for screen readers, `underlay` is markup drawn below the
+/// chart, `margin` is the room around it.
+fn svg_element(chart: &Chart, description: &str, underlay: &str, margin: f64) -> String {
     let mut pen = Pen::default();
     let height = draw_chart(&mut pen, chart).ceil() + 2.0 * margin;
     let width = f64::from(chart.width) + 2.0 * margin;
-    let (title, about) = (safe::line(&chart.title), safe::line(about));
-    let (id, title, about, body) = (&chart.id, escape(title), escape(about), pen.into_text());
+    let (title, description) = (safe::line(&chart.title), safe::line(description));
+    let (id, title, description, body) = (&chart.id, escape(title), escape(description), pen.into_text());
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{from} {from} {width} {height}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\" aria-labelledby=\"{id}-title {id}-about\" \
          font-family=\"system-ui, 'DejaVu Sans', sans-serif\"><title id=\"{id}-title\">{title}</title>\
-         <desc id=\"{id}-about\">{about}</desc>{before}{body}</svg>",
+         <desc id=\"{id}-about\">{description}</desc>{underlay}{body}</svg>",
         from = -margin,
     )
 }
@@ -52,9 +54,9 @@ fn panel_summary(chart: &Chart) -> String {
         chart.panels.iter().map(|panel| panel.title.as_str()).filter(|title| !title.is_empty()).collect();
     let keys: Vec<&str> = chart.legend.iter().map(|key| key.label.as_str()).collect();
     let mut sentences = vec![];
-    for (what, names) in [("Panels", titles), ("Shown", keys)] {
+    for (heading, names) in [("Panels", titles), ("Shown", keys)] {
         if !names.is_empty() {
-            sentences.push(format!("{what}: {}.", names.join(", ")));
+            sentences.push(format!("{heading}: {}.", names.join(", ")));
         }
     }
     sentences.push("The figures are in the tables of the page.".into());
@@ -62,7 +64,7 @@ fn panel_summary(chart: &Chart) -> String {
 }
 
 /// The CSS rules that replace the colours of charts on a dark page.
-pub fn dark() -> String {
+pub fn dark_page_rules() -> String {
     let rule = |(from, to): (Colour, Colour)| {
         let (from, to) = (from.hex(), to.hex());
         format!("[fill=\"{from}\"]{{fill:{to}}}[stroke=\"{from}\"]{{stroke:{to}}}")
@@ -76,37 +78,37 @@ pub fn dark() -> String {
 }
 
 /// The title of a chart.
-const TITLE: Font = Font { size: 16.0, bold: true };
+const TITLE_FONT: Font = Font { size: 16.0, bold: true };
 /// The title of a panel.
-const PANEL_TITLE: Font = Font { size: 12.0, bold: true };
+const PANEL_TITLE_FONT: Font = Font { size: 12.0, bold: true };
 /// Room between panels.
-const GAP: f64 = 10.0;
+const PANEL_GAP: f64 = 10.0;
 /// Smallest room to the right of a plot.
-const MIN_RIGHT: f64 = 22.0;
+const MIN_RIGHT_MARGIN: f64 = 22.0;
 /// Height of a line of a panel's title.
-const TITLE_LINE: f64 = 15.0;
+const TITLE_LINE_HEIGHT: f64 = 15.0;
 
 /// Draws a chart. Returns its height in CSS pixels.
 fn draw_chart(pen: &mut Pen, chart: &Chart) -> f64 {
-    let whole = f64::from(chart.width);
-    let title = TITLE.fit(&safe::line(&chart.title), whole);
-    pen.text((0.0, 3.0 + TITLE.size / 2.0), &title, (TITLE, theme::INK), Anchor::Start);
-    let mut top = TITLE.size + 12.0;
-    for row in legend_rows(&chart.legend, whole) {
+    let chart_width = f64::from(chart.width);
+    let title = TITLE_FONT.shorten(&safe::line(&chart.title), chart_width);
+    pen.text((0.0, 3.0 + TITLE_FONT.size / 2.0), &title, (TITLE_FONT, theme::INK), Anchor::Start);
+    let mut top = TITLE_FONT.size + 12.0;
+    for row in legend_rows(&chart.legend, chart_width) {
         for (left, key) in row {
-            draw_key(pen, key, (left, top + KEY_ROW / 2.0));
+            draw_key(pen, key, (left, top + KEY_ROW_HEIGHT / 2.0));
         }
-        top += KEY_ROW;
+        top += KEY_ROW_HEIGHT;
     }
     top += 6.0;
     let columns = chart.columns.max(1);
-    let width = (whole - GAP * (columns - 1) as f64) / columns as f64;
+    let width = (chart_width - PANEL_GAP * (columns - 1) as f64) / columns as f64;
     // All panels have the same room for labels, so that the plots of a column have the same edges.
-    let labels = chart.panels.iter().map(|panel| label_room(&panel.y)).fold(0.0, f64::max);
-    let right = chart.panels.iter().map(right_room).fold(0.0, f64::max);
-    let layout = PanelLayout { width, labels: labels.min(width * 0.45), right };
+    let label_width = chart.panels.iter().map(|panel| label_width(&panel.y)).fold(0.0, f64::max);
+    let right_margin = chart.panels.iter().map(right_margin).fold(0.0, f64::max);
+    let layout = PanelLayout { width, label_width: label_width.min(width * 0.45), right_margin };
     for panels in chart.panels.chunks(columns) {
-        top += layout.draw_row(pen, panels, top) + GAP;
+        top += layout.draw_row(pen, panels, top) + PANEL_GAP;
     }
     top
 }
@@ -116,66 +118,73 @@ struct PanelLayout {
     /// Width of a panel.
     width: f64,
     /// Room left of the plot, for the labels of the vertical axis.
-    labels: f64,
+    label_width: f64,
     /// Room right of the plot.
-    right: f64,
+    right_margin: f64,
 }
 
 impl PanelLayout {
     /// Draws a row of panels. Returns its height.
     fn draw_row(&self, pen: &mut Pen, panels: &[Panel], top: f64) -> f64 {
-        let title = |panel: &Panel| PANEL_TITLE.lines(&safe::line(&panel.title), self.width - self.labels);
+        let title = |panel: &Panel| {
+            PANEL_TITLE_FONT.break_lines(&safe::line(&panel.title), self.width - self.label_width)
+        };
         let titles: Vec<Vec<String>> = panels.iter().map(title).collect();
         let lines = titles.iter().map(Vec::len).max().unwrap_or(0) as f64;
-        // All plots of a row start below the longest title. More than one line of a title makes the row higher instead of
-        // the plots smaller.
-        let head = if lines == 0.0 { 4.0 } else { TITLE_LINE * lines + 6.0 };
-        let more = (head - TITLE_LINE - 6.0).max(0.0);
+        // All plots of a row start below the longest title. A title of several lines makes the row higher,
+        // not the plots smaller.
+        let title_height = if lines == 0.0 { 4.0 } else { TITLE_LINE_HEIGHT * lines + 6.0 };
+        let extra_height = (title_height - TITLE_LINE_HEIGHT - 6.0).max(0.0);
         for (column, (panel, title)) in panels.iter().zip(titles).enumerate() {
-            let left = column as f64 * (self.width + GAP);
-            for (line, words) in title.iter().enumerate() {
-                let at = (left + self.labels, top + PANEL_TITLE.size / 2.0 + TITLE_LINE * line as f64);
-                pen.text(at, words, (PANEL_TITLE, theme::INK), Anchor::Start);
+            let left = column as f64 * (self.width + PANEL_GAP);
+            for (number, line) in title.iter().enumerate() {
+                let at = (
+                    left + self.label_width,
+                    top + PANEL_TITLE_FONT.size / 2.0 + TITLE_LINE_HEIGHT * number as f64,
+                );
+                pen.text(at, line, (PANEL_TITLE_FONT, theme::INK), Anchor::Start);
             }
-            let x = (left + self.labels, left + self.width - self.right);
-            let y = (top + more + f64::from(panel.height) - foot_height(panel), top + head);
-            Plot { panel, x, y, labels: self.labels }.draw(pen);
+            let x = (left + self.label_width, left + self.width - self.right_margin);
+            let y = (top + extra_height + f64::from(panel.height) - foot_height(panel), top + title_height);
+            Plot { panel, x, y, label_width: self.label_width }.draw(pen);
         }
-        more + panels.iter().map(|panel| f64::from(panel.height)).fold(0.0, f64::max)
+        extra_height + panels.iter().map(|panel| f64::from(panel.height)).fold(0.0, f64::max)
     }
 }
 
 /// Room left of a plot for the labels of its vertical axis, in CSS pixels.
-fn label_room(axis: &Axis) -> f64 {
-    let longest = axis.ticks.iter().map(|(_, label)| LABEL.width(&safe::line(label))).fold(0.0, f64::max);
-    longest + 10.0 + if axis.label.is_empty() { 0.0 } else { LABEL.size + 8.0 }
+fn label_width(axis: &Axis) -> f64 {
+    let longest =
+        axis.ticks.iter().map(|(_, label)| LABEL_FONT.text_width(&safe::line(label))).fold(0.0, f64::max);
+    longest + 10.0 + if axis.label.is_empty() { 0.0 } else { LABEL_FONT.size + 8.0 }
 }
 
 /// Room right of a plot, in CSS pixels: for half of the last label of the horizontal axis, for figures, and for the text of
 /// intervals that end beyond the plot.
-fn right_room(panel: &Panel) -> f64 {
+fn right_margin(panel: &Panel) -> f64 {
     let width_right_of_plot = |mark: &Mark| match mark {
-        Mark::HorizontalInterval { beyond: Some(end), .. } => SMALL.width(end) + 8.0,
-        Mark::ValueText { text, strong, .. } => Font { bold: *strong, ..SMALL }.width(text) + 10.0,
+        Mark::HorizontalInterval { clipped_end: Some(end), .. } => SMALL_FONT.text_width(end) + 8.0,
+        Mark::ValueText { text, bold, .. } => Font { bold: *bold, ..SMALL_FONT }.text_width(text) + 10.0,
         _ => 0.0,
     };
-    let label = panel.x.ticks.last().map_or(0.0, |(_, label)| LABEL.width(label) / 2.0);
-    panel.marks.iter().map(width_right_of_plot).fold(label.max(MIN_RIGHT), f64::max)
+    let label = panel.x.ticks.last().map_or(0.0, |(_, label)| LABEL_FONT.text_width(label) / 2.0);
+    panel.marks.iter().map(width_right_of_plot).fold(label.max(MIN_RIGHT_MARGIN), f64::max)
 }
 
 /// Height of a row of the legend.
-const KEY_ROW: f64 = 20.0;
+const KEY_ROW_HEIGHT: f64 = 20.0;
 /// Length of a line in a legend key.
-const KEY_LINE: f64 = 26.0;
+const KEY_LINE_LENGTH: f64 = 26.0;
 
-/// Arranges the keys of a legend in rows of at most `room` CSS pixels. Each key comes with its distance from the left.
-fn legend_rows(keys: &[Key], room: f64) -> Vec<Vec<(f64, &Key)>> {
-    let mut rows: Vec<Vec<(f64, &Key)>> = vec![];
+/// Arranges the keys of a legend in rows of at most `max_width` CSS pixels. Each key comes with its distance
+/// from the left.
+fn legend_rows(keys: &[LegendKey], max_width: f64) -> Vec<Vec<(f64, &LegendKey)>> {
+    let mut rows: Vec<Vec<(f64, &LegendKey)>> = vec![];
     let mut left = 0.0;
     for key in keys {
-        let width = sign_width(key.sign) + LABEL.width(&key.label) + 20.0;
+        let width = sign_width(key.sign) + LABEL_FONT.text_width(&key.label) + 20.0;
         match rows.last_mut() {
-            Some(row) if left + width <= room => row.push((left, key)),
+            Some(row) if left + width <= max_width => row.push((left, key)),
             _ => {
                 left = 0.0;
                 rows.push(vec![(left, key)]);
@@ -187,41 +196,45 @@ fn legend_rows(keys: &[Key], room: f64) -> Vec<Vec<(f64, &Key)>> {
 }
 
 /// Draws a legend key: its sign and its label. The point is the left end of the sign, in the middle of the row's height.
-fn draw_key(pen: &mut Pen, key: &Key, (x, y): Point) {
-    let line = |dash| Paint::Line(key.colour, 2.0, dash);
+fn draw_key(pen: &mut Pen, key: &LegendKey, (x, y): Point) {
+    let line = |dash| Paint::Stroke(key.colour, 2.0, dash);
     let draw_box = |pen: &mut Pen, paint| pen.rectangle((x, y - 5.0), (x + 10.0, y + 5.0), paint);
     match key.sign {
-        Sign::Area(opacity) => {
+        KeySign::Area(opacity) => {
             draw_box(pen, Paint::Fill(key.colour, opacity));
             // The edge makes an area visible that is as light as the page.
-            draw_box(pen, Paint::Line(theme::SOFT, 0.75, Dash::Solid));
+            draw_box(pen, Paint::Stroke(theme::MUTED, 0.75, Dash::Solid));
         }
-        Sign::Frame => {
+        KeySign::Frame => {
             // In the chart, frames surround the cells of a heat map.
-            draw_box(pen, Paint::Fill(Colour::heat(0.0), 1.0));
-            pen.rectangle((x + 2.0, y - 3.0), (x + 8.0, y + 3.0), Paint::Line(key.colour, 2.0, Dash::Solid));
+            draw_box(pen, Paint::Fill(Colour::on_heat_scale(0.0), 1.0));
+            pen.rectangle(
+                (x + 2.0, y - 3.0),
+                (x + 8.0, y + 3.0),
+                Paint::Stroke(key.colour, 2.0, Dash::Solid),
+            );
         }
-        Sign::Line(dash) => pen.line([(x, y), (x + KEY_LINE, y)], line(dash)),
-        Sign::Upright(dash) => pen.line([(x + 5.0, y - 8.0), (x + 5.0, y + 8.0)], line(dash)),
-        Sign::Point(shape) => pen.point((x + 5.0, y), key.colour, shape),
-        Sign::Series(shape, dash) => {
-            pen.line([(x, y), (x + KEY_LINE, y)], line(dash));
-            pen.point((x + KEY_LINE / 2.0, y), key.colour, shape);
+        KeySign::Line(dash) => pen.polyline([(x, y), (x + KEY_LINE_LENGTH, y)], line(dash)),
+        KeySign::VerticalLine(dash) => pen.polyline([(x + 5.0, y - 8.0), (x + 5.0, y + 8.0)], line(dash)),
+        KeySign::Point(shape) => pen.point((x + 5.0, y), key.colour, shape),
+        KeySign::Series(shape, dash) => {
+            pen.polyline([(x, y), (x + KEY_LINE_LENGTH, y)], line(dash));
+            pen.point((x + KEY_LINE_LENGTH / 2.0, y), key.colour, shape);
         }
     }
-    pen.text((x + sign_width(key.sign), y), &key.label, (LABEL, theme::INK), Anchor::Start);
+    pen.text((x + sign_width(key.sign), y), &key.label, (LABEL_FONT, theme::INK), Anchor::Start);
 }
 
 /// Width of the sign of a key and the gap behind it, in CSS pixels.
-fn sign_width(sign: Sign) -> f64 {
+fn sign_width(sign: KeySign) -> f64 {
     match sign {
-        Sign::Line(_) | Sign::Series(..) => KEY_LINE + 5.0,
+        KeySign::Line(_) | KeySign::Series(..) => KEY_LINE_LENGTH + 5.0,
         _ => 15.0,
     }
 }
 
 /// Length of a tick.
-const TICK: f64 = 3.0;
+const TICK_LENGTH: f64 = 3.0;
 /// Smallest gap between two labels of a horizontal axis.
 const LABEL_GAP: f64 = 6.0;
 
@@ -233,127 +246,154 @@ struct Plot<'a> {
     /// Bottom and top edge.
     y: (f64, f64),
     /// Room left of the plot, for the labels of the vertical axis.
-    labels: f64,
+    label_width: f64,
 }
 
 /// Height of the horizontal axis below a plot: ticks, their labels, and the label of the axis.
 fn foot_height(panel: &Panel) -> f64 {
-    if panel.x.label.is_empty() { LABEL.size + 12.0 } else { 2.0 * LABEL.size + 14.0 }
+    if panel.x.label.is_empty() { LABEL_FONT.size + 12.0 } else { 2.0 * LABEL_FONT.size + 14.0 }
 }
 
 impl Plot<'_> {
     /// Converts a point from the coordinates of the axes to CSS pixels.
-    fn at(&self, (x, y): (f64, f64)) -> (f64, f64) {
-        let along = |(from, to): (f64, f64), share: f64| from + share * (to - from);
-        (along(self.x, self.panel.x.share(x)), along(self.y, self.panel.y.share(y)))
+    fn to_pixels(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let along = |(from, to): (f64, f64), fraction: f64| from + fraction * (to - from);
+        (along(self.x, self.panel.x.fraction_at(x)), along(self.y, self.panel.y.fraction_at(y)))
     }
 
     /// Draws the axes, their labels, and the marks.
     fn draw(&self, pen: &mut Pen) {
-        self.horizontal_axis(pen);
-        self.vertical_axis(pen);
+        self.draw_horizontal_axis(pen);
+        self.draw_vertical_axis(pen);
         let ((left, right), (bottom, top)) = (self.x, self.y);
-        pen.line([(left, top), (left, bottom), (right, bottom)], Paint::Line(theme::SHADE, 1.0, Dash::Solid));
+        pen.polyline(
+            [(left, top), (left, bottom), (right, bottom)],
+            Paint::Stroke(theme::GREY, 1.0, Dash::Solid),
+        );
         for mark in &self.panel.marks {
             draw_mark(pen, self, mark);
         }
     }
 
     /// Draws ticks, grid lines and labels of the horizontal axis, without labels that would touch the previous one.
-    fn horizontal_axis(&self, pen: &mut Pen) {
+    fn draw_horizontal_axis(&self, pen: &mut Pen) {
         let (axis, (bottom, top)) = (&self.panel.x, self.y);
         let mut free_from = f64::NEG_INFINITY;
         for (value, label) in &axis.ticks {
-            let x = self.at((*value, self.panel.y.range.0)).0;
-            if axis.grid {
-                pen.line([(x, bottom), (x, top)], Paint::Line(theme::GRID, 1.0, Dash::Solid));
+            let x = self.to_pixels((*value, self.panel.y.range.0)).0;
+            if axis.has_grid_lines {
+                pen.polyline([(x, bottom), (x, top)], Paint::Stroke(theme::GRID, 1.0, Dash::Solid));
             }
-            pen.line([(x, bottom), (x, bottom + TICK)], Paint::Line(theme::SHADE, 1.0, Dash::Solid));
-            let half = LABEL.width(label) / 2.0;
+            pen.polyline(
+                [(x, bottom), (x, bottom + TICK_LENGTH)],
+                Paint::Stroke(theme::GREY, 1.0, Dash::Solid),
+            );
+            let half = LABEL_FONT.text_width(label) / 2.0;
             if x - half >= free_from {
-                pen.text((x, bottom + TICK + 9.0), label, (LABEL, theme::SOFT), Anchor::Middle);
+                pen.text((x, bottom + TICK_LENGTH + 9.0), label, (LABEL_FONT, theme::MUTED), Anchor::Middle);
                 free_from = x + half + LABEL_GAP;
             }
         }
         if !axis.label.is_empty() {
             let middle = (self.x.0 + self.x.1) / 2.0;
-            let label = LABEL.fit(&axis.label, self.x.1 - self.x.0 + 2.0 * self.labels);
-            pen.text((middle, bottom + TICK + 28.0), &label, (LABEL, theme::SOFT), Anchor::Middle);
+            let label = LABEL_FONT.shorten(&axis.label, self.x.1 - self.x.0 + 2.0 * self.label_width);
+            pen.text(
+                (middle, bottom + TICK_LENGTH + 28.0),
+                &label,
+                (LABEL_FONT, theme::MUTED),
+                Anchor::Middle,
+            );
         }
     }
 
     /// Draws ticks, grid lines and labels of the vertical axis.
-    fn vertical_axis(&self, pen: &mut Pen) {
+    fn draw_vertical_axis(&self, pen: &mut Pen) {
         let (axis, (left, right)) = (&self.panel.y, self.x);
-        let title_room = if axis.label.is_empty() { 0.0 } else { LABEL.size + 8.0 };
+        let title_room = if axis.label.is_empty() { 0.0 } else { LABEL_FONT.size + 8.0 };
         for (value, label) in &axis.ticks {
-            let y = self.at((self.panel.x.range.0, *value)).1;
-            if axis.grid {
-                pen.line([(left, y), (right, y)], Paint::Line(theme::GRID, 1.0, Dash::Solid));
+            let y = self.to_pixels((self.panel.x.range.0, *value)).1;
+            if axis.has_grid_lines {
+                pen.polyline([(left, y), (right, y)], Paint::Stroke(theme::GRID, 1.0, Dash::Solid));
             }
-            pen.line([(left - TICK, y), (left, y)], Paint::Line(theme::SHADE, 1.0, Dash::Solid));
-            let label = LABEL.fit(&safe::line(label), self.labels - title_room - TICK - 3.0);
-            pen.text((left - TICK - 3.0, y), &label, (LABEL, theme::SOFT), Anchor::End);
+            pen.polyline([(left - TICK_LENGTH, y), (left, y)], Paint::Stroke(theme::GREY, 1.0, Dash::Solid));
+            let label =
+                LABEL_FONT.shorten(&safe::line(label), self.label_width - title_room - TICK_LENGTH - 3.0);
+            pen.text((left - TICK_LENGTH - 3.0, y), &label, (LABEL_FONT, theme::MUTED), Anchor::End);
         }
         if title_room > 0.0 {
-            let at = (left - self.labels + LABEL.size / 2.0 + 1.0, (self.y.0 + self.y.1) / 2.0);
-            let label = LABEL.fit(&axis.label, self.y.0 - self.y.1 + 30.0);
-            pen.upright_text(at, &label, (LABEL, theme::SOFT));
+            let at = (left - self.label_width + LABEL_FONT.size / 2.0 + 1.0, (self.y.0 + self.y.1) / 2.0);
+            let label = LABEL_FONT.shorten(&axis.label, self.y.0 - self.y.1 + 30.0);
+            pen.upright_text(at, &label, (LABEL_FONT, theme::MUTED));
         }
     }
 }
 
 /// Draws one mark.
 fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
-    let font = |strong: bool| Font { bold: strong, ..SMALL };
+    let font = |bold: bool| Font { bold, ..SMALL_FONT };
     match mark {
         Mark::Box { x, y, colour, opacity } => {
-            pen.rectangle(plot.at((x.0, y.0)), plot.at((x.1, y.1)), Paint::Fill(*colour, *opacity));
+            pen.rectangle(
+                plot.to_pixels((x.0, y.0)),
+                plot.to_pixels((x.1, y.1)),
+                Paint::Fill(*colour, *opacity),
+            );
         }
         Mark::Frame { x, y, colour } => {
-            pen.rectangle(plot.at((x.0, y.0)), plot.at((x.1, y.1)), Paint::Line(*colour, 2.0, Dash::Solid));
+            pen.rectangle(
+                plot.to_pixels((x.0, y.0)),
+                plot.to_pixels((x.1, y.1)),
+                Paint::Stroke(*colour, 2.0, Dash::Solid),
+            );
         }
         Mark::Line { points, colour, width, dash } => {
-            pen.line(points.iter().copied().map(|point| plot.at(point)), Paint::Line(*colour, *width, *dash));
+            pen.polyline(
+                points.iter().copied().map(|point| plot.to_pixels(point)),
+                Paint::Stroke(*colour, *width, *dash),
+            );
         }
         Mark::Band { points, colour } => {
-            let low = points.iter().map(|(x, low, _)| plot.at((*x, *low)));
-            let high = points.iter().rev().map(|(x, _, high)| plot.at((*x, *high)));
-            pen.line(low.chain(high), Paint::Fill(*colour, 0.2));
+            let low = points.iter().map(|(x, low, _)| plot.to_pixels((*x, *low)));
+            let high = points.iter().rev().map(|(x, _, high)| plot.to_pixels((*x, *high)));
+            pen.polyline(low.chain(high), Paint::Fill(*colour, 0.2));
         }
-        Mark::Dot { at: point, colour, shape } => pen.point(plot.at(*point), *colour, *shape),
-        Mark::HorizontalInterval { x, y, beyond } => draw_interval(pen, plot, *x, *y, beyond.as_deref()),
+        Mark::Dot { at: point, colour, shape } => pen.point(plot.to_pixels(*point), *colour, *shape),
+        Mark::HorizontalInterval { x, y, clipped_end } => {
+            draw_interval(pen, plot, *x, *y, clipped_end.as_deref())
+        }
         Mark::VerticalInterval { x, y, colour } => {
-            let ((x, low), (_, high)) = (plot.at((*x, y.0)), plot.at((*x, y.1)));
-            let (left, low, high) = (rounded(x - 3.0), rounded(low), rounded(high));
+            let ((x, low), (_, high)) = (plot.to_pixels((*x, y.0)), plot.to_pixels((*x, y.1)));
+            let (left, low, high) =
+                (round_coordinate(x - 3.0), round_coordinate(low), round_coordinate(high));
             let path = format_args!("M{left},{low}h6m-3,0V{high}m-3,0h6").to_string();
-            pen.path(path, Paint::Line(*colour, 1.0, Dash::Solid));
+            pen.path(path, Paint::Stroke(*colour, 1.0, Dash::Solid));
         }
-        Mark::Words { at: point, shift, text, colour, anchor, strong } => {
-            let (x, y) = plot.at(*point);
-            let point = (x + f64::from(shift.0), y + f64::from(shift.1));
-            pen.text(point, text, (font(*strong), *colour), *anchor);
+        Mark::Text { at: point, offset, text, colour, anchor, bold } => {
+            let (x, y) = plot.to_pixels(*point);
+            let point = (x + f64::from(offset.0), y + f64::from(offset.1));
+            pen.text(point, text, (font(*bold), *colour), *anchor);
         }
-        Mark::ValueText { y, text, colour, strong } => {
-            let (right, y) = plot.at((plot.panel.x.range.1, *y));
-            pen.text((right + 6.0, y), text, (font(*strong), *colour), Anchor::Start);
+        Mark::ValueText { y, text, colour, bold } => {
+            let (right, y) = plot.to_pixels((plot.panel.x.range.1, *y));
+            pen.text((right + 6.0, y), text, (font(*bold), *colour), Anchor::Start);
         }
     }
 }
 
-/// Draws a horizontal interval with an upright line at each end. If the interval ends beyond the plot, `beyond` has its end
-/// as text: then the line ends in an arrow at the edge of the plot, with this text behind it.
-fn draw_interval(pen: &mut Pen, plot: &Plot, (low, high): (f64, f64), y: f64, beyond: Option<&str>) {
-    let high = if beyond.is_some() { plot.panel.x.range.1 } else { high };
-    let ((low, y), (high, _)) = (plot.at((low, y)), plot.at((high, y)));
-    let (left, top, right) = (rounded(low), rounded(y - 3.0), rounded(high));
-    let end = if beyond.is_some() { "m-4,-3l4,3l-4,3" } else { "m0,-3v6" };
+/// Draws a horizontal interval with an upright line at each end. If the interval ends beyond the plot,
+/// `clipped_end` has its end as text: then the line ends in an arrow at the edge of the plot, with this text
+/// behind it.
+fn draw_interval(pen: &mut Pen, plot: &Plot, (low, high): (f64, f64), y: f64, clipped_end: Option<&str>) {
+    let high = if clipped_end.is_some() { plot.panel.x.range.1 } else { high };
+    let ((low, y), (high, _)) = (plot.to_pixels((low, y)), plot.to_pixels((high, y)));
+    let (left, top, right) = (round_coordinate(low), round_coordinate(y - 3.0), round_coordinate(high));
+    let end = if clipped_end.is_some() { "m-4,-3l4,3l-4,3" } else { "m0,-3v6" };
     let path = format!("M{left},{top}v6m0,-3H{right}{end}");
     // A rim in the colour of the page separates the line from a bar of any colour.
-    pen.path(&path, Paint::Line(theme::PAPER, 2.75, Dash::Solid));
-    pen.path(&path, Paint::Line(theme::INK, 1.25, Dash::Solid));
-    if let Some(words) = beyond {
-        pen.text((high + 4.0, y), words, (SMALL, theme::INK), Anchor::Start);
+    pen.path(&path, Paint::Stroke(theme::PAPER, 2.75, Dash::Solid));
+    pen.path(&path, Paint::Stroke(theme::INK, 1.25, Dash::Solid));
+    if let Some(end_text) = clipped_end {
+        pen.text((high + 4.0, y), end_text, (SMALL_FONT, theme::INK), Anchor::Start);
     }
 }
 
@@ -362,25 +402,25 @@ mod tests {
     use super::*;
     use crate::drawing::colour::BLUE;
 
-    fn chart(words: &str) -> Chart {
-        let names = [words.to_string()];
+    fn chart(text: &str) -> Chart {
+        let names = [text.to_string()];
         let bar = Mark::Box { x: (0.0, 2.0), y: (-0.9, -0.1), colour: BLUE, opacity: 1.0 };
-        let interval = Mark::HorizontalInterval { x: (1.5, 5.0), y: -0.5, beyond: Some(words.into()) };
+        let interval = Mark::HorizontalInterval { x: (1.5, 5.0), y: -0.5, clipped_end: Some(text.into()) };
         let panel = Panel {
-            title: words.into(),
-            x: Axis::from_zero(words, 4.0, fsarena_core::sample::Unit::Seconds),
-            y: Axis::names(&names),
+            title: text.into(),
+            x: Axis::from_zero(text, 4.0, fsarena_core::sample::Unit::Seconds),
+            y: Axis::of_rows(&names),
             marks: vec![bar, interval],
             height: 100,
         };
-        let key = Key { label: words.into(), colour: BLUE, sign: Sign::Area(1.0) };
-        Chart { panels: vec![panel], legend: vec![key], ..Chart::new("a", words, words) }
+        let key = LegendKey { label: text.into(), colour: BLUE, sign: KeySign::Area(1.0) };
+        Chart { panels: vec![panel], legend: vec![key], ..Chart::new("a", text, text) }
     }
 
     #[test]
     fn hostile_text_is_escaped() {
         let hostile = "<script>alert('1')</script>&\"\u{1b}[2J\u{202e}";
-        for svg in [inline(&chart(hostile)), file(&chart(hostile))] {
+        for svg in [inline_element(&chart(hostile)), file_text(&chart(hostile))] {
             assert!(
                 !svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{202e}'),
                 "{svg}"
@@ -398,16 +438,16 @@ mod tests {
     #[test]
     fn an_inline_chart_lists_its_panels_instead_of_its_caption() {
         let mut chart = chart("untar");
-        chart.about = "What is to be seen.".into();
-        assert!(file(&chart).contains("What is to be seen."));
-        let inline = inline(&chart);
+        chart.caption = "What is to be seen.".into();
+        assert!(file_text(&chart).contains("What is to be seen."));
+        let inline = inline_element(&chart);
         assert!(!inline.contains("What is to be seen.") && inline.contains("<title"), "{inline}");
         assert!(inline.contains("Panels: untar. Shown: untar."), "{inline}");
     }
 
     #[test]
     fn only_a_file_has_its_own_style_sheet_for_dark_pages() {
-        assert!(file(&chart("x")).contains("prefers-color-scheme"));
-        assert!(!inline(&chart("x")).contains("<style"));
+        assert!(file_text(&chart("x")).contains("prefers-color-scheme"));
+        assert!(!inline_element(&chart("x")).contains("<style"));
     }
 }

@@ -18,7 +18,7 @@ pub const FIO: Exporter = Exporter::new(
 );
 
 /// The metrics of a direction of a job, without the prefix `read_` or `write_`.
-const FIO_FIGURES: [&str; 5] =
+const FIO_METRICS: [&str; 5] =
     ["operations_count", "bandwidth_bytes_per_s", "iops_per_s", "latency_mean_ns", "latency_max_ns"];
 /// The percentiles of latency: fio's name, and the metric without its prefix.
 const FIO_PERCENTILES: [(&str, &str); 4] = [
@@ -32,12 +32,14 @@ const ELAPSED_METRIC: &str = "load_elapsed_ns";
 fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let mut metrics = vec![ELAPSED_METRIC.to_string()];
     for direction in ["read", "write"] {
-        let figures = FIO_FIGURES.into_iter().chain(FIO_PERCENTILES.map(|(_, figure)| figure));
-        metrics.extend(figures.map(|figure| format!("{direction}_{figure}")));
+        let names = FIO_METRICS.into_iter().chain(FIO_PERCENTILES.map(|(_, name)| name));
+        metrics.extend(names.map(|name| format!("{direction}_{name}")));
     }
-    let loads = |row: &Sample| fio_direction(row, "read").is_some() || fio_direction(row, "write").is_some();
-    let rows = samples_with(&report.record, &metrics, ("fio", "reads or writes of a load"), loads)?;
-    for round in rows.chunk_by(|a, b| a.round == b.round) {
+    let is_load = |sample: &Sample| {
+        ["read", "write"].iter().any(|direction| fio_direction(sample, direction).is_some())
+    };
+    let samples = samples_with(&report.record, &metrics, ("fio", "reads or writes of a load"), is_load)?;
+    for round in samples.chunk_by(|a, b| a.round == b.round) {
         let jobs: Vec<Value> = round.iter().map(fio_job).collect();
         let document = json!({"fio version": concat!("fsarena-", env!("CARGO_PKG_VERSION")), "jobs": jobs});
         write_json(&document, out)?;
@@ -46,31 +48,31 @@ fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// The job of one sample.
-fn fio_job(row: &Sample) -> Value {
+fn fio_job(sample: &Sample) -> Value {
     let idle = || json!({"total_ios": 0, "bw_bytes": 0, "iops": 0.0});
     json!({
-        "jobname": row.name,
+        "jobname": sample.name,
         "error": 0,
-        "job_runtime": row.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
-        "read": fio_direction(row, "read").unwrap_or_else(idle),
-        "write": fio_direction(row, "write").unwrap_or_else(idle),
+        "job_runtime": sample.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
+        "read": fio_direction(sample, "read").unwrap_or_else(idle),
+        "write": fio_direction(sample, "write").unwrap_or_else(idle),
     })
 }
 
 /// The figures of a direction, `read` or `write`; `None` without operations in this direction.
-fn fio_direction(row: &Sample, direction: &str) -> Option<Value> {
-    let get = |figure: &str| row.get(&format!("{direction}_{figure}"));
-    let [count, bandwidth, iops, mean, max] = FIO_FIGURES.map(get);
+fn fio_direction(sample: &Sample, direction: &str) -> Option<Value> {
+    let value = |metric: &str| sample.get(&format!("{direction}_{metric}"));
+    let [count, bandwidth, iops, mean, max] = FIO_METRICS.map(value);
     let iops = iops.filter(|iops| *iops > 0.0)?;
     let bandwidth = bandwidth.unwrap_or(0.0);
-    let percentile = |(name, figure): (&str, &str)| Some((name.to_string(), json!(get(figure)?)));
+    let percentile = |(name, metric): (&str, &str)| Some((name.to_string(), json!(value(metric)?)));
     let percentiles: Map<String, Value> = FIO_PERCENTILES.into_iter().filter_map(percentile).collect();
     Some(json!({
         "total_ios": count,
         "bw_bytes": bandwidth,
         "bw": bandwidth / 1024.0,
         "iops": iops,
-        "runtime": row.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
+        "runtime": sample.get(ELAPSED_METRIC).map(|ns| (ns / 1e6).round()),
         "lat_ns": {"mean": mean, "max": max, "percentile": percentiles},
     }))
 }
@@ -91,17 +93,17 @@ struct SampleSeries<'a> {
 fn series_of_metric<'a>(record: &'a RunRecord, metric: &str) -> Vec<SampleSeries<'a>> {
     let Some(grid) = Grid::of(record, metric) else { return vec![] };
     let grid = grid.by_round();
-    let mut all = Vec::new();
+    let mut all_series = Vec::new();
     for (task, variants) in record.tasks.iter().zip(&grid.values) {
         for (variant, values) in record.variants.iter().zip(variants) {
             let values = grid.rounds.iter().copied().zip(values.iter().copied());
             let values: Vec<(u32, f64)> = values.filter(|(_, value)| !value.is_nan()).collect();
             if !values.is_empty() {
-                all.push(SampleSeries { task: &task.id, variant, values });
+                all_series.push(SampleSeries { task: &task.id, variant, values });
             }
         }
     }
-    all
+    all_series
 }
 
 /// The values of several metrics for one task of one variant in one round.
@@ -132,8 +134,9 @@ fn samples<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample
         for SampleSeries { task, variant, values } in series_of_metric(record, metric) {
             let name = format!("{task} on {}", variant.name);
             for (round, value) in values {
-                let new = || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
-                let sample = samples.entry((round, name.clone())).or_insert_with(new);
+                let new_sample =
+                    || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
+                let sample = samples.entry((round, name.clone())).or_insert_with(new_sample);
                 sample.values.insert(metric.to_string(), value);
             }
         }
@@ -141,21 +144,22 @@ fn samples<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample
     samples.into_values().collect()
 }
 
-/// The samples of [`samples`] that a format shows. `format` and `what` name the format and what it shows, for the error.
+/// The samples of [`samples`] that a format shows. `format` and `content` name the format and what it
+/// contains, for the error.
 ///
 /// # Errors
 /// If the run has no such sample.
 fn samples_with<'a>(
     record: &'a RunRecord,
     metrics: &[impl AsRef<str>],
-    (format, what): (&str, &str),
-    shows: impl Fn(&Sample) -> bool,
+    (format, content): (&str, &str),
+    is_shown: impl Fn(&Sample) -> bool,
 ) -> Result<Vec<Sample<'a>>, Error> {
     let mut samples = samples(record, metrics);
-    samples.retain(shows);
+    samples.retain(is_shown);
     if samples.is_empty() {
         return Err(Error::Usage(format!(
-            "{} has no {what}, which the format {format} requires; `{}` exports all samples",
+            "{} has no {content}, which the format {format} requires; `{}` exports all samples",
             record.id,
             setting("format", "csv")
         )));
@@ -182,8 +186,8 @@ fn export_hyperfine(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 fn hyperfine_result(elapsed: &SampleSeries, user: &[SampleSeries], system: &[SampleSeries]) -> Value {
     let values = |series: &SampleSeries| series.values.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
     let mean_of_same_task = |all: &[SampleSeries]| {
-        let same = all.iter().find(|other| (other.task, other.variant) == (elapsed.task, elapsed.variant));
-        same.map_or(0.0, |series| mean(values(series)))
+        let series = all.iter().find(|other| (other.task, other.variant) == (elapsed.task, elapsed.variant));
+        series.map_or(0.0, |series| mean(values(series)))
     };
     let times = values(elapsed);
     json!({
@@ -219,13 +223,13 @@ const GOBENCH_TIMES: [(&str, &str); 5] = [
 
 fn export_gobench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    writeln!(out, "study: {}\nrun: {}", without_blanks(&record.plan.name), without_blanks(&record.id))?;
+    writeln!(out, "study: {}\nrun: {}", replace_blanks(&record.plan.name), replace_blanks(&record.id))?;
     let samples = samples(record, &GOBENCH_TIMES.map(|(metric, _)| metric));
     for round in samples.chunk_by(|a, b| a.round == b.round) {
         writeln!(out, "round: {}", round[0].round)?;
         for sample in round {
-            let (task, variant) = (sample.task.to_string(), without_blanks(&sample.variant.name));
-            write!(out, "Benchmark{}/variant={variant}\t1", gobench_title(&task))?;
+            let (task, variant) = (sample.task.to_string(), replace_blanks(&sample.variant.name));
+            write!(out, "Benchmark{}/variant={variant}\t1", gobench_name(&task))?;
             for (metric, unit) in GOBENCH_TIMES {
                 if let Some(seconds) = sample.get(metric) {
                     write!(out, "\t{} {unit}", (seconds * 1e9).round())?;
@@ -238,17 +242,17 @@ fn export_gobench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// Replaces blanks, which separate the fields of the format, and control characters by `_`.
-fn without_blanks(text: &str) -> String {
+fn replace_blanks(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }
 
 /// The name behind `Benchmark`, whose first letter must be upper case.
-fn gobench_title(text: &str) -> String {
-    let mut word = without_blanks(text);
-    if let Some(first) = word.get_mut(..1) {
+fn gobench_name(text: &str) -> String {
+    let mut name = replace_blanks(text);
+    if let Some(first) = name.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    word
+    name
 }
 
 /// The exporter of sysbench's text.
@@ -274,18 +278,19 @@ const SYSBENCH_LINES: [(&str, &str, &str, f64, &str); 9] = [
 ];
 
 fn export_sysbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let loads = |row: &Sample| row.get("read_iops_per_s").or(row.get("write_iops_per_s")).is_some();
+    let is_load =
+        |sample: &Sample| sample.get("read_iops_per_s").or(sample.get("write_iops_per_s")).is_some();
     let metrics = SYSBENCH_LINES.map(|(_, _, metric, ..)| metric);
-    let rows = samples_with(&report.record, &metrics, ("sysbench", "reads or writes of a load"), loads)?;
-    rows.iter().try_for_each(|row| write_sysbench_run(row, out))
+    let samples = samples_with(&report.record, &metrics, ("sysbench", "reads or writes of a load"), is_load)?;
+    samples.iter().try_for_each(|sample| write_sysbench_run(sample, out))
 }
 
-fn write_sysbench_run(row: &Sample, out: &mut dyn Write) -> Result<(), Error> {
-    let name: String = row.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+fn write_sysbench_run(sample: &Sample, out: &mut dyn Write) -> Result<(), Error> {
+    let name: String = sample.name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     writeln!(out, "sysbench 1.0.20 (as fsarena {} writes it)\n\nDoing {name}", env!("CARGO_PKG_VERSION"))?;
     let mut last_heading = "";
     for (heading, label, metric, divisor, suffix) in SYSBENCH_LINES {
-        let Some(value) = row.get(metric) else { continue };
+        let Some(value) = sample.get(metric) else { continue };
         if heading != last_heading {
             writeln!(out, "\n{heading}")?;
             last_heading = heading;
@@ -304,34 +309,37 @@ pub const DBENCH: Exporter = Exporter::new(
 
 const DBENCH_MAX_LATENCY: &str = "all_latency_max_ns";
 /// The metrics of an operation, without the operation's name before them.
-const DBENCH_FIGURES: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
+const DBENCH_METRICS: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
 
 fn export_dbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let figures =
-        OPERATIONS.iter().flat_map(|one| DBENCH_FIGURES.map(|figure| format!("{}_{figure}", one.reading)));
+    let names = OPERATIONS
+        .iter()
+        .flat_map(|operation| DBENCH_METRICS.map(|metric| format!("{}_{metric}", operation.reading)));
     let metrics: Vec<String> =
-        figures.chain([reading::SERVED_BANDWIDTH, DBENCH_MAX_LATENCY].map(String::from)).collect();
-    let measured = |row: &Sample| row.get(reading::SERVED_BANDWIDTH).is_some();
-    let rows = samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), measured)?;
-    rows.iter().try_for_each(|row| write_dbench_run(row, out))
+        names.chain([reading::SERVED_BANDWIDTH, DBENCH_MAX_LATENCY].map(String::from)).collect();
+    let has_throughput = |sample: &Sample| sample.get(reading::SERVED_BANDWIDTH).is_some();
+    let samples =
+        samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), has_throughput)?;
+    samples.iter().try_for_each(|sample| write_dbench_run(sample, out))
 }
 
-fn write_dbench_run(row: &Sample, out: &mut dyn Write) -> Result<(), Error> {
-    let name: String = row.name.chars().map(|c| if c.is_control() || c == '\'' { ' ' } else { c }).collect();
+fn write_dbench_run(sample: &Sample, out: &mut dyn Write) -> Result<(), Error> {
+    let name: String =
+        sample.name.chars().map(|c| if c.is_control() || c == '\'' { ' ' } else { c }).collect();
     writeln!(out, "dbench version 4.00 - as fsarena {} writes it\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "Running with load '{name}'\n")?;
     writeln!(out, " Operation      Count    AvgLat    MaxLat\n ----------------------------------------")?;
-    for one in &OPERATIONS {
-        let [count, mean, max] =
-            DBENCH_FIGURES.map(|figure| row.get(&format!("{}_{figure}", one.reading)).unwrap_or(0.0));
+    for operation in &OPERATIONS {
+        let [count, mean, max] = DBENCH_METRICS
+            .map(|metric| sample.get(&format!("{}_{metric}", operation.reading)).unwrap_or(0.0));
         if count > 0.0 {
-            writeln!(out, " {:<14} {count} {} {}", one.printed, mean / 1e6, max / 1e6)?;
+            writeln!(out, " {:<14} {count} {} {}", operation.printed, mean / 1e6, max / 1e6)?;
         }
     }
-    let throughput = row.get(reading::SERVED_BANDWIDTH).unwrap_or(0.0) / 1e6;
-    let clients = row.variant.clients(row.task).unwrap_or(1);
+    let throughput = sample.get(reading::SERVED_BANDWIDTH).unwrap_or(0.0) / 1e6;
+    let clients = sample.variant.clients(sample.task).unwrap_or(1);
     write!(out, "\nThroughput {throughput} MB/sec  {clients} clients  {clients} procs")?;
-    if let Some(longest) = row.get(DBENCH_MAX_LATENCY) {
+    if let Some(longest) = sample.get(DBENCH_MAX_LATENCY) {
         write!(out, "  max_latency={} ms", longest / 1e6)?;
     }
     Ok(writeln!(out, "\n")?)
@@ -344,7 +352,7 @@ mod tests {
     #[test]
     fn names_in_go_benchmarks_have_no_blanks_and_start_in_upper_case() {
         assert_eq!(
-            [gobench_title("rm tree\n"), gobench_title("größe"), gobench_title("über"), gobench_title("")],
+            [gobench_name("rm tree\n"), gobench_name("größe"), gobench_name("über"), gobench_name("")],
             ["Rm_tree_", "Größe", "über", ""]
         );
     }

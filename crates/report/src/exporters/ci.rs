@@ -1,7 +1,7 @@
 //! The exports of claims for CI systems: annotations of GitHub Actions, and JUnit XML.
 
 use crate::{error::Error, exporter::Exporter, report::Report, safe, sections::claims};
-use fsarena_stats::{judge::Judged, verdict::Outcome};
+use fsarena_stats::{judge::JudgedClaim, verdict::Outcome};
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event};
 use std::io::Write;
@@ -18,7 +18,7 @@ fn export_github(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// The workflow command that makes GitHub Actions show a claim.
-fn annotation(judged: &Judged) -> String {
+fn annotation(judged: &JudgedClaim) -> String {
     let level = match judged.outcome() {
         Outcome::Refuted => "error",
         Outcome::Inconclusive => "warning",
@@ -76,20 +76,20 @@ fn export_junit(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 /// Writes the test case of a claim.
-fn write_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &Judged) -> std::io::Result<()> {
-    let (claim, outcome) = (safe::line(&judged.claim.text), judged.outcome().name());
+fn write_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &JudgedClaim) -> std::io::Result<()> {
+    let (claim_text, outcome) = (safe::line(&judged.claim.text), judged.outcome().name());
     let message = safe::line(&claims::claim_lines(judged).join("; "));
-    let result = match judged.outcome() {
+    let element = match judged.outcome() {
         Outcome::Refuted => Some("failure"),
         // The run could not decide: the case neither passes nor fails.
         Outcome::Inconclusive => Some("error"),
         Outcome::Held | Outcome::Equivalent => None,
     };
-    let case =
-        xml.create_element("testcase").with_attributes([("classname", plan), ("name", claim.as_str())]);
-    case.write_inner_content(|xml| {
-        if let Some(result) = result {
-            xml.create_element(result)
+    let test_case =
+        xml.create_element("testcase").with_attributes([("classname", plan), ("name", claim_text.as_str())]);
+    test_case.write_inner_content(|xml| {
+        if let Some(element) = element {
+            xml.create_element(element)
                 .with_attributes([("type", outcome), ("message", message.as_str())])
                 .write_empty()?;
         }

@@ -2,25 +2,25 @@
 
 use crate::{error::Error, exporter::Exporter, report::Report, time_series};
 use fsarena_core::metric::{METRICS, readings_of};
-use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};
-use fsarena_core::series::{Latency, Point};
+use fsarena_core::record::{CellRecord, DerivedMetric, MetricSpec, RunRecord};
+use fsarena_core::series::{LatencyPercentiles, Point};
 use fsarena_core::{cell::TaskId, factor};
 use std::{collections::BTreeSet, io::Write};
 
 /// The exporter of the raw samples, one row each.
 pub const CSV: Exporter = Exporter {
-    kept_as: |_| Some("samples.csv"),
+    file_in_run_dir: |_| Some("samples.csv"),
     ..Exporter::new(
         "csv",
         "raw samples, one row each, with every reading and derived metric; rounds and positions count from 0",
-        export,
+        export_samples,
     )
 };
 
-fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+fn export_samples(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     // Metrics are computed row by row: their columns would take several times the memory of the readings.
-    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived(def.spec.id)).collect();
+    let metrics: Vec<_> = METRICS.iter().filter_map(|def| record.derived_metric(def.spec.id)).collect();
     let (metrics, names) = unique_columns(record, metrics);
     let mut columns = SampleColumns::new(record);
     columns.add_warmup();
@@ -30,16 +30,16 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     columns.add_start();
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(columns.names().chain(names.iter().map(String::as_str)))?;
-    let mut number = Vec::new();
+    let mut field = Vec::new();
     for row in 0..record.samples.len() {
         columns.write(&mut writer, row)?;
         let readings = record.samples.values.iter().map(|column| column[row]);
         for value in readings.chain(metrics.iter().map(|metric| metric.value(row))) {
-            number.clear();
+            field.clear();
             if !value.is_nan() {
-                write!(number, "{value}")?;
+                write!(field, "{value}")?;
             }
-            writer.write_field(&number)?;
+            writer.write_field(&field)?;
         }
         writer.write_record(None::<&[u8]>)?;
     }
@@ -49,21 +49,25 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 /// Returns the metrics that get a column, and the unique names of all columns: the readings, then these metrics. A command
 /// can print a figure with the name of a metric. If the run lacks the metric, the figure keeps its name and the metric gets
 /// no column; else the figure's column is renamed to `reading_NAME`.
-fn unique_columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Derived<'a>>, Vec<String>) {
+fn unique_columns<'a>(
+    record: &RunRecord,
+    metrics: Vec<DerivedMetric<'a>>,
+) -> (Vec<DerivedMetric<'a>>, Vec<String>) {
     let readings = &record.readings;
-    let name = |info: &MetricSpec| info.unit.named(&info.id);
-    let is_redundant = |metric: &Derived| {
-        let Some(reading) = readings.iter().find(|reading| name(reading) == name(&metric.info)) else {
+    let column_name = |info: &MetricSpec| info.unit.with_suffix(&info.id);
+    let is_redundant = |metric: &DerivedMetric| {
+        let Some(reading) = readings.iter().find(|reading| column_name(reading) == column_name(&metric.info))
+        else {
             return false;
         };
         readings_of(&metric.info.id).contains(&reading.id)
             || (0..record.samples.len()).all(|row| metric.value(row).is_nan())
     };
-    let metrics: Vec<Derived> = metrics.into_iter().filter(|metric| !is_redundant(metric)).collect();
-    let metric_names: Vec<String> = metrics.iter().map(|metric| name(&metric.info)).collect();
+    let metrics: Vec<DerivedMetric> = metrics.into_iter().filter(|metric| !is_redundant(metric)).collect();
+    let metric_names: Vec<String> = metrics.iter().map(|metric| column_name(&metric.info)).collect();
     let mut names: Vec<String> = vec![];
     for reading in readings {
-        let mut unique = name(reading);
+        let mut unique = column_name(reading);
         while metric_names.contains(&unique) || names.contains(&unique) {
             unique.insert_str(0, "reading_");
         }
@@ -73,13 +77,13 @@ fn unique_columns<'a>(record: &RunRecord, metrics: Vec<Derived<'a>>) -> (Vec<Der
     (metrics, names)
 }
 
-/// Returns the text of a field, from a row of the samples with its cell and its task.
-type Field<'a> = Box<dyn Fn(usize, &CellRecord, &TaskId) -> String + 'a>;
+/// A function that returns the text of a field, from a row of the samples with its cell and its task.
+type FieldFunction<'a> = Box<dyn Fn(usize, &CellRecord, &TaskId) -> String + 'a>;
 
 /// The columns of an export that describe the cell and the task of a sample.
 pub(super) struct SampleColumns<'a> {
     record: &'a RunRecord,
-    columns: Vec<(String, Field<'a>)>,
+    columns: Vec<(String, FieldFunction<'a>)>,
 }
 
 impl<'a> SampleColumns<'a> {
@@ -93,7 +97,7 @@ impl<'a> SampleColumns<'a> {
         let ids: BTreeSet<&str> =
             record.variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
         let varying = ids.into_iter().filter(|factor| record.varies(factor)).collect();
-        for factor in factor::in_order(varying, |id| id) {
+        for factor in factor::sorted_for_names(varying, |id| id) {
             columns.add(factor, move |cell, _| record.variants[cell.variant].level(factor).to_string());
         }
         columns
@@ -106,9 +110,9 @@ impl<'a> SampleColumns<'a> {
 
     /// Adds a column that marks the samples of warm-up rounds, if the run has any.
     pub fn add_warmup(&mut self) {
-        let warmup = self.record.plan.stop.warmup;
-        if warmup > 0 {
-            self.add("warmup", move |cell, _| (cell.round < warmup).to_string());
+        let warmup_rounds = self.record.plan.stop.warmup;
+        if warmup_rounds > 0 {
+            self.add("warmup", move |cell, _| (cell.round < warmup_rounds).to_string());
         }
     }
 
@@ -140,8 +144,8 @@ impl<'a> SampleColumns<'a> {
 
 /// The exporter of the time series of loads, one row for each stretch of time.
 pub const SERIES: Exporter = Exporter {
-    kept_as: |report| (!report.record.series.is_empty()).then_some("series.csv"),
-    lacks: |report| time_series::left_out_note(&report.record.series),
+    file_in_run_dir: |report| (!report.record.series.is_empty()).then_some("series.csv"),
+    describe_omissions: |report| time_series::left_out_note(&report.record.series),
     ..Exporter::new(
         "series",
         "CSV of the time series of loads: one row a stretch, at most 61 a task; warm_up is 1 in stretches that no figure counts",
@@ -160,13 +164,13 @@ const SERIES_COLUMNS: [SeriesColumn; 10] = [
     ("bytes", |point| point.bytes.to_string()),
     ("operations_per_s", |point| point.operations_per_s().to_string()),
     ("bandwidth_bytes_per_s", |point| point.bytes_per_s().to_string()),
-    ("latency_p50_ns", |point| latency(point, |one| one.p50_ns)),
-    ("latency_p99_ns", |point| latency(point, |one| one.p99_ns)),
-    ("latency_p999_ns", |point| latency(point, |one| one.p999_ns)),
+    ("latency_p50_ns", |point| format_percentile(point, |latency| latency.p50_ns)),
+    ("latency_p99_ns", |point| format_percentile(point, |latency| latency.p99_ns)),
+    ("latency_p999_ns", |point| format_percentile(point, |latency| latency.p999_ns)),
 ];
 
 /// A percentile of the latency of a stretch; empty if the load measured no latency.
-fn latency(point: &Point, percentile: fn(&Latency) -> u64) -> String {
+fn format_percentile(point: &Point, percentile: fn(&LatencyPercentiles) -> u64) -> String {
     point.latency.as_ref().map_or(String::new(), |latency| percentile(latency).to_string())
 }
 
@@ -177,9 +181,9 @@ fn export_series(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     columns.add("task", |_, task| task.to_string());
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(columns.names().chain(SERIES_COLUMNS.map(|(name, _)| name)))?;
-    for (row, point) in record.series.row.iter().zip(&record.series.points) {
+    for (row, point) in record.series.sample_row.iter().zip(&record.series.points) {
         columns.write(&mut writer, *row as usize)?;
-        writer.write_record(SERIES_COLUMNS.map(|(_, shown)| shown(point)))?;
+        writer.write_record(SERIES_COLUMNS.map(|(_, format)| format(point)))?;
     }
     Ok(writer.flush()?)
 }

@@ -10,26 +10,26 @@ use crate::{error::Error, figures::mean_ratio_json, report::Report, sections::an
 use crate::{sections::baseline::baseline_json, sections::costs::costs_json};
 use crate::{sections::data_path::data_path_json, sections::decision::Decision, sections::gate::gate_json};
 use crate::{sections::layout::layout_json, sections::pair::pair_json, sections::ranking::ranking_json};
-use fsarena_core::observations::{Images, invalid_reason};
+use fsarena_core::observations::{AgedImages, invalid_reason};
 use fsarena_core::record::RunRecord;
 use fsarena_stats::analyse::{Analysis, Overall, TaskAnalysis};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::judge::{Judged, family};
-use fsarena_stats::{conclusion::Checked, mean_ratio::Withheld, verdict::exit_code};
+use fsarena_stats::judge::{JudgedClaim, decided_in_family};
+use fsarena_stats::{conclusion::CheckedConclusion, mean_ratio::WithheldReason, verdict::exit_code};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// The exporter of the analysed run as one JSON document.
 pub const JSON: Exporter = Exporter {
-    kept_as: |_| Some("report.json"),
+    file_in_run_dir: |_| Some("report.json"),
     ..Exporter::new(
         "json",
         "the analysed run as one document, with units in names; rounds count from 0",
-        export,
+        export_json,
     )
 };
 
-fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+fn export_json(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
     let notes: Vec<Value> =
         record.notes.iter().map(|(round, note)| json!({"round": round, "note": note})).collect();
@@ -40,7 +40,7 @@ fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         "hosts": record.hosts,
         "variants": record.variants,
         "cells": record.cells,
-        "resolution": report.resolution,
+        "resolution": report.resolution_sentence,
         "decision": Decision::new(report).map(|decision| decision.json()),
         "gate": gate_json(report),
         "pair": pair_json(report),
@@ -77,14 +77,14 @@ fn run_json(record: &RunRecord) -> Value {
 
 fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
     let names = record.names();
-    let median = analysis.metric.unit.named("median");
-    let compared = |comparison: &Comparison| comparison_json(&names, &median, comparison);
+    let median_key = analysis.metric.unit.with_suffix("median");
+    let to_json = |comparison: &Comparison| comparison_json(&names, &median_key, comparison);
     let task = |task: &TaskAnalysis| {
-        let mut value = compared(&task.comparison);
+        let mut value = to_json(&task.comparison);
         value["task"] = json!(task.task);
         // The reason why the totals leave the task out; null if they include it.
         let left_out = task
-            .excluded
+            .unranked_because
             .and_then(|_| invalid_reason(record, &analysis.metric.id, record.task(&task.task.id)?));
         value["left_out"] = json!(left_out);
         value
@@ -92,34 +92,34 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
     let overall = |overall: &Overall| {
         json!({
             "tasks": overall.tasks,
-            "of_tasks": overall.of,
-            "total": overall.total.as_ref().map(|total| compared(&total.comparison)),
-            "geometric_mean": compared(&overall.geometric.comparison),
+            "of_tasks": overall.tasks_in_totals,
+            "total": overall.total.as_ref().map(|total| to_json(&total.comparison)),
+            "geometric_mean": to_json(&overall.geometric.comparison),
             // Rounds without a value of every task. They differ from the dropped rounds, which were disturbed.
-            "left_out_rounds": overall.main().left_out,
-            "with_dropped_rounds": overall.with_all_rounds.as_ref().map(compared),
+            "left_out_rounds": overall.total_or_geometric().left_out_rounds,
+            "with_dropped_rounds": overall.with_all_rounds.as_ref().map(to_json),
         })
     };
     let mut value = json!({
         "metric": analysis.metric,
         "rounds": analysis.grid.by_round().rounds,
         "dropped_rounds": analysis.dropped,
-        "provisional": analysis.provisional(),
+        "provisional": analysis.is_provisional(),
         "interval": "95% for the median ratio of each pair, not corrected for the number of pairs",
         "tasks": analysis.tasks.iter().map(task).collect::<Vec<_>>(),
         "overall": analysis.overall.as_ref().map(overall),
         "answer": answer_sentences(&names, analysis),
     });
     // Intervals are over images if the run has aged ones.
-    if let Some(Images { count, passes, incomplete, .. }) = analysis.grid.images() {
+    if let Some(AgedImages { count, passes, incomplete, .. }) = analysis.grid.images() {
         value["aged_images"] =
             json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": incomplete });
     }
     value
 }
 
-/// The comparison of all variants. `median` is the key of their medians, with the unit.
-fn comparison_json(names: &[&str], median: &str, comparison: &Comparison) -> Value {
+/// The comparison of all variants. `median_key` is the key of their medians, with the unit.
+fn comparison_json(names: &[&str], median_key: &str, comparison: &Comparison) -> Value {
     let name = |variant: usize| names[variant];
     let variant = |(variant, result): (usize, &VariantResult)| {
         let mut value = json!({
@@ -131,15 +131,15 @@ fn comparison_json(names: &[&str], median: &str, comparison: &Comparison) -> Val
             "groups": result.letters,
             "excluded_pairs": result.excluded,
         });
-        value[median] = json!(result.median);
+        value[median_key] = json!(result.median);
         value
     };
     json!({
         "best": comparison.best().map(name),
         "winner": comparison.winner().map(name),
-        "not_significantly_different_from_best": comparison.tied().into_iter().map(name).collect::<Vec<_>>(),
+        "not_significantly_different_from_best": comparison.without_significant_difference().into_iter().map(name).collect::<Vec<_>>(),
         "too_few_rounds": comparison.with_too_few_rounds().into_iter().map(name).collect::<Vec<_>>(),
-        "provisional": comparison.provisional(),
+        "provisional": comparison.is_provisional(),
         "variants": comparison.variants.iter().enumerate().map(variant).collect::<Vec<_>>(),
     })
 }
@@ -155,14 +155,14 @@ fn time_series_json(record: &RunRecord) -> Value {
     Value::Array(time_series::time_series_of_run(record).iter().map(series).collect())
 }
 
-fn claims_json(claims: &[Judged]) -> Value {
-    let family = family(claims);
+fn claims_json(claims: &[JudgedClaim]) -> Value {
+    let family = decided_in_family(claims);
     let claims = claims.iter().enumerate();
-    Value::Array(claims.map(|(at, judged)| claim_json(judged, family.contains(&at))).collect())
+    Value::Array(claims.map(|(index, judged)| claim_json(judged, family.contains(&index))).collect())
 }
 
 /// A claim and its verdict. `in_family` is whether the claim holds after the correction for the number of claims.
-fn claim_json(judged: &Judged, in_family: bool) -> Value {
+fn claim_json(judged: &JudgedClaim, in_family: bool) -> Value {
     let mut value = json!({
         "claim": judged.claim,
         "average": judged.claim.average,
@@ -179,11 +179,11 @@ fn claim_json(judged: &Judged, in_family: bool) -> Value {
         let ratios = |(low, high): (f64, f64)| json!({"low": 1.0 + low, "high": 1.0 + high});
         value["rounds"] = json!(verdict.rounds);
         value["provisional"] = json!(verdict.provisional);
-        value["no_interval_because"] = json!(verdict.withheld.map(Withheld::words));
+        value["no_interval_because"] = json!(verdict.withheld.map(WithheldReason::text));
         value["effect_ratio"] = json!(1.0 + verdict.effect);
         value["interval_95_ratio"] = ratios(verdict.interval);
-        value["interval_90_ratio"] = ratios(verdict.narrow);
-        value["excludes_beyond_percent"] = json!(100.0 * verdict.excludes());
+        value["interval_90_ratio"] = ratios(verdict.interval_90);
+        value["excludes_beyond_percent"] = json!(100.0 * verdict.largest_possible_difference());
         value["smaller_than_margin"] = json!(verdict.negligible);
         value["shapes_differ"] = json!(verdict.shapes_differ);
         // JSON has no infinity.
@@ -192,7 +192,7 @@ fn claim_json(judged: &Judged, in_family: bool) -> Value {
     value
 }
 
-fn checked_json(checked: &Checked) -> Value {
-    let (then, here) = (answer_json(&checked.then), answer_json(&checked.here));
+fn checked_json(checked: &CheckedConclusion) -> Value {
+    let (then, here) = (answer_json(&checked.published_verdict), answer_json(&checked.run_verdict));
     conclusion_json(&checked.conclusion, json!({"then": then, "here": here}))
 }

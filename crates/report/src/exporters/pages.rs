@@ -1,8 +1,10 @@
 //! The exports of the report for people: on the terminal, as a web page, as Markdown, and its charts as SVG.
 
 use crate::document::{Detail, markdown, terminal};
-use crate::exporter::{Exporter, to_file};
-use crate::{advice, charts, drawing::svg, error::Error, report::Report, report_page, sections::document};
+use crate::exporter::{Exporter, write_file};
+use crate::{
+    advice, charts, drawing::svg, error::Error, report::Report, report_page, sections::report_document,
+};
 use std::{io::Write, path::Path};
 
 /// The exporter for the terminal: the answer, or the whole report if [`Report::full`] is set.
@@ -11,16 +13,16 @@ pub const TERM: Exporter =
 
 fn export_terminal(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if report.full { Detail::Full } else { Detail::Brief };
-    let mut document = document(report, detail);
+    let mut document = report_document(report, detail);
     if !report.full {
-        document.text(format!("The whole report: {}", advice::whole_report(&report.record.id)));
+        document.text(format!("The whole report: {}", advice::print_full_report(&report.record.id)));
     }
     Ok(terminal::write(&document, report.screen, out)?)
 }
 
 /// The exporter of one web page with charts, sortable tables and their data.
 pub const HTML: Exporter = Exporter {
-    kept_as: |_| Some("report.html"),
+    file_in_run_dir: |_| Some("report.html"),
     shows_commands: true,
     ..Exporter::new(
         "html",
@@ -35,8 +37,8 @@ fn export_html(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 
 /// The exporter of Markdown with everything needed to repeat the run.
 pub const MARKDOWN: Exporter = Exporter {
-    kept_as: |_| Some("report.md"),
-    write: Some(write_with_charts),
+    file_in_run_dir: |_| Some("report.md"),
+    write: Some(write_markdown_with_charts),
     ..Exporter::new(
         "md",
         "Markdown: the answer, all tables, and everything needed to repeat the run",
@@ -45,47 +47,47 @@ pub const MARKDOWN: Exporter = Exporter {
 };
 
 fn export_markdown(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    write_document(report, report.charts.as_deref(), out)
+    write_document(report, report.charts_folder.as_deref(), out)
 }
 
 /// Writes a Markdown file, and its charts into the folder `NAME-charts` beside it.
-fn write_with_charts(report: &Report, path: &Path) -> Result<(), Error> {
+fn write_markdown_with_charts(report: &Report, path: &Path) -> Result<(), Error> {
     let folder = format!("{}-charts", path.file_stem().unwrap_or_default().to_string_lossy());
-    to_file(path, |out| {
+    write_file(path, |out| {
         // After creating the file, so that a path that cannot be written leaves no folder behind.
         SVG.write(report, &path.with_file_name(&folder))?;
-        write_document(report, (SVG.charts_link)(Path::new(&folder)).as_deref(), out)
+        write_document(report, (SVG.charts_folder_link)(Path::new(&folder)).as_deref(), out)
     })
 }
 
 /// Writes the document as Markdown, with links to charts in this folder; without a folder it has no charts.
 fn write_document(report: &Report, charts: Option<&str>, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if charts.is_some() { Detail::Charts } else { Detail::Full };
-    Ok(markdown::write(&document(report, detail), charts, out)?)
+    Ok(markdown::write(&report_document(report, detail), charts, out)?)
 }
 
 /// The exporter of all charts as SVG files, whose text is not converted to outlines.
 pub const SVG: Exporter = Exporter {
-    charts_link: |path| Some(link_to(path)),
+    charts_folder_link: |path| Some(percent_encode(path)),
     ..Exporter::folder("svg", "every chart as SVG in a folder; text stays text", write_charts)
 };
 
 /// Writes a file for each chart into a folder, which it creates.
 fn write_charts(report: &Report, folder: &Path) -> Result<(), Error> {
     std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
-    for chart in charts::all(report) {
+    for chart in charts::charts_of_report(report) {
         let path = folder.join(format!("{}.svg", chart.id));
-        std::fs::write(&path, svg::file(&chart)).map_err(Error::file(&path))?;
+        std::fs::write(&path, svg::file_text(&chart)).map_err(Error::file(&path))?;
     }
     Ok(())
 }
 
 /// Percent-encodes a path for a link in Markdown.
-fn link_to(path: &Path) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
+fn percent_encode(path: &Path) -> String {
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte);
     path.to_string_lossy()
         .bytes()
-        .map(|byte| if plain(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
+        .map(|byte| if is_unreserved(byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
         .collect()
 }
 
@@ -95,7 +97,7 @@ mod tests {
 
     #[test]
     fn links_to_unusual_file_names_are_encoded() {
-        assert_eq!(link_to(Path::new("a b)(<>-charts")), "a%20b%29%28%3C%3E-charts");
-        assert_eq!(link_to(Path::new("out/drawn")), "out/drawn");
+        assert_eq!(percent_encode(Path::new("a b)(<>-charts")), "a%20b%29%28%3C%3E-charts");
+        assert_eq!(percent_encode(Path::new("out/drawn")), "out/drawn");
     }
 }

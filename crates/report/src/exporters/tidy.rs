@@ -2,15 +2,15 @@
 
 use super::csv::SampleColumns;
 use crate::{error::Error, exporter::Exporter, report::Report};
-use fsarena_core::record::{CellRecord, Derived, MetricSpec, RunRecord};
-use fsarena_core::{cell::TaskId, metric::METRICS, observations::dropped};
+use fsarena_core::record::{CellRecord, DerivedMetric, MetricSpec, RunRecord};
+use fsarena_core::{cell::TaskId, metric::METRICS, observations::dropped_rounds};
 use std::{collections::BTreeSet, io::Write};
 
 /// The exporter of one observation a row: one value of one metric or reading of a task, in one round on one variant.
 pub const TIDY_CSV: Exporter = Exporter::new(
     "tidy-csv",
     "one value a row, with only the columns that the run uses; rounds and positions count from 0",
-    export,
+    export_tidy,
 );
 
 /// The last columns, which have the figure.
@@ -18,10 +18,10 @@ const FIGURE_COLUMNS: [&str; 4] = ["metric", "unit", "direction", "value"];
 
 /// The columns before the figure: only those that the run uses. A parameter of tasks with the name of another column begins
 /// with `task_`.
-fn used_columns(record: &RunRecord) -> SampleColumns<'_> {
+fn used_sample_columns(record: &RunRecord) -> SampleColumns<'_> {
     let mut columns = SampleColumns::new(record);
     columns.add_warmup();
-    let dropped = dropped(record);
+    let dropped = dropped_rounds(record);
     if !dropped.is_empty() {
         columns.add("dropped", move |cell, _| dropped.contains(&cell.round).to_string());
     }
@@ -35,8 +35,8 @@ fn used_columns(record: &RunRecord) -> SampleColumns<'_> {
     columns.add("task", |_, task| task.name.clone());
     let params = record.tasks.iter().flat_map(|task| task.id.params.keys().map(String::as_str));
     for param in params.collect::<BTreeSet<_>>() {
-        let others = columns.names().chain(FIGURE_COLUMNS).chain(["started_at_s"]);
-        let prefix = if others.into_iter().any(|name| name == param) { "task_" } else { "" };
+        let other_names = columns.names().chain(FIGURE_COLUMNS).chain(["started_at_s"]);
+        let prefix = if other_names.into_iter().any(|name| name == param) { "task_" } else { "" };
         let field = |_: &CellRecord, task: &TaskId| task.params.get(param).cloned().unwrap_or_default();
         columns.add(&format!("{prefix}{param}"), field);
     }
@@ -44,47 +44,48 @@ fn used_columns(record: &RunRecord) -> SampleColumns<'_> {
     columns
 }
 
-/// A metric or reading of a run.
-enum Column<'a> {
+/// A metric or reading of a run, whose values have a row each.
+enum FigureColumn<'a> {
+    /// The definition and the values of a reading.
     Reading(&'a MetricSpec, &'a [f64]),
-    Metric(Derived<'a>),
+    Metric(DerivedMetric<'a>),
 }
 
-impl Column<'_> {
+impl FigureColumn<'_> {
     fn spec(&self) -> &MetricSpec {
         match self {
-            Column::Reading(spec, _) => spec,
-            Column::Metric(metric) => &metric.info,
+            FigureColumn::Reading(spec, _) => spec,
+            FigureColumn::Metric(metric) => &metric.info,
         }
     }
 
     /// The value in a row of the samples; NaN if it has none.
     fn value(&self, row: usize) -> f64 {
         match self {
-            Column::Reading(_, values) => values[row],
-            Column::Metric(metric) => metric.value(row),
+            FigureColumn::Reading(_, values) => values[row],
+            FigureColumn::Metric(metric) => metric.value(row),
         }
     }
 }
 
 /// The metrics of a run, then its readings. A reading with the name of a metric replaces it, as in claims.
-fn columns(record: &RunRecord) -> Vec<Column<'_>> {
+fn figure_columns(record: &RunRecord) -> Vec<FigureColumn<'_>> {
     let metrics = METRICS.iter().filter(|def| record.reading(def.spec.id).is_none());
-    let metrics = metrics.filter_map(|def| record.derived(def.spec.id)).map(Column::Metric);
+    let metrics = metrics.filter_map(|def| record.derived_metric(def.spec.id)).map(FigureColumn::Metric);
     let readings = record.readings.iter().zip(&record.samples.values);
-    metrics.chain(readings.map(|(spec, values)| Column::Reading(spec, values))).collect()
+    metrics.chain(readings.map(|(spec, values)| FigureColumn::Reading(spec, values))).collect()
 }
 
-fn export(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+fn export_tidy(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let (used, columns) = (used_columns(record), columns(record));
+    let (sample_columns, columns) = (used_sample_columns(record), figure_columns(record));
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(used.names().chain(FIGURE_COLUMNS))?;
+    writer.write_record(sample_columns.names().chain(FIGURE_COLUMNS))?;
     for row in 0..record.samples.len() {
         for column in &columns {
             let (spec, value) = (column.spec(), column.value(row));
             if !value.is_nan() {
-                used.write(&mut writer, row)?;
+                sample_columns.write(&mut writer, row)?;
                 writer.write_record([
                     &spec.id,
                     spec.unit.suffix(),

@@ -4,8 +4,8 @@
 //! conditions. Other columns that have only numbers are metrics. The remaining columns, if they differ from row to row, form
 //! the name of the measured task.
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun, direction_of_unit};
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun, direction_of_unit};
 use super::sheet::{COMMENT, OutcomeColumn, Sheet, is_absent, is_setting};
 use super::text::is_one_of;
 use fsarena_core::metric;
@@ -16,24 +16,24 @@ use std::collections::BTreeSet;
 pub const CSV: Importer = Importer {
     id: "csv",
     help: "any columns: `round` pairs, `threads` and alike are settings, numbers are metrics, text names what was measured",
-    recognises: looks_like_rows,
+    recognises: looks_like_table,
     lead_metrics: &[],
     read,
 };
 
 /// Columns with the time or the order of a run, which are neither metrics nor conditions.
-const CIRCUMSTANCES: &str =
+const IGNORED_COLUMNS: &str =
     "position started_at_s start_s length_s timestamp date iteration iter repeat rep trial index id";
 /// The first columns of a file that fsarena exported.
-const OWN_HEADS: [&str; 4] = ["run", "round", "position", "variant"];
+const OWN_FIRST_COLUMNS: [&str; 4] = ["run", "round", "position", "variant"];
 /// The columns of fsarena's own files that form the name of a row.
-const OWN_NAMES: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
+const OWN_NAME_COLUMNS: [&str; 6] = ["run", "variant", "host", "boot", "workload", "task"];
 /// Columns of fsarena's own files that are true for warm-up rounds, which are not samples.
-const WARM_UP: [&str; 2] = ["warmup", "warm_up"];
+const WARM_UP_COLUMNS: [&str; 2] = ["warmup", "warm_up"];
 
 /// The role of a column.
 #[derive(Clone, Copy, PartialEq)]
-enum Role {
+enum ColumnRole {
     /// Part of the name of the measured task.
     Name,
     Setting,
@@ -42,159 +42,170 @@ enum Role {
 }
 
 /// Reads the table, and adds a run for each row.
-fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let sheet = Sheet::read(text)?;
-    let mut known = BTreeSet::new();
-    if let Some(twice) = sheet.heads.iter().find(|head| !known.insert(*head)) {
-        return Err(Fault::at(1, format!("two columns are called `{twice}`")));
+    let mut seen = BTreeSet::new();
+    if let Some(repeated) = sheet.headers.iter().find(|header| !seen.insert(*header)) {
+        return Err(FileFault::in_line(1, format!("two columns are called `{repeated}`")));
     }
     let roles = column_roles(&sheet)?;
-    let with_role = |role| roles.iter().enumerate().filter(move |(_, is)| **is == role).map(|(at, _)| at);
+    let with_role = |role| {
+        roles
+            .iter()
+            .enumerate()
+            .filter(move |(_, column_role)| **column_role == role)
+            .map(|(column, _)| column)
+    };
     // A column that is the same in every row distinguishes no names.
-    let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
-    let names: Vec<usize> = with_role(Role::Name).filter(varies).collect();
-    let own = is_own(&sheet.heads);
-    let metrics: Vec<(usize, Metric)> =
-        with_role(Role::Metric).map(|at| (at, metric_of_column(&sheet.heads[at], own))).collect();
+    let varies = |column: &usize| sheet.rows.iter().any(|row| row[*column] != sheet.rows[0][*column]);
+    let names: Vec<usize> = with_role(ColumnRole::Name).filter(varies).collect();
+    let is_own = is_own_table(&sheet.headers);
+    let metrics: Vec<(usize, ColumnMetric)> = with_role(ColumnRole::Metric)
+        .map(|column| (column, metric_of_column(&sheet.headers[column], is_own)))
+        .collect();
     if metrics.is_empty() {
-        return Err(Fault::whole(no_numbers(&sheet)));
+        return Err(FileFault::in_file(no_numbers_message(&sheet)));
     }
-    let outcomes = (!own).then(|| OutcomeColumn::all(&sheet));
-    let separator = separator(&sheet, &names);
-    let warm_up = sheet.heads.iter().position(|head| own && WARM_UP.contains(&head.as_str()));
+    let outcomes = (!is_own).then(|| OutcomeColumn::find_all(&sheet));
+    let separator = choose_separator(&sheet, &names);
+    let warm_up_column =
+        sheet.headers.iter().position(|header| is_own && WARM_UP_COLUMNS.contains(&header.as_str()));
     for row in &sheet.rows {
-        if warm_up.is_some_and(|at| matches!(&row[at], "true" | "1")) {
-            into.leave_out("row", "", "warm-up, which no figure counts");
+        if warm_up_column.is_some_and(|column| matches!(&row[column], "true" | "1")) {
+            collector.leave_out("row", "", "warm-up, which no figure counts");
             continue;
         }
         let mut conditions = Conditions::default();
-        for at in with_role(Role::Setting) {
-            conditions.set(&sheet.heads[at], &row[at]);
+        for column in with_role(ColumnRole::Setting) {
+            conditions.set(&sheet.headers[column], &row[column]);
         }
-        let subject = names.iter().map(|at| &row[*at]).collect::<Vec<_>>().join(separator);
+        let subject = names.iter().map(|column| &row[*column]).collect::<Vec<_>>().join(separator);
         let mut run = ToolRun::new(subject, &conditions);
-        run.failed = outcomes.as_ref().and_then(|outcomes| outcomes.failure(&sheet, row));
-        run.round = sheet.round.map(|at| row[at].to_string()).filter(|round| !round.is_empty());
-        for (at, metric) in &metrics {
-            let field = &row[*at];
+        run.failure = outcomes.as_ref().and_then(|outcomes| outcomes.describe_failure(&sheet, row));
+        run.round =
+            sheet.round_column.map(|column| row[column].to_string()).filter(|round| !round.is_empty());
+        for (column, metric) in &metrics {
+            let field = &row[*column];
             let value = if is_absent(field) { None } else { field.parse().ok() };
             run.add_directed_figure(metric.name, metric.unit, metric.direction, value);
         }
-        into.add_run(run);
+        collector.add_run(run);
     }
     Ok(())
 }
 
 /// The message for a table without metrics, with an example of a field that begins like a number.
-fn no_numbers(sheet: &Sheet) -> String {
+fn no_numbers_message(sheet: &Sheet) -> String {
     let begins_like_number =
         |field: &str| field.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit());
-    let mut message = "no column of it holds numbers alone, so there is nothing to compare".to_string();
-    let mut fields = sheet.rows.iter().flat_map(|row| row.iter().zip(&sheet.heads));
+    let mut message = "no column contains only numbers, so there is nothing to compare".to_string();
+    let mut fields = sheet.rows.iter().flat_map(|row| row.iter().zip(&sheet.headers));
     let example = fields.find(|(field, _)| begins_like_number(field) && field.parse::<f64>().is_err());
-    if let Some((field, head)) = example {
-        message += &format!(": `{field}` in column `{head}` is not a plain number, such as 1234.5");
+    if let Some((field, header)) = example {
+        message += &format!(": `{field}` in column `{header}` is not a plain number, such as 1234.5");
     }
     message
 }
 
 /// A separator that occurs in no field of the name columns, so that two different rows never get the same name.
-fn separator(sheet: &Sheet, names: &[usize]) -> &'static str {
+fn choose_separator(sheet: &Sheet, names: &[usize]) -> &'static str {
     const SEPARATORS: [&str; 4] = [" ", ", ", " / ", " | "];
     if names.len() < 2 {
         return SEPARATORS[0];
     }
-    let occurs =
-        |separator: &str| sheet.rows.iter().any(|row| names.iter().any(|at| row[*at].contains(separator)));
+    let occurs = |separator: &str| {
+        sheet.rows.iter().any(|row| names.iter().any(|column| row[*column].contains(separator)))
+    };
     SEPARATORS.into_iter().find(|separator| !occurs(separator)).unwrap_or(SEPARATORS[3])
 }
 
 /// Whether fsarena exported this table.
-fn is_own(heads: &[String]) -> bool {
-    heads.len() >= OWN_HEADS.len() && heads.iter().zip(OWN_HEADS).all(|(head, own)| head == own)
+fn is_own_table(headers: &[String]) -> bool {
+    headers.len() >= OWN_FIRST_COLUMNS.len()
+        && headers.iter().zip(OWN_FIRST_COLUMNS).all(|(header, own)| header == own)
 }
 
 /// The role of each column.
 ///
 /// # Errors
 /// A column of figures in which some fields are not numbers.
-fn column_roles(sheet: &Sheet) -> Result<Vec<Role>, Fault> {
-    if is_own(&sheet.heads) {
+fn column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
+    if is_own_table(&sheet.headers) {
         own_column_roles(sheet)
     } else {
-        (0..sheet.heads.len()).map(|at| foreign_column_role(sheet, at)).collect()
+        (0..sheet.headers.len()).map(|column| foreign_column_role(sheet, column)).collect()
     }
 }
 
 /// The role of each column in a file that fsarena exported. The readings are in the columns after `task`.
-fn own_column_roles(sheet: &Sheet) -> Result<Vec<Role>, Fault> {
-    let task = sheet.heads.iter().position(|head| head == "task").unwrap_or(0);
+fn own_column_roles(sheet: &Sheet) -> Result<Vec<ColumnRole>, FileFault> {
+    let task_column = sheet.headers.iter().position(|header| header == "task").unwrap_or(0);
     let mut roles = vec![];
-    for (at, head) in sheet.heads.iter().enumerate() {
-        roles.push(if Some(at) == sheet.round || is_one_of(head, CIRCUMSTANCES) {
-            Role::Ignored
-        } else if at <= task {
-            if OWN_NAMES.contains(&head.as_str()) { Role::Name } else { Role::Ignored }
-        } else if WARM_UP.contains(&head.as_str()) {
-            Role::Ignored
-        } else if sheet.is_numeric(at) {
-            Role::Metric
+    for (column, header) in sheet.headers.iter().enumerate() {
+        roles.push(if Some(column) == sheet.round_column || is_one_of(header, IGNORED_COLUMNS) {
+            ColumnRole::Ignored
+        } else if column <= task_column {
+            if OWN_NAME_COLUMNS.contains(&header.as_str()) { ColumnRole::Name } else { ColumnRole::Ignored }
+        } else if WARM_UP_COLUMNS.contains(&header.as_str()) {
+            ColumnRole::Ignored
+        } else if sheet.is_numeric(column) {
+            ColumnRole::Metric
         } else {
-            refuse_mixed_column(sheet, at)?;
-            Role::Ignored
+            refuse_mixed_column(sheet, column)?;
+            ColumnRole::Ignored
         });
     }
     Ok(roles)
 }
 
 /// The role of a column in a file of another program.
-fn foreign_column_role(sheet: &Sheet, at: usize) -> Result<Role, Fault> {
-    let head = &sheet.heads[at];
-    let numbers_runs = head.eq_ignore_ascii_case("run") && sheet.is_numeric(at);
-    if Some(at) == sheet.round || numbers_runs || is_one_of(head, CIRCUMSTANCES) {
-        return Ok(Role::Ignored);
+fn foreign_column_role(sheet: &Sheet, column: usize) -> Result<ColumnRole, FileFault> {
+    let header = &sheet.headers[column];
+    let numbers_runs = header.eq_ignore_ascii_case("run") && sheet.is_numeric(column);
+    if Some(column) == sheet.round_column || numbers_runs || is_one_of(header, IGNORED_COLUMNS) {
+        return Ok(ColumnRole::Ignored);
     }
-    if is_setting(head) {
-        return Ok(Role::Setting);
+    if is_setting(header) {
+        return Ok(ColumnRole::Setting);
     }
-    if OutcomeColumn::detect(sheet, at).is_some() {
-        return Ok(Role::Ignored);
+    if OutcomeColumn::detect(sheet, column).is_some() {
+        return Ok(ColumnRole::Ignored);
     }
-    if sheet.is_numeric(at) {
-        return Ok(Role::Metric);
+    if sheet.is_numeric(column) {
+        return Ok(ColumnRole::Metric);
     }
-    if metric_of_column(head, false).unit.is_empty() {
-        return Ok(Role::Name);
+    if metric_of_column(header, false).unit.is_empty() {
+        return Ok(ColumnRole::Name);
     }
-    refuse_mixed_column(sheet, at)?;
-    Ok(Role::Ignored)
+    refuse_mixed_column(sheet, column)?;
+    Ok(ColumnRole::Ignored)
 }
 
 /// Refuses a column in which some fields are numbers and some are not.
-fn refuse_mixed_column(sheet: &Sheet, at: usize) -> Result<(), Fault> {
-    if !sheet.rows.iter().any(|row| row[at].parse::<f64>().is_ok()) {
+fn refuse_mixed_column(sheet: &Sheet, column: usize) -> Result<(), FileFault> {
+    if !sheet.rows.iter().any(|row| row[column].parse::<f64>().is_ok()) {
         return Ok(());
     }
     for row in &sheet.rows {
-        let field = &row[at];
+        let field = &row[column];
         if !is_absent(field) && field.parse::<f64>().is_err() {
             let line = row.position().map(|position| position.line() as usize);
-            let message = format!("`{field}` in column `{}` is not a number", sheet.heads[at]);
-            return Err(Fault { line, message });
+            let message = format!("`{field}` in column `{}` is not a number", sheet.headers[column]);
+            return Err(FileFault { line, message });
         }
     }
     Ok(())
 }
 
 /// The metric in a column: its name, its unit, and whether higher or lower values are better.
-struct Metric<'a> {
+struct ColumnMetric<'a> {
     name: &'a str,
     unit: &'a str,
     direction: Direction,
 }
 
 /// Suffixes of column names in the files of other programs, after a `_`, and the units that they stand for.
-const UNITS: [(&str, &str); 16] = [
+const FOREIGN_UNITS: [(&str, &str); 16] = [
     ("ms", "ms"),
     ("us", "µs"),
     ("usec", "µs"),
@@ -215,45 +226,46 @@ const UNITS: [(&str, &str); 16] = [
 
 /// The metric in a column, from its name: `elapsed_s` is the metric `elapsed` in seconds, `bw(MiB/s)` is in MiB/s. fsarena's
 /// own metrics keep the direction of their definition.
-fn metric_of_column(head: &str, own: bool) -> Metric<'_> {
-    let split = head
+fn metric_of_column(header: &str, is_own: bool) -> ColumnMetric<'_> {
+    let name_and_unit = header
         .char_indices()
         .filter(|(_, c)| *c == '_')
-        .find_map(|(at, _)| Unit::from_suffix(&head[at + 1..]).map(|unit| (&head[..at], unit)));
+        .find_map(|(at, _)| Unit::from_suffix(&header[at + 1..]).map(|unit| (&header[..at], unit)));
     // Try the units of other programs first: `read_mib_s` is in MiB/s, not in seconds.
-    let foreign = foreign_unit(head).filter(|_| !own);
-    let (None, Some((name, unit))) = (foreign, split) else {
+    let foreign = foreign_unit(header).filter(|_| !is_own);
+    let (None, Some((name, unit))) = (foreign, name_and_unit) else {
         let unit = foreign.unwrap_or("");
-        return Metric {
-            name: head,
+        return ColumnMetric {
+            name: header,
             unit,
-            direction: direction_of_unit(unit).unwrap_or_else(|| direction_by_words(head)),
+            direction: direction_of_unit(unit).unwrap_or_else(|| direction_by_words(header)),
         };
     };
     // A column in another unit than the metric's own (`elapsed_ns`) is a separate metric, and keeps its whole name.
-    let known = metric::find(name).filter(|def| unit == def.spec.unit);
-    let name = if known.is_some() { name } else { head };
-    let direction = known.map(|def| def.spec.direction).or_else(|| direction_of_unit(unit.suffix()));
-    Metric { name, unit: unit.symbol(), direction: direction.unwrap_or(Direction::Neutral) }
+    let def = metric::find(name).filter(|def| unit == def.spec.unit);
+    let name = if def.is_some() { name } else { header };
+    let direction = def.map(|def| def.spec.direction).or_else(|| direction_of_unit(unit.suffix()));
+    ColumnMetric { name, unit: unit.symbol(), direction: direction.unwrap_or(Direction::Neutral) }
 }
 
-/// The unit at the end of a column name of another program: in brackets, or a suffix of [`UNITS`].
-fn foreign_unit(head: &str) -> Option<&str> {
-    let bracketed = |open, close| head.strip_suffix(close)?.rsplit_once(open).map(|(_, unit)| unit.trim());
+/// The unit at the end of a column name of another program: in brackets, or a suffix of [`FOREIGN_UNITS`].
+fn foreign_unit(header: &str) -> Option<&str> {
+    let bracketed = |open, close| header.strip_suffix(close)?.rsplit_once(open).map(|(_, unit)| unit.trim());
     let suffixed = |(suffix, symbol): &(&str, &'static str)| {
-        let tail = head.len().checked_sub(suffix.len() + 1)?;
-        let fits = head.get(tail..)?.strip_prefix('_')?.eq_ignore_ascii_case(suffix);
+        let start = header.len().checked_sub(suffix.len() + 1)?;
+        let fits = header.get(start..)?.strip_prefix('_')?.eq_ignore_ascii_case(suffix);
         fits.then_some(*symbol)
     };
-    bracketed('(', ')').or_else(|| bracketed('[', ']')).or_else(|| UNITS.iter().find_map(suffixed))
+    bracketed('(', ')').or_else(|| bracketed('[', ']')).or_else(|| FOREIGN_UNITS.iter().find_map(suffixed))
 }
 
 /// Which direction is better, by the words in a column name that has no unit.
-fn direction_by_words(head: &str) -> Direction {
-    let has = |list: &str| head.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_one_of(word, list));
-    if has("iops throughput bandwidth bw tps qps") {
+fn direction_by_words(header: &str) -> Direction {
+    let has_word =
+        |list: &str| header.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_one_of(word, list));
+    if has_word("iops throughput bandwidth bw tps qps") {
         Direction::Higher
-    } else if has("latency lat elapsed time duration") {
+    } else if has_word("latency lat elapsed time duration") {
         Direction::Lower
     } else {
         Direction::Neutral
@@ -262,19 +274,19 @@ fn direction_by_words(head: &str) -> Direction {
 
 /// Whether a text looks like a table: its first two lines have several fields, or it is a list of numbers with or without a
 /// head.
-fn looks_like_rows(text: &str) -> bool {
+fn looks_like_table(text: &str) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(COMMENT));
     let Some(first) = lines.next().filter(|line| !line.trim_start().starts_with(['{', '[', '<'])) else {
         return false;
     };
     let second = lines.next();
-    let fields = [';', '\t', ','].into_iter().find(|separator| first.contains(*separator));
-    let number =
+    let separator = [';', '\t', ','].into_iter().find(|separator| first.contains(*separator));
+    let is_number =
         |line: &str| is_absent(line.trim()) || line.trim().replacen(',', ".", 1).parse::<f64>().is_ok();
-    match (fields, second) {
+    match (separator, second) {
         (Some(_), None) => true,
         (Some(separator), Some(second)) => second.contains(separator),
-        (None, second) => number(second.unwrap_or(first)),
+        (None, second) => is_number(second.unwrap_or(first)),
     }
 }
 
@@ -287,8 +299,12 @@ mod tests {
         parse("a.csv", csv.as_bytes(), None).unwrap()
     }
 
-    fn shown(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
-        samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect()
+    fn names_metrics_and_values(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
+        samples
+            .series
+            .iter()
+            .map(|series| (series.name.as_str(), series.metric.as_str(), series.values.clone()))
+            .collect()
     }
 
     #[test]
@@ -296,7 +312,7 @@ mod tests {
         let csv = "host,round,task,position,elapsed_s,hits_per_s\nm,0,cp,1,2.5,100\nm,0,rm,2,1.5,200\nm,1,cp,1,2.6,\n";
         let samples = read(csv);
         assert_eq!(
-            shown(&samples),
+            names_metrics_and_values(&samples),
             [
                 ("cp", "elapsed", vec![2.5, 2.6]),
                 ("cp", "hits_per_s", vec![100.0]),
@@ -319,7 +335,7 @@ mod tests {
     fn columns_of_settings_are_conditions() {
         let samples = read("threads,iops\n1,100\n8,700\n8,710\n");
         assert_eq!(
-            shown(&samples),
+            names_metrics_and_values(&samples),
             [("threads=1", "iops", vec![100.0]), ("threads=8", "iops", vec![700.0, 710.0])]
         );
         assert_eq!(samples.series[0].direction, Direction::Higher);
@@ -328,11 +344,11 @@ mod tests {
     #[test]
     fn columns_of_settings_are_recognised_in_other_spellings() {
         let samples = read("nthreads,Block Size (KiB),run,IOPS\n1,4,1,100\n8,4,2,700\n1,64,3,10\n");
-        let names: Vec<&str> = samples.series.iter().map(|one| one.name.as_str()).collect();
+        let names: Vec<&str> = samples.series.iter().map(|series| series.name.as_str()).collect();
         let expected =
             [(1, 4), (8, 4), (1, 64)].map(|(n, size)| format!("nthreads={n},Block Size (KiB)={size}"));
         assert_eq!(names, expected);
-        assert!(samples.series.iter().all(|one| one.metric == "IOPS" && one.values.len() == 1));
+        assert!(samples.series.iter().all(|series| series.metric == "IOPS" && series.values.len() == 1));
     }
 
     #[test]
@@ -350,7 +366,7 @@ mod tests {
 
     #[test]
     fn missing_values_are_skipped_and_invalid_ones_refused() {
-        assert_eq!(shown(&read("fs,elapsed_s\na,1.5\na,NA\na,n/a\n"))[0].2, [1.5]);
+        assert_eq!(names_metrics_and_values(&read("fs,elapsed_s\na,1.5\na,NA\na,n/a\n"))[0].2, [1.5]);
         let error = parse("a", b"fs,elapsed_s\na,1.5\na,failed\n", None).unwrap_err().to_string();
         assert_eq!(error, "a, line 3: `failed` in column `elapsed_s` is not a number");
     }
@@ -358,7 +374,8 @@ mod tests {
     #[test]
     fn columns_in_different_units_are_different_metrics() {
         let samples = parse("a", b"elapsed_ns,elapsed_s\n2000000000,2\n", None).unwrap();
-        let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
+        let shown: Vec<_> =
+            samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
         assert_eq!(shown, [("elapsed_ns", 2e9), ("elapsed", 2.0)]);
         let error = parse("a", b"x,x\n1,2\n", None).unwrap_err().to_string();
         assert_eq!(error, "a, line 1: two columns are called `x`");
@@ -367,7 +384,8 @@ mod tests {
     #[test]
     fn units_in_column_names_are_recognised() {
         let samples = read("bw(MiB/s),latency_ms,p99_us,read_mib_s\n1,2,3,4\n");
-        let units: Vec<_> = samples.series.iter().map(|s| (s.unit.as_str(), s.direction)).collect();
+        let units: Vec<_> =
+            samples.series.iter().map(|series| (series.unit.as_str(), series.direction)).collect();
         let (up, down) = (Direction::Higher, Direction::Lower);
         assert_eq!(units, [("MiB/s", up), ("ms", down), ("µs", down), ("MiB/s", up)]);
     }

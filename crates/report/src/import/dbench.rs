@@ -1,16 +1,16 @@
 //! The importer of dbench's text, versions 1 to 5: its table of operations, and its last line with the throughput.
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun};
-use fsarena_core::dbench::{DbenchLine, read, recognises};
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun};
+use fsarena_core::dbench::{DbenchLine, is_dbench_output, parse_lines};
 
 /// The importer of dbench's text.
 pub const DBENCH: Importer = Importer {
     id: "dbench",
     help: "text of dbench: throughput, and the latency of each operation, one run after the other",
-    recognises,
+    recognises: is_dbench_output,
     lead_metrics: &["throughput"],
-    read: collect,
+    read: add_runs,
 };
 
 /// The subject of the figures of a whole run.
@@ -23,50 +23,56 @@ struct DbenchRun {
     /// The file with the load.
     load: String,
     /// The error that dbench printed.
-    failed: Option<String>,
+    error: Option<String>,
     /// Name, mean latency and maximum latency of each operation, in milliseconds.
     operations: Vec<(String, f64, f64)>,
 }
 
 impl DbenchRun {
     /// Adds the figures of a complete run. `mb_s` is its throughput, `max_ms` its largest latency.
-    fn finish(self, conditions: &Conditions, mb_s: f64, max_ms: Option<f64>, into: &mut Collector) {
-        let succeeded = self.failed.is_none();
-        let mut all = ToolRun { failed: self.failed, ..ToolRun::new(ALL_OPERATIONS, conditions) };
-        all.add_figure("throughput", "MB/s", Some(mb_s));
-        all.add_figure("latency max", "ms", max_ms);
-        into.add_run(all);
+    fn finish(
+        self,
+        conditions: &Conditions,
+        mb_s: f64,
+        max_ms: Option<f64>,
+        collector: &mut SampleCollector,
+    ) {
+        let succeeded = self.error.is_none();
+        let mut whole_run = ToolRun { failure: self.error, ..ToolRun::new(ALL_OPERATIONS, conditions) };
+        whole_run.add_figure("throughput", "MB/s", Some(mb_s));
+        whole_run.add_figure("latency max", "ms", max_ms);
+        collector.add_run(whole_run);
         for (name, mean, max) in self.operations.into_iter().filter(|_| succeeded) {
             let mut operation = ToolRun::new(name, conditions);
             // dbench prints times below its resolution as 0.000 ms.
             operation.add_figure("latency", "ms", Some(mean).filter(|mean| *mean != 0.0));
             operation.add_figure("latency max", "ms", Some(max).filter(|max| *max != 0.0));
-            into.add_run(operation);
+            collector.add_run(operation);
         }
     }
 
     /// Counts a run without a last line as left out, if it failed or has operations. Its first lines alone are not a run,
     /// because children that fail print them again.
-    fn leave_out_unfinished(self, into: &mut Collector) {
-        if let Some(why) = self.failed {
-            into.leave_out("run", ALL_OPERATIONS, &why);
+    fn leave_out_unfinished(self, collector: &mut SampleCollector) {
+        if let Some(why) = self.error {
+            collector.leave_out("run", ALL_OPERATIONS, &why);
         } else if !self.operations.is_empty() {
-            into.leave_out("run", ALL_OPERATIONS, "it has no last line");
+            collector.leave_out("run", ALL_OPERATIONS, "it has no last line");
         }
     }
 }
 
 /// Reads the output of dbench, and adds the figures of each run.
-fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
+fn add_runs(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut run = DbenchRun::default();
-    for (line, parsed) in read(text) {
-        match parsed.map_err(|message| Fault::at(line, message))? {
+    for (line, parsed) in parse_lines(text) {
+        match parsed.map_err(|message| FileFault::in_line(line, message))? {
             DbenchLine::Version(version) => {
-                std::mem::take(&mut run).leave_out_unfinished(into);
+                std::mem::take(&mut run).leave_out_unfinished(collector);
                 run.version = version.into();
             }
             DbenchLine::Load(load) => run.load = load.into(),
-            DbenchLine::Failed(why) => run.failed = Some(why.into()),
+            DbenchLine::Failed(why) => run.error = Some(why.into()),
             DbenchLine::Operation { name, mean_ms, max_ms, count } => {
                 if count > 0 {
                     run.operations.push((name.into(), mean_ms, max_ms));
@@ -82,11 +88,11 @@ fn collect(text: &str, into: &mut Collector) -> Result<(), Fault> {
                 conditions.set("processes", processes.unwrap_or(""));
                 conditions.set("sync", sync);
                 conditions.set("version", &run.version);
-                run.finish(&conditions, mb_s, max_ms, into);
+                run.finish(&conditions, mb_s, max_ms, collector);
             }
         }
     }
-    run.leave_out_unfinished(into);
+    run.leave_out_unfinished(collector);
     Ok(())
 }
 
@@ -116,8 +122,11 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
     #[test]
     fn throughput_is_the_first_series_and_operations_have_latencies() {
         let samples = read(&format!("{TEXT}{TEXT}"));
-        let shown: Vec<_> =
-            samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect();
+        let shown: Vec<_> = samples
+            .series
+            .iter()
+            .map(|series| (series.name.as_str(), series.metric.as_str(), series.values.clone()))
+            .collect();
         assert_eq!(shown[0], ("all operations", "throughput", vec![321.5, 321.5]));
         assert_eq!(shown[2], ("NTCreateX", "latency", vec![0.046, 0.046]));
         assert_eq!((samples.format, shown.len()), ("dbench", 6));
@@ -133,8 +142,12 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
             TEXT.replace("sec  2", "sec (sync open)  2")
         );
         let samples = read(&several);
-        let names: Vec<&str> =
-            samples.series.iter().filter(|s| s.metric == "throughput").map(|s| s.name.as_str()).collect();
+        let names: Vec<&str> = samples
+            .series
+            .iter()
+            .filter(|series| series.metric == "throughput")
+            .map(|series| series.name.as_str())
+            .collect();
         assert_eq!(
             names,
             [
@@ -144,7 +157,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
                 "all operations[load=client.txt,clients=2,sync=(sync open)]"
             ]
         );
-        assert!(samples.series.iter().all(|s| s.values.len() == 1));
+        assert!(samples.series.iter().all(|series| series.values.len() == 1));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The importer of fio's JSON (`--output-format=json`), versions 2.0 to 3.41. Each JSON document is one run. Of the snapshots
 //! that `--status-interval` prints of one run, only the last counts.
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun};
-use super::text::{is_one_of, json_documents};
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun};
+use super::text::{find_json_documents, is_one_of};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ const IGNORED_OPTIONS: &str = "name description stonewall wait_for_previous new_
 
 /// One JSON document of fio.
 #[derive(Deserialize)]
-struct Output {
+struct FioOutput {
     #[serde(rename = "fio version")]
     version: String,
     timestamp: Option<f64>,
@@ -69,18 +69,18 @@ struct Job {
     elapsed: Option<f64>,
     #[serde(rename = "job options")]
     options: Option<Value>,
-    read: Option<Io>,
-    write: Option<Io>,
-    trim: Option<Io>,
-    sync: Option<Io>,
-    mixed: Option<Io>,
+    read: Option<JobIo>,
+    write: Option<JobIo>,
+    trim: Option<JobIo>,
+    sync: Option<JobIo>,
+    mixed: Option<JobIo>,
 }
 
 /// The I/O of a job in one direction, such as `read`. Older versions of fio lack some fields. `bw` is in KiB/s, `bw_bytes` in
 /// B/s, `runtime` in milliseconds, `lat_ns` in nanoseconds and `lat` in microseconds.
 #[derive(Deserialize, Default, Clone)]
 #[serde(default)]
-struct Io {
+struct JobIo {
     total_ios: Option<f64>,
     io_bytes: Option<f64>,
     runtime: Option<f64>,
@@ -97,7 +97,7 @@ struct Latency {
     mean: Option<f64>,
 }
 
-impl Io {
+impl JobIo {
     /// The bandwidth in B/s; `None` if fio printed 0, as it does for values that it did not measure.
     fn bandwidth(&self) -> Option<f64> {
         self.bw_bytes.or(self.bw.map(|kib| kib * 1024.0)).filter(|value| *value > 0.0)
@@ -123,19 +123,19 @@ impl Io {
 
 impl Job {
     /// The directions in the output of this job, with their names.
-    fn directions(&self) -> impl Iterator<Item = (&'static str, &Io)> {
-        let all = [
+    fn directions(&self) -> impl Iterator<Item = (&'static str, &JobIo)> {
+        let directions = [
             ("read", &self.read),
             ("write", &self.write),
             ("trim", &self.trim),
             ("sync", &self.sync),
             ("mixed", &self.mixed),
         ];
-        all.into_iter().filter_map(|(word, io)| Some((word, io.as_ref()?)))
+        directions.into_iter().filter_map(|(name, io)| Some((name, io.as_ref()?)))
     }
 
     /// The conditions under which the job ran: its host, its options, and fio's version.
-    fn conditions(&self, output: &Output) -> Conditions {
+    fn conditions(&self, output: &FioOutput) -> Conditions {
         let mut conditions = Conditions::default();
         if let Some(host) = &self.hostname {
             let port = self.port.map_or(String::new(), |port| format!(":{port}"));
@@ -154,7 +154,7 @@ impl Job {
     }
 
     /// The value of an option, from the job's section or from the global one; `None` if neither sets it.
-    fn option(&self, output: &Output, name: &str) -> Option<String> {
+    fn option(&self, output: &FioOutput, name: &str) -> Option<String> {
         let value_in = |options: &Option<Value>| match options.as_ref()?.get(name)? {
             Value::String(text) => Some(text.clone()),
             other => Some(other.to_string()),
@@ -163,48 +163,48 @@ impl Job {
     }
 
     /// Every option that is not a condition under its own name: `end_fsync=1 random_distribution=zipf:1.2`.
-    fn other_options(&self, output: &Output) -> String {
+    fn other_options(&self, output: &FioOutput) -> String {
         let mut options = BTreeMap::new();
         for section in [&output.options, &self.options].into_iter().flatten() {
             options.extend(section.as_object().into_iter().flatten());
         }
-        let mut words = vec![];
+        let mut texts = vec![];
         for (name, value) in options {
             let has_own_name = CONDITIONS.iter().any(|(_, options)| options.contains(&name.as_str()));
             if has_own_name || is_one_of(name, IGNORED_OPTIONS) {
                 continue;
             }
-            words.push(match value.as_str() {
+            texts.push(match value.as_str() {
                 Some("") => name.clone(),
                 Some(text) => format!("{name}={text}"),
                 None => format!("{name}={value}"),
             });
         }
-        words.join(" ")
+        texts.join(" ")
     }
 }
 
 /// Reads fio's JSON documents, and adds a run for each one except for earlier snapshots of the same run.
-fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
-    let mut outputs: Vec<Output> = vec![];
-    for (line, document) in json_documents(text)? {
+fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+    let mut outputs: Vec<FioOutput> = vec![];
+    for (line, document) in find_json_documents(text)? {
         if document.get("fio version").is_none() {
             continue;
         }
         let output = serde_json::from_value(document);
-        outputs.push(output.map_err(|error| Fault::at(line, format!("in this document: {error}")))?);
+        outputs.push(output.map_err(|error| FileFault::in_line(line, format!("in this document: {error}")))?);
     }
-    for (at, output) in outputs.iter().enumerate() {
-        if outputs.get(at + 1).is_some_and(|next| next.continues(output)) {
-            into.leave_out("document", "", "an earlier snapshot of the same run (--status-interval)");
+    for (index, output) in outputs.iter().enumerate() {
+        if outputs.get(index + 1).is_some_and(|next| next.is_later_snapshot_of(output)) {
+            collector.leave_out("document", "", "an earlier snapshot of the same run (--status-interval)");
         } else {
-            output.collect(into);
+            output.add_runs(collector);
         }
     }
     Ok(())
 }
 
-impl Output {
+impl FioOutput {
     /// All jobs of this document, of fio and of its clients.
     fn all_jobs(&self) -> impl Iterator<Item = &Job> {
         // In client mode the last entry is the sum of all jobs.
@@ -216,14 +216,14 @@ impl Output {
     ///
     /// Jobs of one name under the same conditions ran at the same time: fsarena adds their rates, and takes the mean latency of
     /// all requests.
-    fn collect(&self, into: &mut Collector) {
+    fn add_runs(&self, collector: &mut SampleCollector) {
         let mut indices: BTreeMap<(String, Conditions), usize> = BTreeMap::new();
-        let mut runs: Vec<(ToolRun, Vec<(&Job, &Io)>)> = vec![];
+        let mut runs: Vec<(ToolRun, Vec<(&Job, &JobIo)>)> = vec![];
         for job in self.all_jobs() {
             let conditions = job.conditions(self);
-            let mut idle = true;
+            let mut is_idle = true;
             for (direction, io) in job.directions().filter(|(_, io)| io.has_io()) {
-                idle = false;
+                is_idle = false;
                 let key = (format!("{} {direction}", job.jobname), conditions.clone());
                 let index = *indices.entry(key).or_insert_with_key(|(subject, conditions)| {
                     runs.push((ToolRun::new(subject, conditions), vec![]));
@@ -231,19 +231,19 @@ impl Output {
                 });
                 runs[index].1.push((job, io));
             }
-            if let (true, Some(why)) = (idle, failure(job)) {
-                into.leave_out("run", &job.jobname, &why);
+            if let (true, Some(why)) = (is_idle, describe_failure(job)) {
+                collector.leave_out("run", &job.jobname, &why);
             }
         }
         for (mut run, jobs) in runs {
-            let sum = |value: fn(&Io) -> Option<f64>| {
+            let sum = |value: fn(&JobIo) -> Option<f64>| {
                 jobs.iter().filter_map(|(_, io)| value(io)).reduce(|sum, value| sum + value)
             };
-            run.failed = jobs.iter().find_map(|(job, _)| failure(job));
-            run.add_figure("bandwidth", "B/s", sum(Io::bandwidth));
-            run.add_figure("iops", "/s", sum(Io::iops));
+            run.failure = jobs.iter().find_map(|(job, _)| describe_failure(job));
+            run.add_figure("bandwidth", "B/s", sum(JobIo::bandwidth));
+            run.add_figure("iops", "/s", sum(JobIo::iops));
             run.add_figure("latency", "ns", mean_latency_ns(jobs.iter().map(|(_, io)| *io)));
-            into.add_run(run);
+            collector.add_run(run);
         }
     }
 
@@ -254,12 +254,12 @@ impl Output {
 
     /// Whether this is a later snapshot of the run of `before`: the same jobs did more I/O, and ran longer by about the time
     /// between the two documents.
-    fn continues(&self, before: &Output) -> bool {
+    fn is_later_snapshot_of(&self, before: &FioOutput) -> bool {
         if self.version.starts_with("fsarena-") || self.job_identities() != before.job_identities() {
             return false;
         }
         let mut did_more_io = false;
-        for counter in [|io: &Io| io.total_ios, |io: &Io| io.io_bytes] {
+        for counter in [|io: &JobIo| io.total_ios, |io: &JobIo| io.io_bytes] {
             let (old, new) = (before.counters(counter), self.counters(counter));
             if !is_growth(&old, &new) {
                 return false;
@@ -272,19 +272,19 @@ impl Output {
         }
         // The additional running time of the job that ran longest since `before`.
         let longer_ms = new_ms.iter().zip(&old_ms).map(|(new, old)| new - old).fold(0.0, f64::max);
-        let (Some(then), Some(now)) = (before.printed_ms(), self.printed_ms()) else {
+        let (Some(before_ms), Some(now_ms)) = (before.printed_ms(), self.printed_ms()) else {
             // Versions before 2.2 print no time.
             return longer_ms >= 200.0;
         };
         let elapsed_ms = self.all_jobs().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
         // Whether this run started at least 3 seconds before fio printed the other document.
-        let started_before = then - (now - elapsed_ms) >= 3e3;
+        let started_before = before_ms - (now_ms - elapsed_ms) >= 3e3;
         let clock_resolution_ms =
             if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
         // A separate run that started after `before` would have run for its whole running time since then, not only for the
         // difference.
-        let ran_all_the_time = now - then - longer_ms <= clock_resolution_ms;
-        now >= then && longer_ms * 2.0 >= now - then && (started_before || ran_all_the_time)
+        let ran_all_the_time = now_ms - before_ms - longer_ms <= clock_resolution_ms;
+        now_ms >= before_ms && longer_ms * 2.0 >= now_ms - before_ms && (started_before || ran_all_the_time)
     }
 
     /// The name, the host and the group of each job.
@@ -293,7 +293,7 @@ impl Output {
     }
 
     /// The values of a counter, for each direction of each job; 0 if fio did not print it.
-    fn counters(&self, counter: fn(&Io) -> Option<f64>) -> Vec<f64> {
+    fn counters(&self, counter: fn(&JobIo) -> Option<f64>) -> Vec<f64> {
         self.all_jobs().flat_map(Job::directions).map(|(_, io)| counter(io).unwrap_or(0.0)).collect()
     }
 }
@@ -304,13 +304,13 @@ fn is_growth(before: &[f64], after: &[f64]) -> bool {
 }
 
 /// Why a job failed; `None` if it succeeded.
-fn failure(job: &Job) -> Option<String> {
+fn describe_failure(job: &Job) -> Option<String> {
     let error = job.error.filter(|error| *error != 0)?;
     Some(format!("fio's error: {}", std::io::Error::from_raw_os_error(error)))
 }
 
 /// The mean latency of all requests in nanoseconds; `None` if fio measured no latency.
-fn mean_latency_ns<'a>(jobs: impl Iterator<Item = &'a Io>) -> Option<f64> {
+fn mean_latency_ns<'a>(jobs: impl Iterator<Item = &'a JobIo>) -> Option<f64> {
     let (mut sum, mut requests) = (0.0, 0.0);
     for io in jobs {
         // Versions before 2.2 print no number of requests. Jobs that ran together have requests in the ratio of their IOPS.
@@ -343,7 +343,7 @@ Run status group 0 (all jobs):
     fn jobs_of_one_name_add_up_and_each_document_is_a_run() {
         let samples = read(DOCUMENT);
         assert_eq!(samples.format, "fio");
-        let series = |metric: &str| samples.series.iter().find(|s| s.metric == metric).unwrap();
+        let series = |metric: &str| samples.series.iter().find(|series| series.metric == metric).unwrap();
         assert_eq!(series("bandwidth").values, [1200.0, 1000.0]);
         assert_eq!(series("iops").values, [40.0, 20.0]);
         // (100·5 + 300·9)/400 = 8. The second run did not measure its latency.
@@ -361,7 +361,7 @@ Run status group 0 (all jobs):
         };
         let names = |first: &str, second: &str| -> Vec<String> {
             let samples = read(&format!("{}{}", document(first), document(second)));
-            samples.series.into_iter().map(|one| one.name).collect()
+            samples.series.into_iter().map(|series| series.name).collect()
         };
         assert_eq!(
             names("\"bs\": \"4k\"", "\"bs\": \"4k\", \"end_fsync\": \"1\", \"buffered\": \"1\""),

@@ -2,8 +2,8 @@
 
 use crate::advice::{EXPORT_SAMPLES, RUN_POSTGRES};
 
-/// A mark by which fsarena recognises a format.
-enum Mark {
+/// A signature by which fsarena recognises a format.
+enum Signature {
     /// The file begins with this text, in upper or lower case.
     Start(&'static str),
     /// The file is JSON and contains all of these texts.
@@ -15,15 +15,16 @@ enum Mark {
     /// The function is true for one of the first lines.
     FirstLines(fn(&str) -> bool),
 }
-use Mark::{FirstLines, Json, Line, LineStart, Start};
+use Signature::{FirstLines, Json, Line, LineStart, Start};
 
-/// The formats of other programs: the marks of each, one of which suffices, and its name with what to do instead.
-const FORMATS: [(&[Mark], &str); 13] = [
+/// The formats of other programs: the signatures of each, one of which suffices, and its name with what to do
+/// instead.
+const FORMATS: [(&[Signature], &str); 13] = [
     (
         &[Line(&["summaryFormat=CSV"])],
         "the CSV summary of IOR before 4.0, which has no results: use its text or `-O summaryFormat=JSON`",
     ),
-    (&[FirstLines(is_terse_fio)], "fio's terse output: run fio with --output-format=json"),
+    (&[FirstLines(is_terse_fio_row)], "fio's terse output: run fio with --output-format=json"),
     (
         &[Line(&[": (g=", "rw="]), LineStart("Run status group")],
         "fio's normal output: run fio with --output-format=json",
@@ -38,7 +39,7 @@ const FORMATS: [(&[Mark], &str); 13] = [
             LineStart("name,file_size,putc,"),
             FirstLines(is_bonnie_row),
         ],
-        "bonnie++: write its figures into a CSV file with a head",
+        "bonnie++: write its figures into a CSV file with a header",
     ),
     (
         &[Line(&["Iozone: Performance Test of File I/O"]), LineStart("iozone test complete.")],
@@ -66,44 +67,50 @@ const FORMATS: [(&[Mark], &str); 13] = [
     (&[LineStart("MD-Workbench total objects:")], "md-workbench: write its figures into a CSV file"),
 ];
 
-/// Reports without samples: the marks of each, and its name.
-const REPORTS: [(&[Mark], &str); 3] = [
+/// Reports without samples: the signatures of each, and its name.
+const REPORTS: [(&[Signature], &str); 3] = [
     (&[Json(&["\"fsarena\"", "\"analyses\""])], "JSON reports of fsarena"),
     (&[Start("<?xml"), Start("<svg")], "XML, such as JUnit reports"),
     (&[Start("<!doctype html"), Start("<html")], "HTML pages"),
 ];
 
 /// The error for a text in one of these formats; `None` for any other text.
-pub fn refusal(text: &str) -> Option<String> {
-    let find = |formats: &[(&[Mark], &'static str)]| {
-        let (_, name) = formats.iter().find(|(marks, _)| marks.iter().any(|mark| mark.is_in(text)))?;
+pub fn describe_refusal(text: &str) -> Option<String> {
+    let find_name = |formats: &[(&[Signature], &'static str)]| {
+        let (_, name) = formats
+            .iter()
+            .find(|(signatures, _)| signatures.iter().any(|signature| signature.is_in(text)))?;
         Some(*name)
     };
-    if let Some(name) = find(&FORMATS) {
+    if let Some(name) = find_name(&FORMATS) {
         return Some(format!("fsarena does not read {}", name.replace("{RUN_POSTGRES}", RUN_POSTGRES)));
     }
-    let name = find(&REPORTS)?;
+    let name = find_name(&REPORTS)?;
     Some(format!(
         "fsarena does not read {name}, which have no samples. For a run of fsarena: {EXPORT_SAMPLES}"
     ))
 }
 
-impl Mark {
+impl Signature {
     fn is_in(&self, text: &str) -> bool {
         match self {
-            Mark::Start(start) => {
+            Signature::Start(start) => {
                 text.trim_start().get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
             }
-            Mark::Json(all) => text.trim_start().starts_with('{') && all.iter().all(|one| text.contains(one)),
-            Mark::LineStart(start) => text.lines().any(|line| line.starts_with(start)),
-            Mark::Line(all) => text.lines().any(|line| all.iter().all(|one| line.contains(one))),
-            Mark::FirstLines(matches) => text.lines().filter(|line| !line.is_empty()).take(20).any(matches),
+            Signature::Json(parts) => {
+                text.trim_start().starts_with('{') && parts.iter().all(|part| text.contains(part))
+            }
+            Signature::LineStart(start) => text.lines().any(|line| line.starts_with(start)),
+            Signature::Line(parts) => text.lines().any(|line| parts.iter().all(|part| line.contains(part))),
+            Signature::FirstLines(matches) => {
+                text.lines().filter(|line| !line.is_empty()).take(20).any(matches)
+            }
         }
     }
 }
 
 /// Whether a line is a row of fio's terse output, which begins with the versions of the format and of fio: `3;fio-3.33;…`.
-fn is_terse_fio(line: &str) -> bool {
+fn is_terse_fio_row(line: &str) -> bool {
     line.split(';').nth(1).is_some_and(|word| word.starts_with("fio-"))
 }
 

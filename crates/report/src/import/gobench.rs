@@ -1,13 +1,13 @@
 //! The importer of the Go benchmark format, which `go test -bench` prints and benchstat reads
 //! (golang.org/design/14313-benchmark-format).
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun, direction_of_unit};
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun, direction_of_unit};
 use fsarena_core::sample::Direction;
 use std::collections::BTreeMap;
 
 /// The key of the configuration line that states the round.
-const ROUND: &str = "round";
+const ROUND_KEY: &str = "round";
 
 /// The importer of Go benchmark text.
 pub const GOBENCH: Importer = Importer {
@@ -23,46 +23,46 @@ pub const GOBENCH: Importer = Importer {
 struct Package {
     results: Vec<ToolRun>,
     /// The names of the benchmarks that failed.
-    failed: Vec<String>,
+    failed_benchmarks: Vec<String>,
 }
 
 impl Package {
     /// Adds the results of the package. The results of failed benchmarks are left out. If the package failed without a failed
     /// benchmark, all its results are left out.
-    fn finish(&mut self, passed: bool, into: &mut Collector) {
-        for name in &self.failed {
-            into.leave_out("run", name, "it failed (FAIL)");
+    fn finish(&mut self, passed: bool, collector: &mut SampleCollector) {
+        for name in &self.failed_benchmarks {
+            collector.leave_out("run", name, "it failed (FAIL)");
         }
         for mut result in std::mem::take(&mut self.results) {
-            if self.failed.contains(&result.subject) {
-                result.failed = Some("the benchmark failed (FAIL)".into());
-            } else if !passed && self.failed.is_empty() {
-                result.failed = Some("the package failed (FAIL)".into());
+            if self.failed_benchmarks.contains(&result.subject) {
+                result.failure = Some("the benchmark failed (FAIL)".into());
+            } else if !passed && self.failed_benchmarks.is_empty() {
+                result.failure = Some("the package failed (FAIL)".into());
             }
-            into.add_run(result);
+            collector.add_run(result);
         }
-        self.failed.clear();
+        self.failed_benchmarks.clear();
     }
 }
 
 /// Reads benchmark results line by line. Configuration lines and `Unit` lines apply to the results after them.
-fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut round: Option<String> = None;
     let mut directions: BTreeMap<String, Direction> = BTreeMap::new();
     let (mut config, mut package) = (Conditions::default(), Package::default());
-    for (at, line) in text.lines().enumerate() {
-        let failed =
+    for (line_number, line) in (1..).zip(text.lines()) {
+        let failed_benchmark =
             line.split_once("--- FAIL: Benchmark").and_then(|(_, name)| name.split_whitespace().next());
-        if let Some(name) = failed {
-            package.failed.push(name.to_string());
+        if let Some(name) = failed_benchmark {
+            package.failed_benchmarks.push(name.to_string());
         } else if let Some(passed) = package_passed(line) {
-            package.finish(passed, into);
+            package.finish(passed, collector);
         } else if let Some((key, value)) = parse_configuration(line) {
             match key {
-                ROUND => round = Some(value.to_string()).filter(|number| !number.is_empty()),
+                ROUND_KEY => round = Some(value.to_string()).filter(|number| !number.is_empty()),
                 // If the package before had no last line (`ok`, `FAIL`), it ends here and counts as passed.
                 "pkg" => {
-                    package.finish(true, into);
+                    package.finish(true, collector);
                     config.set(key, value);
                 }
                 _ => config.set(key, value),
@@ -74,9 +74,10 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
             result.round.clone_from(&round);
             for pair in pairs.chunks(2) {
                 let [value, unit] = pair else {
-                    return Err(Fault::at(at + 1, "a value without its unit"));
+                    return Err(FileFault::in_line(line_number, "a value without its unit"));
                 };
-                let value = Fault::parse_number(at + 1, value, &format!("before {unit} is not a number"))?;
+                let value =
+                    FileFault::parse_number(line_number, value, &format!("before {unit} is not a number"))?;
                 let direction = directions.get(*unit).copied().or_else(|| direction_of_unit(unit));
                 // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);
@@ -86,7 +87,7 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
         }
     }
     // A package without a last line counts as passed.
-    package.finish(true, into);
+    package.finish(true, collector);
     Ok(())
 }
 
@@ -103,10 +104,10 @@ fn package_passed(line: &str) -> Option<bool> {
 /// The key and the value of a configuration line: `pkg: example.com/fast`. A key begins with a lower-case letter.
 fn parse_configuration(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
-    let fits =
+    let is_key =
         key.starts_with(char::is_lowercase) && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
     let is_separated = value.is_empty() || value.starts_with([' ', '\t']);
-    (fits && is_separated && key != "panic").then(|| (key, value.trim()))
+    (is_key && is_separated && key != "panic").then(|| (key, value.trim()))
 }
 
 /// The name and the values with their units in a result line: `BenchmarkName-8 1000 123 ns/op 45 B/op`.
@@ -135,7 +136,7 @@ mod tests {
     use super::super::{Samples, parse};
     use fsarena_core::sample::Direction;
 
-    fn shown(samples: &Samples) -> Vec<(&str, Vec<f64>)> {
+    fn names_and_values(samples: &Samples) -> Vec<(&str, Vec<f64>)> {
         samples.series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect()
     }
 
@@ -145,8 +146,11 @@ mod tests {
                     BenchmarkCopy/fs=ext4-8 \t 100\t 12.5 ns/op\t 3 hits\t 80 MB/s\nPASS\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
         assert_eq!(samples.format, "gobench");
-        let shown: Vec<_> =
-            samples.series.iter().map(|s| (s.metric.as_str(), s.direction, s.values[0])).collect();
+        let shown: Vec<_> = samples
+            .series
+            .iter()
+            .map(|series| (series.metric.as_str(), series.direction, series.values[0]))
+            .collect();
         let (up, down) = (Direction::Higher, Direction::Lower);
         assert_eq!(shown, [("ns/op", down, 12.5), ("hits", up, 3.0), ("MB/s", up, 80.0)]);
         assert_eq!(samples.series[0].name, "Copy/fs=ext4-8");
@@ -160,7 +164,7 @@ mod tests {
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
         let expected =
             [("X[pkg=a]", vec![5.0]), ("X[pkg=b,note=cold]", vec![9.0]), ("X[pkg=b,note=warm]", vec![7.0])];
-        assert_eq!(shown(&samples), expected);
+        assert_eq!(names_and_values(&samples), expected);
     }
 
     #[test]
@@ -168,7 +172,7 @@ mod tests {
         let text = "pkg: a\nBenchmarkX-8 1 5 ns/op\nBenchmarkY-8 \t--- FAIL: BenchmarkY-8\n    y.go:5: no\nFAIL\n\
                     pkg: b\nBenchmarkZ-8 1 9 ns/op\npanic: no\nFAIL\tb\t1s\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
-        assert_eq!(shown(&samples), [("X-8", vec![5.0])]);
+        assert_eq!(names_and_values(&samples), [("X-8", vec![5.0])]);
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
         assert_eq!(left_out, ["1 run of Y-8: it failed (FAIL)", "1 run of Z-8: the package failed (FAIL)"]);
     }
@@ -177,7 +181,7 @@ mod tests {
     fn a_package_line_ends_the_package_before() {
         let text = "pkg: a\nBenchmarkX 1 5 ns/op\npkg: b\nBenchmarkZ 1 9 ns/op\npanic: no\nFAIL\tb\t1s\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
-        assert_eq!((shown(&samples), samples.left_out.len()), (vec![("X", vec![5.0])], 1));
+        assert_eq!((names_and_values(&samples), samples.left_out.len()), (vec![("X", vec![5.0])], 1));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The importer of hyperfine's JSON (`--export-json`).
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun};
-use super::text::json_documents;
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun};
+use super::text::find_json_documents;
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -38,20 +38,20 @@ struct Benchmark {
     parameters: BTreeMap<String, Value>,
 }
 
-fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut exports: Vec<Export> = vec![];
-    for (line, document) in json_documents(text)? {
+    for (line, document) in find_json_documents(text)? {
         if document.get("results").is_none() {
             continue;
         }
         let export: Export = serde_json::from_value(document)
-            .map_err(|error| Fault::at(line, format!("in this document: {error}")))?;
+            .map_err(|error| FileFault::in_line(line, format!("in this document: {error}")))?;
         // hyperfine writes the whole export again after each command. A file has only the last; a pipe has all of them.
         exports.pop_if(|before| export.results.starts_with(&before.results));
         exports.push(export);
     }
     for export in exports {
-        collect(export, into)?;
+        add_export(export, collector)?;
     }
     Ok(())
 }
@@ -60,14 +60,16 @@ fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
 ///
 /// # Errors
 /// A command without a list of times, or with a different number of exit codes.
-fn collect(export: Export, into: &mut Collector) -> Result<(), Fault> {
+fn add_export(export: Export, collector: &mut SampleCollector) -> Result<(), FileFault> {
     // Two results with the same name and parameters can be different commands, because `--command-name` sets any name.
     // Therefore the number of the result is a condition.
     let mut results: BTreeMap<(String, Conditions), u32> = BTreeMap::new();
     for benchmark in export.results {
         let (times, command) = (&benchmark.times, &benchmark.command);
         if times.is_empty() {
-            return Err(Fault::whole(format!("command `{command}` has no list of times, only a summary")));
+            return Err(FileFault::in_file(format!(
+                "command `{command}` has no list of times, only a summary"
+            )));
         }
         let mut conditions = Conditions::default();
         for (name, value) in &benchmark.parameters {
@@ -80,17 +82,17 @@ fn collect(export: Export, into: &mut Collector) -> Result<(), Fault> {
         if codes.len() != times.len() {
             let message =
                 format!("command `{command}` has {} times and {} exit codes", times.len(), codes.len());
-            return Err(Fault::whole(message));
+            return Err(FileFault::in_file(message));
         }
         for (time, code) in times.iter().zip(codes) {
             let mut run = ToolRun::new(command, &conditions);
-            run.failed = match code {
+            run.failure = match code {
                 Some(0) => None,
                 Some(code) => Some(format!("exit code {code}")),
                 None => Some("ended by a signal".into()),
             };
             run.add_figure("time", "s", Some(*time));
-            into.add_run(run);
+            collector.add_run(run);
         }
     }
     Ok(())
@@ -119,7 +121,8 @@ mod tests {
             {"command": "cp", "times": [0.1, 0.2, 0.3], "exit_codes": [0, 1, null]},
             {"command": "cp", "times": [0.9]}]}"#;
         let samples = parse("a.json", json.as_bytes(), None).unwrap();
-        let shown: Vec<_> = samples.series.iter().map(|s| (s.name.as_str(), s.values.clone())).collect();
+        let shown: Vec<_> =
+            samples.series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect();
         assert_eq!(shown, [("cp[result=1]", vec![0.1]), ("cp[result=2]", vec![0.9])]);
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
         assert_eq!(left_out, ["1 run of cp: exit code 1", "1 run of cp: ended by a signal"]);
@@ -130,7 +133,8 @@ mod tests {
         let one = r#"{"command": "a", "times": [0.1]}"#;
         let text = format!("Benchmark 1: a\n{{\"results\": [{one}]}}\n{{\"results\": [{one}, {one}]}}\n");
         let samples = parse("a.json", text.as_bytes(), None).unwrap();
-        let shown: Vec<_> = samples.series.iter().map(|s| (s.name.as_str(), s.values.len())).collect();
+        let shown: Vec<_> =
+            samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
         assert_eq!(shown, [("a[result=1]", 1), ("a[result=2]", 1)]);
     }
 

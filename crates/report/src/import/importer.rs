@@ -1,6 +1,6 @@
 //! The interface of the importers, and their errors.
 
-use super::series::Collector;
+use super::series::SampleCollector;
 use fsarena_core::exit::{ExitCode, Exits};
 
 /// An importer: recognises a file format of another tool, and reads its samples.
@@ -15,35 +15,35 @@ pub struct Importer {
     /// file.
     pub(crate) lead_metrics: &'static [&'static str],
     /// Reads the text and adds its samples to the collector.
-    pub(crate) read: fn(&str, &mut Collector) -> Result<(), Fault>,
+    pub(crate) read: fn(&str, &mut SampleCollector) -> Result<(), FileFault>,
 }
 
 /// A fault in a file, without the name of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct FileFault {
     /// The line, from 1; `None` if the fault is in no particular line.
     pub line: Option<usize>,
     /// The fault in words, without the line.
     pub message: String,
 }
 
-impl Fault {
+impl FileFault {
     /// A fault in this line, counted from 1.
-    pub(crate) fn at(line: usize, message: impl Into<String>) -> Fault {
-        Fault { line: Some(line), message: message.into() }
+    pub(crate) fn in_line(line: usize, message: impl Into<String>) -> FileFault {
+        FileFault { line: Some(line), message: message.into() }
     }
 
     /// A fault of the whole file.
-    pub(crate) fn whole(message: impl Into<String>) -> Fault {
-        Fault { line: None, message: message.into() }
+    pub(crate) fn in_file(message: impl Into<String>) -> FileFault {
+        FileFault { line: None, message: message.into() }
     }
 
     /// Parses a number in this line.
     ///
     /// # Errors
-    /// `word` is not a number. The message is the word and `what`: `is not a rate`.
-    pub(crate) fn parse_number(line: usize, word: &str, what: &str) -> Result<f64, Fault> {
-        word.parse().map_err(|_| Fault::at(line, format!("`{word}` {what}")))
+    /// `word` is not a number. The message is the word and the complaint: `is not a rate`.
+    pub(crate) fn parse_number(line: usize, word: &str, complaint: &str) -> Result<f64, FileFault> {
+        word.parse().map_err(|_| FileFault::in_line(line, format!("`{word}` {complaint}")))
     }
 }
 
@@ -54,9 +54,9 @@ pub struct ImportError(pub(crate) String);
 
 impl ImportError {
     /// The error for a fault in the file `origin`.
-    pub(crate) fn fault(origin: &str, fault: Fault) -> ImportError {
-        let place = fault.line.map_or(origin.to_string(), |line| format!("{origin}, line {line}"));
-        ImportError(format!("{place}: {}", fault.message))
+    pub(crate) fn new(origin: &str, fault: FileFault) -> ImportError {
+        let location = fault.line.map_or(origin.to_string(), |line| format!("{origin}, line {line}"));
+        ImportError(format!("{location}: {}", fault.message))
     }
 }
 

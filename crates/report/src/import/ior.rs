@@ -1,9 +1,9 @@
 //! The importer of IOR's results, versions 2.10 to 4.1, as text, as CSV (version 4.0 and later) and as JSON.
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun};
-use super::text::{command_options, json_documents, parse_bytes};
-use crate::matrix::size_words;
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun};
+use super::text::{extract_options, find_json_documents, parse_size};
+use crate::matrix::format_size;
 use serde_json::Value;
 
 /// The importer of IOR's text, CSV and JSON.
@@ -13,7 +13,7 @@ pub const IOR: Importer = Importer {
     recognises: |text| {
         text.contains(BANNER)
             || text.contains("\"bwMiB\"")
-            || text.lines().any(|line| line.starts_with(CSV_HEAD))
+            || text.lines().any(|line| line.starts_with(CSV_HEADER_START))
     },
     lead_metrics: &["bandwidth"],
     read,
@@ -21,8 +21,8 @@ pub const IOR: Importer = Importer {
 
 /// The end of the first line of a run.
 const BANNER: &str = ": MPI Coordinated Test of Parallel I/O";
-/// The beginning of the head of IOR's CSV.
-const CSV_HEAD: &str = "access,bw(MiB/s),";
+/// The beginning of the header line of IOR's CSV.
+const CSV_HEADER_START: &str = "access,bw(MiB/s),";
 
 /// The options that IOR prints before the results of a test, and the names of the conditions that they state.
 const CONDITIONS: [(&str, &str); 15] = [
@@ -46,7 +46,7 @@ const CONDITIONS: [(&str, &str); 15] = [
 /// Sets a condition. Sizes get the same form for all versions of IOR, which print `262144 bytes`, `256.00 KiB` or `1 MiB`.
 fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
     let value = match name {
-        "xfer" | "block" => parse_bytes(value).map_or(value.to_string(), size_words),
+        "xfer" | "block" => parse_size(value).map_or(value.to_string(), format_size),
         // `4 (2 per node)`
         "tasks" => value.split_whitespace().next().unwrap_or("").to_string(),
         _ => value.to_string(),
@@ -67,89 +67,95 @@ fn access_run(
     run
 }
 
-fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     if text.contains("\"bwMiB\"") {
-        for (_, document) in json_documents(text)? {
-            add_json_document(&document, into);
+        for (_, document) in find_json_documents(text)? {
+            add_json_document(&document, collector);
         }
         return Ok(());
     }
     let mut run = IorRun::default();
-    for (at, line) in (1..).zip(text.lines()) {
-        run.read_line(at, line, into)?;
+    for (line_number, line) in (1..).zip(text.lines()) {
+        run.read_line(line_number, line, collector)?;
     }
-    run.finish(into);
+    run.finish(collector);
     Ok(())
 }
 
 /// The run of IOR whose lines are being read.
 #[derive(Default)]
 struct IorRun {
-    /// Whether the banner or the head of the table has been read.
-    started: bool,
+    /// Whether the banner or the header line of the table has been read.
+    has_started: bool,
     conditions: Conditions,
-    /// The column heads of the table of results; empty outside of the table.
-    heads: Vec<String>,
+    /// The column headers of the table of results; empty outside of the table.
+    headers: Vec<String>,
     /// Whether the current lines are summaries of a test. Version 2.10 prints no other results.
     in_summary: bool,
     /// The number of rows read from the table of results.
-    rows: usize,
-    /// The last row, not yet added: the next line may state that its data check failed.
-    last: Option<ToolRun>,
+    row_count: usize,
+    /// The run of the last row, not yet added: the next line may state that its data check failed.
+    pending_run: Option<ToolRun>,
     /// The first error that IOR printed.
-    failed: Option<String>,
+    first_error: Option<String>,
 }
 
 impl IorRun {
     /// Adds the last row, and counts the run as left out if it failed or has no results.
-    fn finish(self, into: &mut Collector) {
-        if let Some(last) = self.last {
-            into.add_run(last);
+    fn finish(self, collector: &mut SampleCollector) {
+        if let Some(run) = self.pending_run {
+            collector.add_run(run);
         }
-        if self.started && (self.rows == 0 || self.failed.is_some()) {
-            into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no results".into()));
+        if self.has_started && (self.row_count == 0 || self.first_error.is_some()) {
+            collector.leave_out("run", "", &self.first_error.unwrap_or_else(|| "it has no results".into()));
         }
     }
 
-    /// Reads one line; `at` is its number.
-    fn read_line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
-        let words: Vec<&str> = if self.heads.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEAD) {
-            line.trim().split(',').collect()
-        } else {
-            line.split_ascii_whitespace().collect()
-        };
+    /// Reads one line; `line_number` counts from 1.
+    fn read_line(
+        &mut self,
+        line_number: usize,
+        line: &str,
+        collector: &mut SampleCollector,
+    ) -> Result<(), FileFault> {
+        let words: Vec<&str> =
+            if self.headers.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEADER_START) {
+                line.trim().split(',').collect()
+            } else {
+                line.split_ascii_whitespace().collect()
+            };
         if let Some((before, _)) = line.split_once(BANNER) {
-            std::mem::take(self).finish(into);
-            self.started = true;
+            std::mem::take(self).finish(collector);
+            self.has_started = true;
             self.conditions.set("version", before.rsplit("IOR-").next().unwrap_or(""));
             return Ok(());
         }
         match words[..] {
             ["access", "bw(MiB/s)", ..] => {
-                self.heads = words.iter().map(ToString::to_string).collect();
-                self.started = true;
+                self.headers = words.iter().map(ToString::to_string).collect();
+                self.has_started = true;
             }
-            ["Options:"] | ["Summary:"] | ["Max", ..] => self.heads.clear(),
+            ["Options:"] | ["Summary:"] | ["Max", ..] => self.headers.clear(),
             ["Operation", ..] => {
                 self.in_summary = true;
-                self.heads.clear();
+                self.headers.clear();
             }
             [access @ ("write" | "read"), ref figures @ ..]
-                if figures.len() >= self.heads.len().max(4) - 1 =>
+                if figures.len() >= self.headers.len().max(4) - 1 =>
             {
-                if !self.heads.is_empty() {
-                    self.read_row(at, access, &words, into)?;
-                } else if self.in_summary && self.rows == 0 {
-                    return self.read_summary(at, access, figures, into);
+                if !self.headers.is_empty() {
+                    self.read_row(line_number, access, &words, collector)?;
+                } else if self.in_summary && self.row_count == 0 {
+                    return self.read_summary(line_number, access, figures, collector);
                 }
             }
             _ if line.contains("incorrect data on") => {
-                if let Some(last) = &mut self.last {
-                    last.failed = Some("it read or wrote incorrect data".into());
+                if let Some(run) = &mut self.pending_run {
+                    run.failure = Some("it read or wrote incorrect data".into());
                 }
             }
             ["ERROR:", ..] | ["ior", "ERROR:", ..] | ["ior:", ..] => {
-                self.failed.get_or_insert_with(|| line.trim().to_string());
+                self.first_error.get_or_insert_with(|| line.trim().to_string());
             }
             _ => self.read_option(line),
         }
@@ -161,15 +167,15 @@ impl IorRun {
         let Some((key, value)) = line.split_once([':', '=']) else { return };
         let key = key.trim();
         if key.starts_with("Command line") {
-            self.conditions.set("options", command_options(value, &["-o", "-f"]));
+            self.conditions.set("options", extract_options(value, &["-o", "-f"]));
         } else if let Some((_, name)) = CONDITIONS.iter().find(|(known, _)| *known == key) {
             if key == "api" {
                 // `api` is the first option of a test, so the options of the next test of a script begin here.
-                let mut kept = Conditions::default();
+                let mut conditions = Conditions::default();
                 for name in ["version", "options", "path"] {
-                    kept.set(name, self.conditions.get(name).unwrap_or(""));
+                    conditions.set(name, self.conditions.get(name).unwrap_or(""));
                 }
-                self.conditions = kept;
+                self.conditions = conditions;
             }
             set_condition(&mut self.conditions, name, value.trim());
         }
@@ -178,20 +184,21 @@ impl IorRun {
     /// Reads a row of the table of results.
     fn read_row(
         &mut self,
-        at: usize,
+        line_number: usize,
         access: &str,
         words: &[&str],
-        into: &mut Collector,
-    ) -> Result<(), Fault> {
-        let field = |head: &str| self.heads.iter().position(|known| known == head).map(|at| words[at]);
-        let number = |head: &str, what: &str| match field(head) {
+        collector: &mut SampleCollector,
+    ) -> Result<(), FileFault> {
+        let field =
+            |header: &str| self.headers.iter().position(|known| known == header).map(|column| words[column]);
+        let number = |header: &str, complaint: &str| match field(header) {
             None | Some("-") => Ok(None),
-            Some(word) => Fault::parse_number(at, word, what).map(Some),
+            Some(word) => FileFault::parse_number(line_number, word, complaint).map(Some),
         };
         let mut conditions = self.conditions.clone();
-        for (name, head) in [("xfer", "xfer(KiB)"), ("block", "block(KiB)"), ("tasks", "numTasks")] {
-            let unit = if head.ends_with("(KiB)") { " KiB" } else { "" };
-            if let (None, Some(value)) = (conditions.get(name), field(head)) {
+        for (name, header) in [("xfer", "xfer(KiB)"), ("block", "block(KiB)"), ("tasks", "numTasks")] {
+            let unit = if header.ends_with("(KiB)") { " KiB" } else { "" };
+            if let (None, Some(value)) = (conditions.get(name), field(header)) {
                 set_condition(&mut conditions, name, &format!("{value}{unit}"));
             }
         }
@@ -200,9 +207,9 @@ impl IorRun {
             number("IOPS", "is not a number of operations")?,
             number("total(s)", "is not a time")?,
         ];
-        self.rows += 1;
-        if let Some(before) = self.last.replace(access_run(access, &conditions, figures)) {
-            into.add_run(before);
+        self.row_count += 1;
+        if let Some(before) = self.pending_run.replace(access_run(access, &conditions, figures)) {
+            collector.add_run(before);
         }
         Ok(())
     }
@@ -211,22 +218,22 @@ impl IorRun {
     /// all repetitions.
     fn read_summary(
         &mut self,
-        at: usize,
+        line_number: usize,
         access: &str,
         figures: &[&str],
-        into: &mut Collector,
-    ) -> Result<(), Fault> {
-        let mean = Fault::parse_number(at, figures[2], "is not a bandwidth")?;
-        into.add_run(access_run(access, &self.conditions, [Some(mean), None, None]));
+        collector: &mut SampleCollector,
+    ) -> Result<(), FileFault> {
+        let mean = FileFault::parse_number(line_number, figures[2], "is not a bandwidth")?;
+        collector.add_run(access_run(access, &self.conditions, [Some(mean), None, None]));
         // The run has a result, so `finish` must not count it as left out.
-        self.started = false;
-        self.failed = None;
+        self.has_started = false;
+        self.first_error = None;
         Ok(())
     }
 }
 
 /// Adds a run for each result in a document of IOR's JSON.
-fn add_json_document(document: &Value, into: &mut Collector) {
+fn add_json_document(document: &Value, collector: &mut SampleCollector) {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), String::from);
     for test in document["tests"].as_array().into_iter().flatten() {
         let mut conditions = Conditions::default();
@@ -236,26 +243,26 @@ fn add_json_document(document: &Value, into: &mut Collector) {
             }
         }
         conditions
-            .set("options", command_options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
+            .set("options", extract_options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
         conditions.set("version", document["Version"].as_str().unwrap_or(""));
         let mut results = vec![];
-        flatten(&test["Results"], &mut results);
+        collect_leaves(&test["Results"], &mut results);
         for result in results {
             let Some(access @ ("write" | "read")) = result["access"].as_str() else { continue };
             let figures = ["bwMiB", "iops", "totalTime"].map(|name| result[name].as_f64());
-            into.add_run(access_run(access, &conditions, figures));
+            collector.add_run(access_run(access, &conditions, figures));
         }
     }
 }
 
-/// Adds the objects in nested arrays to `found`. Some versions print an array of results for each repetition.
-fn flatten<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
+/// Adds the values in nested arrays to `leaves`. Some versions print an array of results for each repetition.
+fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<&'a Value>) {
     if let Value::Array(items) = value {
         for item in items {
-            flatten(item, found);
+            collect_leaves(item, leaves);
         }
     } else {
-        found.push(value);
+        leaves.push(value);
     }
 }
 
@@ -288,8 +295,12 @@ write         323.05     323.05     323.05       0.00
         parse("a.txt", text.as_bytes(), None).unwrap()
     }
 
-    fn shown(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
-        samples.series.iter().map(|s| (s.name.as_str(), s.metric.as_str(), s.values.clone())).collect()
+    fn names_metrics_and_values(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
+        samples
+            .series
+            .iter()
+            .map(|series| (series.name.as_str(), series.metric.as_str(), series.values.clone()))
+            .collect()
     }
 
     #[test]
@@ -297,7 +308,7 @@ write         323.05     323.05     323.05       0.00
         let again = TEXT.replace("323.05     1300", "300.05     1300");
         let samples = read(&format!("{TEXT}{again}"));
         assert_eq!(samples.format, "ior");
-        let shown = shown(&samples);
+        let shown = names_metrics_and_values(&samples);
         assert_eq!(shown[0], ("write", "bandwidth", vec![323.05, 300.05]));
         assert_eq!(shown[1], ("read", "bandwidth", vec![17386.0, 17386.0]));
         assert_eq!(shown[3], ("write", "elapsed", vec![0.012382, 0.012382]));
@@ -309,7 +320,8 @@ write         323.05     323.05     323.05       0.00
     fn sizes_in_bytes_and_in_units_are_conditions() {
         let larger = TEXT.replace("262144 bytes", "1 MiB");
         let samples = read(&format!("launcher\n{TEXT}{larger}the end\n"));
-        let names: Vec<&str> = shown(&samples).into_iter().take(4).map(|(name, ..)| name).collect();
+        let names: Vec<&str> =
+            names_metrics_and_values(&samples).into_iter().take(4).map(|(name, ..)| name).collect();
         assert_eq!(
             names,
             ["write[xfer=256 KiB]", "read[xfer=256 KiB]", "write[xfer=1 MiB]", "read[xfer=1 MiB]"]
@@ -324,7 +336,7 @@ write         323.05     323.05     323.05       0.00
                     4876.35    390.33   EXCEL\n\nMax Write: 5266.67 MiB/sec (5522.51 MB/sec)\n";
         let samples = read(&format!("{text}{}", text.replace("65536 bytes", "1 MiB")));
         assert_eq!(
-            shown(&samples),
+            names_metrics_and_values(&samples),
             [
                 ("write[xfer=64 KiB]", "bandwidth", vec![4876.35]),
                 ("write[xfer=1 MiB]", "bandwidth", vec![4876.35])
@@ -337,10 +349,10 @@ write         323.05     323.05     323.05       0.00
     fn csv_and_json_are_read() {
         let csv = "access,bw(MiB/s),IOPS,Latency,block(KiB),xfer(KiB),open(s),wr/rd(s),close(s),total(s),numTasks,iter\n\
                    write,4427.2901,17996.4773,0.0001,4096.0000,256.0000,0.0000,0.0018,0.0000,0.0018,2,0\n";
-        assert_eq!(shown(&read(csv))[0], ("write", "bandwidth", vec![4427.2901]));
+        assert_eq!(names_metrics_and_values(&read(csv))[0], ("write", "bandwidth", vec![4427.2901]));
         let json = r#"{"Version": "4.0.0", "tests": [{"Options": {"tasks": 2}, "Results": [[
             {"access": "write", "bwMiB": 10.5, "iops": 3, "totalTime": 0.5}], [{"access": "remove", "totalTime": 1}]]}]}"#;
-        assert_eq!(shown(&read(json))[0], ("write", "bandwidth", vec![10.5]));
+        assert_eq!(names_metrics_and_values(&read(json))[0], ("write", "bandwidth", vec![10.5]));
     }
 
     #[test]
@@ -349,7 +361,7 @@ write         323.05     323.05     323.05       0.00
         let samples = read(&format!("{failed}{TEXT}"));
         assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: open64(\"x\") failed");
         let wrong = TEXT.replace("\n\nread", "\nWARNING: incorrect data on write (2 errors found).\nread");
-        assert_eq!(shown(&read(&wrong))[0].0, "read");
+        assert_eq!(names_metrics_and_values(&read(&wrong))[0].0, "read");
     }
 
     #[test]

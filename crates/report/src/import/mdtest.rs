@@ -1,8 +1,8 @@
 //! The importer of mdtest's text, versions 1.8 to 4.1: the tables of rates and times that it prints at the end of a run.
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun};
-use super::text::command_options;
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun};
+use super::text::extract_options;
 
 /// The importer of mdtest's text.
 pub const MDTEST: Importer = Importer {
@@ -19,49 +19,54 @@ pub const MDTEST: Importer = Importer {
 #[derive(Default)]
 struct MdtestRun {
     /// Whether the first line of the run has been read.
-    started: bool,
+    has_started: bool,
     conditions: Conditions,
     /// The metric and the unit of the current table; `None` outside of a table.
     table: Option<(&'static str, &'static str)>,
     /// The number of tables read.
-    tables: usize,
+    table_count: usize,
     /// The first error that mdtest printed.
-    failed: Option<String>,
+    first_error: Option<String>,
 }
 
 /// Reads the output of several runs.
-fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut run = MdtestRun::default();
-    for (at, line) in (1..).zip(text.lines()) {
+    for (line_number, line) in (1..).zip(text.lines()) {
         if let Some((version, rest)) = parse_first_line(line) {
-            std::mem::take(&mut run).finish(into);
-            run.started = true;
+            std::mem::take(&mut run).finish(collector);
+            run.has_started = true;
             run.conditions.set("nodes", rest.rsplit_once(" on ").map_or("", |(_, nodes)| first_word(nodes)));
             run.conditions.set("tasks", first_word(rest));
             run.conditions.set("version", version);
         } else {
-            run.read_line(at, line, into)?;
+            run.read_line(line_number, line, collector)?;
         }
     }
-    run.finish(into);
+    run.finish(collector);
     Ok(())
 }
 
 impl MdtestRun {
     /// Counts the run as left out if it has no table.
-    fn finish(self, into: &mut Collector) {
-        if self.started && self.tables == 0 {
-            into.leave_out("run", "", &self.failed.unwrap_or_else(|| "it has no summary".into()));
+    fn finish(self, collector: &mut SampleCollector) {
+        if self.has_started && self.table_count == 0 {
+            collector.leave_out("run", "", &self.first_error.unwrap_or_else(|| "it has no summary".into()));
         }
     }
 
-    /// Reads one line; `at` is its number.
-    fn read_line(&mut self, at: usize, line: &str, into: &mut Collector) -> Result<(), Fault> {
+    /// Reads one line; `line_number` counts from 1.
+    fn read_line(
+        &mut self,
+        line_number: usize,
+        line: &str,
+        collector: &mut SampleCollector,
+    ) -> Result<(), FileFault> {
         if let Some(table) = parse_table_title(line) {
             self.table = Some(table);
-            self.tables += 1;
+            self.table_count += 1;
         } else if let Some(command) = line.strip_prefix("Command line used:") {
-            self.conditions.set("options", command_options(command, &["-d"]));
+            self.conditions.set("options", extract_options(command, &["-d"]));
         } else if let Some(path) =
             line.strip_prefix("Path").and_then(|rest| rest.trim_start().strip_prefix(':'))
         {
@@ -72,9 +77,9 @@ impl MdtestRun {
             self.conditions.set("tasks", tasks);
             self.conditions.set("items", items.split(" (").next().unwrap_or(""));
         } else if line.contains("ERROR") {
-            self.failed.get_or_insert_with(|| line.trim().to_string());
+            self.first_error.get_or_insert_with(|| line.trim().to_string());
         } else if let Some((metric, unit)) = self.table {
-            self.read_row(at, line, (metric, unit), into)?;
+            self.read_row(line_number, line, (metric, unit), collector)?;
         }
         Ok(())
     }
@@ -86,11 +91,11 @@ impl MdtestRun {
     /// A row that has a word where a number should be.
     fn read_row(
         &mut self,
-        at: usize,
+        line_number: usize,
         line: &str,
         (metric, unit): (&str, &str),
-        into: &mut Collector,
-    ) -> Result<(), Fault> {
+        collector: &mut SampleCollector,
+    ) -> Result<(), FileFault> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         if words.first().is_some_and(|word| *word == "Operation" || word.starts_with("---")) {
             return Ok(());
@@ -101,7 +106,9 @@ impl MdtestRun {
             self.table = None;
             let looks_like_a_row = line.starts_with("   ") && words.len() >= 6 && numbers > 0;
             return match name.last() {
-                Some(word) if looks_like_a_row => Err(Fault::at(at, format!("`{word}` is not a {metric}"))),
+                Some(word) if looks_like_a_row => {
+                    Err(FileFault::in_line(line_number, format!("`{word}` is not a {metric}")))
+                }
                 _ => Ok(()),
             };
         }
@@ -112,7 +119,7 @@ impl MdtestRun {
         let mean = mean.parse().ok().filter(|mean: &f64| *mean != 0.0);
         let mut tool_run = ToolRun::new(name, &self.conditions);
         tool_run.add_figure(metric, unit, mean);
-        into.add_run(tool_run);
+        collector.add_run(tool_run);
         Ok(())
     }
 }
@@ -176,8 +183,12 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
         parse("a.txt", text.as_bytes(), None).unwrap()
     }
 
-    fn shown(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
-        samples.series.iter().map(|s| (s.name.as_str(), s.unit.as_str(), s.values.clone())).collect()
+    fn names_units_and_values(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
+        samples
+            .series
+            .iter()
+            .map(|series| (series.name.as_str(), series.unit.as_str(), series.values.clone()))
+            .collect()
     }
 
     #[test]
@@ -185,7 +196,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
         let samples = read(&format!("{TEXT}{TEXT}"));
         assert_eq!(samples.format, "mdtest");
         assert_eq!(
-            shown(&samples),
+            names_units_and_values(&samples),
             [
                 ("Directory creation", "ops/s", vec![3933.821; 2]),
                 ("File stat", "ops/s", vec![275_194.677; 2])
@@ -198,7 +209,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
     fn a_line_of_numbers_alone_ends_the_table() {
         let numbers = "   1 2 3 4 5 6\n";
         let samples = read(&TEXT.replace("   File stat  ", &format!("{numbers}   File stat  ")));
-        assert_eq!(shown(&samples), [("Directory creation", "ops/s", vec![3933.821])]);
+        assert_eq!(names_units_and_values(&samples), [("Directory creation", "ops/s", vec![3933.821])]);
     }
 
     #[test]
@@ -206,7 +217,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
         let times = "\nSUMMARY time (in ms/op): (of 1 iterations)\n   Operation   Max  Min  Mean  Std Dev\n   \
                      File stat          2.000          2.000          2.000          0.000\n";
         let samples = read(&TEXT.replace("-- finished", &format!("{times}-- finished")));
-        assert_eq!(shown(&samples)[2], ("File stat", "ms/op", vec![2.0]));
+        assert_eq!(names_units_and_values(&samples)[2], ("File stat", "ms/op", vec![2.0]));
         assert_eq!((samples.series.len(), samples.series[2].metric.as_str()), (3, "time"));
     }
 
@@ -216,17 +227,17 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
             .replace("SUMMARY rate (in ops/sec)", "SUMMARY")
             .replace("File stat  ", "File stat         :")
             .replace("mdtest-4.1.0+dev", "mdtest-1.9.3");
-        assert_eq!(shown(&read(&old))[1], ("File stat", "ops/s", vec![275_194.677]));
+        assert_eq!(names_units_and_values(&read(&old))[1], ("File stat", "ops/s", vec![275_194.677]));
         let ranks = TEXT.replace("creation  ", "creation 1.5 2.5 3.5 ");
-        assert_eq!(shown(&read(&ranks))[0], ("Directory creation", "ops/s", vec![3933.821]));
+        assert_eq!(names_units_and_values(&read(&ranks))[0], ("Directory creation", "ops/s", vec![3933.821]));
     }
 
     #[test]
     fn runs_with_other_tasks_are_separate_and_failed_runs_are_counted() {
         let cut = "mdtest-4.1.0 was launched with 8 total task(s) on 1 node(s)\nERROR: no space\n";
         let samples = read(&format!("{TEXT}{cut}{}", TEXT.replace("2 tasks", "4 tasks")));
-        assert_eq!(shown(&samples)[0].0, "Directory creation[tasks=2]");
-        assert_eq!(shown(&samples)[2].0, "Directory creation[tasks=4]");
+        assert_eq!(names_units_and_values(&samples)[0].0, "Directory creation[tasks=2]");
+        assert_eq!(names_units_and_values(&samples)[2].0, "Directory creation[tasks=4]");
         assert_eq!(samples.left_out[0].to_string(), "1 run: ERROR: no space");
     }
 

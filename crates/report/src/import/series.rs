@@ -55,7 +55,7 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// A list for people: the first five entries in words, then the number of other parts. `None` if `all` is empty.
-    pub fn list(all: &[LeftOut]) -> Option<String> {
+    pub fn describe_all(all: &[LeftOut]) -> Option<String> {
         const MAX_ENTRIES: usize = 5;
         if all.is_empty() {
             return None;
@@ -72,8 +72,8 @@ impl LeftOut {
 impl fmt::Display for LeftOut {
     /// Writes the number of parts, the subject and the reason: `2 runs of cp: exit code 1`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = if self.subject.is_empty() { "" } else { " of " };
-        write!(out, "{}{of}{}: {}", plural(self.count, self.noun), self.subject, self.why)
+        let preposition = if self.subject.is_empty() { "" } else { " of " };
+        write!(out, "{}{preposition}{}: {}", plural(self.count, self.noun), self.subject, self.why)
     }
 }
 
@@ -90,7 +90,7 @@ pub struct ToolRun {
     pub round: Option<String>,
     /// Why the run failed; `None` if it succeeded. The collector ignores the figures of a failed run, and counts the run among
     /// the parts left out.
-    pub failed: Option<String>,
+    pub failure: Option<String>,
     /// The values that the run measured.
     pub figures: Vec<ToolFigure>,
 }
@@ -139,7 +139,8 @@ pub struct Conditions(Vec<(String, String)>);
 
 /// Conditions that are part of the name of a series only if no other condition distinguishes it. They are tried in this
 /// order.
-pub const LAST_RESORT: [&str; 6] = ["tasks per node", "items", "options", "path", "version", "result"];
+pub const LAST_RESORT_CONDITIONS: [&str; 6] =
+    ["tasks per node", "items", "options", "path", "version", "result"];
 
 impl Conditions {
     /// Sets a condition, or replaces its value. An empty value removes the condition.
@@ -169,11 +170,11 @@ impl Conditions {
 /// `None` for any other unit.
 pub fn direction_of_unit(unit: &str) -> Option<Direction> {
     let unit = unit.to_ascii_lowercase();
-    let rate = ["/s", "/sec", "per_s", "iops", "bps"].iter().any(|end| unit.ends_with(end));
-    let cost = ["ns", "us", "µs", "ms", "s", "sec", "bytes", "b", "/op", "seconds"];
-    if rate {
+    let is_rate = ["/s", "/sec", "per_s", "iops", "bps"].iter().any(|end| unit.ends_with(end));
+    let cost_units = ["ns", "us", "µs", "ms", "s", "sec", "bytes", "b", "/op", "seconds"];
+    if is_rate {
         Some(Direction::Higher)
-    } else if cost.iter().any(|end| unit == *end || (end.starts_with('/') && unit.ends_with(end))) {
+    } else if cost_units.iter().any(|end| unit == *end || (end.starts_with('/') && unit.ends_with(end))) {
         Some(Direction::Lower)
     } else {
         None
@@ -188,8 +189,8 @@ impl Distinctions {
     /// Finds the conditions in which these series differ, in the order in which the importers set them.
     pub fn among(series: &[Series]) -> Distinctions {
         let mut subjects: BTreeMap<&str, Vec<&Series>> = BTreeMap::new();
-        for one in series {
-            subjects.entry(&one.subject).or_default().push(one);
+        for one_series in series {
+            subjects.entry(&one_series.subject).or_default().push(one_series);
         }
         let mut distinctions = BTreeMap::new();
         for (subject, series) in subjects {
@@ -219,7 +220,7 @@ impl Distinctions {
     }
 
     /// The name of a series: `random read test[threads=8]`.
-    pub fn name(&self, series: &Series) -> String {
+    pub fn series_name(&self, series: &Series) -> String {
         let mut pairs = vec![];
         for name in self.condition_names(series) {
             if let Some(value) = series.conditions.get(name) {
@@ -237,26 +238,26 @@ impl Distinctions {
     }
 }
 
-/// The names of the conditions in which the series of one subject differ. A condition of [`LAST_RESORT`] is among them only if
-/// it distinguishes series that the other conditions do not.
+/// The names of the conditions in which the series of one subject differ. A condition of
+/// [`LAST_RESORT_CONDITIONS`] is among them only if it distinguishes series that the other conditions do not.
 fn distinguishing_conditions(series: &[&Series]) -> Vec<String> {
     let differs = |name: &str| {
         let first = series[0].conditions.get(name);
-        series.iter().any(|one| one.conditions.get(name) != first)
+        series.iter().any(|other| other.conditions.get(name) != first)
     };
     let mut chosen: Vec<&str> = vec![];
-    for (name, _) in series.iter().flat_map(|one| one.conditions.iter()) {
-        if !LAST_RESORT.contains(&name) && !chosen.contains(&name) && differs(name) {
+    for (name, _) in series.iter().flat_map(|one_series| one_series.conditions.iter()) {
+        if !LAST_RESORT_CONDITIONS.contains(&name) && !chosen.contains(&name) && differs(name) {
             chosen.push(name);
         }
     }
-    for name in LAST_RESORT.into_iter().filter(|name| differs(name)) {
-        let before = count_distinct(series, &chosen);
-        if before == series.len() {
+    for name in LAST_RESORT_CONDITIONS.into_iter().filter(|name| differs(name)) {
+        let distinct_before = count_distinct(series, &chosen);
+        if distinct_before == series.len() {
             break;
         }
         chosen.push(name);
-        if count_distinct(series, &chosen) == before {
+        if count_distinct(series, &chosen) == distinct_before {
             chosen.pop();
         }
     }
@@ -266,9 +267,9 @@ fn distinguishing_conditions(series: &[&Series]) -> Vec<String> {
 /// The number of series that differ in their metric or in one of these conditions.
 fn count_distinct(series: &[&Series], names: &[&str]) -> usize {
     let mut distinct = BTreeSet::new();
-    for one in series {
-        let values: Vec<Option<&str>> = names.iter().map(|name| one.conditions.get(name)).collect();
-        distinct.insert((&one.metric, values));
+    for one_series in series {
+        let values: Vec<Option<&str>> = names.iter().map(|name| one_series.conditions.get(name)).collect();
+        distinct.insert((&one_series.metric, values));
     }
     distinct.len()
 }
@@ -278,11 +279,11 @@ type RunKey = (String, Conditions);
 
 /// Collects the runs of a file into series of samples. Every importer adds its runs here.
 #[derive(Debug, Default)]
-pub struct Collector {
+pub struct SampleCollector {
     series: Vec<Series>,
     /// For each subject under its conditions, the indices of its series in `series`, in the order in which its runs state their
     /// figures.
-    series_of_runs: HashMap<RunKey, Vec<usize>>,
+    series_by_run: HashMap<RunKey, Vec<usize>>,
     /// For each series, the number of values in each round, to compute their mean.
     counts: Vec<BTreeMap<String, f64>>,
     left_out: Vec<LeftOut>,
@@ -290,15 +291,15 @@ pub struct Collector {
     left_out_indices: BTreeMap<(&'static str, String, String), usize>,
 }
 
-impl Collector {
+impl SampleCollector {
     /// Adds the figures of a run to their series. A failed run is counted among the parts left out instead.
     pub fn add_run(&mut self, run: ToolRun) {
-        let ToolRun { subject, conditions, round, failed, figures } = run;
-        if let Some(why) = failed {
+        let ToolRun { subject, conditions, round, failure, figures } = run;
+        if let Some(why) = failure {
             return self.leave_out("run", &subject, &why);
         }
         let key = (subject, conditions);
-        let mut known = self.series_of_runs.remove(&key).unwrap_or_default();
+        let mut known = self.series_by_run.remove(&key).unwrap_or_default();
         for (nth, figure) in figures.into_iter().enumerate() {
             if figure.value.is_finite() {
                 let series = self.find_or_add_series(&mut known, &key, nth, &figure);
@@ -307,24 +308,24 @@ impl Collector {
                 self.leave_out("value", &key.0, &format!("{} is not a finite number", figure.metric));
             }
         }
-        self.series_of_runs.insert(key, known);
+        self.series_by_run.insert(key, known);
     }
 
     /// Counts a part of the file that is not among the samples.
     pub fn leave_out(&mut self, noun: &'static str, subject: &str, why: &str) {
         let key = (noun, subject.to_string(), why.to_string());
-        let at = *self.left_out_indices.entry(key).or_insert_with(|| {
+        let index = *self.left_out_indices.entry(key).or_insert_with(|| {
             self.left_out.push(LeftOut { noun, subject: subject.into(), why: why.into(), count: 0 });
             self.left_out.len() - 1
         });
-        self.left_out[at].count += 1;
+        self.left_out[index].count += 1;
     }
 
     /// Returns the collected samples, with the names of their series. The series of `lead_metrics` come first, in that order.
     pub fn into_samples(mut self, origin: &str, format: &'static str, lead_metrics: &[&str]) -> Samples {
         let distinctions = Distinctions::among(&self.series);
         for series in &mut self.series {
-            series.name = distinctions.name(series);
+            series.name = distinctions.series_name(series);
         }
         self.series.sort_by_key(|series| {
             lead_metrics.iter().position(|metric| *metric == series.metric).unwrap_or(lead_metrics.len())
@@ -405,33 +406,34 @@ mod tests {
 
     #[test]
     fn a_figure_without_a_value_is_not_added() {
-        let mut reading = ToolRun::new("cp", &Conditions::default());
-        reading.add_figure("latency", "ns", None);
-        reading.add_figure("rate", "/s", Some(2.0));
-        assert_eq!(reading.figures.len(), 1);
-        assert_eq!(reading.figures[0].direction, Direction::Higher);
+        let mut run = ToolRun::new("cp", &Conditions::default());
+        run.add_figure("latency", "ns", None);
+        run.add_figure("rate", "/s", Some(2.0));
+        assert_eq!(run.figures.len(), 1);
+        assert_eq!(run.figures[0].direction, Direction::Higher);
     }
 
     #[test]
     fn higher_rates_and_lower_costs_are_better() {
-        let of = ["MB/s", "ops/sec", "per_s", "ns/op", "B/op", "s", "ms", "percent"].map(direction_of_unit);
+        let directions =
+            ["MB/s", "ops/sec", "per_s", "ns/op", "B/op", "s", "ms", "percent"].map(direction_of_unit);
         let (up, down) = (Some(Direction::Higher), Some(Direction::Lower));
-        assert_eq!(of, [up, up, up, down, down, down, down, None]);
+        assert_eq!(directions, [up, up, up, down, down, down, down, None]);
     }
 
     /// The names of the series of `read` runs under these conditions.
     fn names(runs: &[&[(&str, &str)]]) -> Vec<String> {
-        let mut collector = Collector::default();
-        for run in runs {
+        let mut collector = SampleCollector::default();
+        for pairs in runs {
             let mut conditions = Conditions::default();
-            for (name, value) in *run {
+            for (name, value) in *pairs {
                 conditions.set(name, value);
             }
-            let mut reading = ToolRun::new("read", &conditions);
-            reading.add_figure("rate", "/s", Some(1.0));
-            collector.add_run(reading);
+            let mut run = ToolRun::new("read", &conditions);
+            run.add_figure("rate", "/s", Some(1.0));
+            collector.add_run(run);
         }
-        collector.into_samples("a", "csv", &[]).series.into_iter().map(|one| one.name).collect()
+        collector.into_samples("a", "csv", &[]).series.into_iter().map(|series| series.name).collect()
     }
 
     #[test]
@@ -457,14 +459,14 @@ mod tests {
     }
 
     fn cp(round: Option<&str>, value: f64) -> ToolRun {
-        let mut reading = ToolRun::new("cp", &Conditions::default());
-        reading.round = round.map(String::from);
-        reading.add_figure("time", "s", Some(value));
-        reading
+        let mut run = ToolRun::new("cp", &Conditions::default());
+        run.round = round.map(String::from);
+        run.add_figure("time", "s", Some(value));
+        run
     }
 
     fn collect(runs: Vec<ToolRun>) -> Samples {
-        let mut collector = Collector::default();
+        let mut collector = SampleCollector::default();
         for run in runs {
             collector.add_run(run);
         }
@@ -491,7 +493,7 @@ mod tests {
 
     #[test]
     fn failed_runs_are_counted_as_left_out() {
-        let failed = || ToolRun { failed: Some("exit code 1".into()), ..cp(None, 9.0) };
+        let failed = || ToolRun { failure: Some("exit code 1".into()), ..cp(None, 9.0) };
         let samples = collect(vec![cp(None, 1.0), failed(), failed()]);
         assert_eq!(samples.series[0].values, [1.0]);
         assert_eq!(samples.left_out[0].to_string(), "2 runs of cp: exit code 1");
@@ -499,13 +501,14 @@ mod tests {
 
     #[test]
     fn only_runs_under_equal_conditions_share_a_series() {
-        let on = |threads: &str| {
-            let mut reading = cp(None, 1.0);
-            reading.conditions.set("threads", threads);
-            reading
+        let run_with = |threads: &str| {
+            let mut run = cp(None, 1.0);
+            run.conditions.set("threads", threads);
+            run
         };
-        let samples = collect(vec![on("1"), on("8"), on("1")]);
-        let shown: Vec<_> = samples.series.iter().map(|s| (s.name.as_str(), s.values.len())).collect();
+        let samples = collect(vec![run_with("1"), run_with("8"), run_with("1")]);
+        let shown: Vec<_> =
+            samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
         assert_eq!(shown, [("cp[threads=1]", 2), ("cp[threads=8]", 1)]);
     }
 }

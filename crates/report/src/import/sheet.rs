@@ -1,6 +1,6 @@
 //! A table in CSV, from any program, and its columns that state whether the run of a row failed.
 
-use super::{importer::Fault, text::is_one_of};
+use super::{importer::FileFault, text::is_one_of};
 use csv::StringRecord;
 use std::collections::BTreeSet;
 
@@ -21,25 +21,26 @@ pub const COMMENT: char = '#';
 const MISSING_VALUES: &str = "na n/a nan null none nil - –";
 
 /// Whether the name of a column is that of a setting.
-pub fn is_setting(head: &str) -> bool {
-    is_clients(head) && head != "n" || spellings(head).any(|name| is_one_of(&name, SETTING_COLUMNS))
+pub fn is_setting(header: &str) -> bool {
+    is_client_count(header) && header != "n"
+        || possible_names(header).any(|name| is_one_of(&name, SETTING_COLUMNS))
 }
 
 /// Whether the name of a column is that of a number of clients.
-pub fn is_clients(head: &str) -> bool {
-    spellings(head).any(|name| CLIENT_COLUMNS.contains(&name.as_str()))
+pub fn is_client_count(header: &str) -> bool {
+    possible_names(header).any(|name| CLIENT_COLUMNS.contains(&name.as_str()))
 }
 
-/// The names that the head of a column may stand for: `Block Size (KiB)` is `block_size`, `nthreads` and `thread_count` are
-/// `threads`.
-fn spellings(head: &str) -> impl Iterator<Item = String> {
-    let head = head.to_ascii_lowercase();
-    let bare = head.split(['(', '[']).next().unwrap_or("").trim().replace([' ', '-'], "_");
+/// The names that the header of a column may stand for: `Block Size (KiB)` is `block_size`, `nthreads` and
+/// `thread_count` are `threads`.
+fn possible_names(header: &str) -> impl Iterator<Item = String> {
+    let header = header.to_ascii_lowercase();
+    let bare = header.split(['(', '[']).next().unwrap_or("").trim().replace([' ', '-'], "_");
     let bare = SIZE_SUFFIXES.iter().find_map(|unit| bare.strip_suffix(unit)).unwrap_or(&bare).to_string();
     let counted = ["number_of_", "num_", "nr_", "n_", "n"]
         .iter()
         .find_map(|word| bare.strip_prefix(word).map(String::from))
-        .or_else(|| bare.strip_suffix("_count").map(|one| format!("{}s", one.trim_end_matches('s'))));
+        .or_else(|| bare.strip_suffix("_count").map(|noun| format!("{}s", noun.trim_end_matches('s'))));
     std::iter::once(bare).chain(counted.filter(|name| name.len() > 1))
 }
 
@@ -54,28 +55,29 @@ pub fn is_absent(field: &str) -> bool {
 
 /// A table: the names of its columns and its rows.
 pub struct Sheet {
-    /// The names of the columns: `column 1`, `column 2` in a table without a head.
-    pub heads: Vec<String>,
-    /// Whether the table has no head, because it has only numbers.
-    pub headless: bool,
-    /// The rows below the head.
+    /// The names of the columns: `column 1`, `column 2` in a table without a header line.
+    pub headers: Vec<String>,
+    /// Whether the table has no header line, because it has only numbers.
+    pub is_headless: bool,
+    /// The rows below the header line.
     pub rows: Vec<StringRecord>,
     /// The index of the column that numbers the rounds; `None` if the table has no such column.
-    pub round: Option<usize>,
+    pub round_column: Option<usize>,
 }
 
 impl Sheet {
-    /// Reads a table whose columns are separated by tabs, semicolons or commas. Lines that begin with `#` are comments. If the
-    /// table has only numbers, the last comment before them is the head if it has the same number of columns.
+    /// Reads a table whose columns are separated by tabs, semicolons or commas. Lines that begin with `#` are
+    /// comments. If the table has only numbers, the last comment before them is the header line if it has the
+    /// same number of columns.
     ///
     /// In a table separated by tabs or semicolons, a comma is a decimal comma if all values of its column are numbers.
     ///
     /// # Errors
     /// Rows of different lengths, or a column where the meaning of the commas is unclear.
-    pub fn read(text: &str) -> Result<Sheet, Fault> {
-        let first = text.lines().find(|line| !line.starts_with(COMMENT)).unwrap_or("");
+    pub fn read(text: &str) -> Result<Sheet, FileFault> {
+        let first_line = text.lines().find(|line| !line.starts_with(COMMENT)).unwrap_or("");
         let delimiter =
-            [b'\t', b';'].into_iter().find(|byte| first.as_bytes().contains(byte)).unwrap_or(b',');
+            [b'\t', b';'].into_iter().find(|byte| first_line.as_bytes().contains(byte)).unwrap_or(b',');
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .delimiter(delimiter)
@@ -88,71 +90,71 @@ impl Sheet {
             .map_err(|error| csv_fault(error, delimiter))?;
         let is_value =
             |field: &str| is_number(field) || (delimiter != b',' && is_number(&with_decimal_point(field)));
-        let is_list = |row: &StringRecord| row.iter().all(is_value);
+        let is_all_numbers = |row: &StringRecord| row.iter().all(is_value);
         let comment = text.lines().take_while(|line| line.starts_with(COMMENT)).last();
-        if let (Some(list), Some(comment)) = (rows.first().filter(|row| is_list(row)), comment) {
+        if let (Some(first_row), Some(comment)) = (rows.first().filter(|row| is_all_numbers(row)), comment) {
             let fields = comment.trim_start_matches(COMMENT).split(delimiter as char).map(str::trim);
-            let heads: StringRecord = fields.collect();
-            if heads.len() == list.len() && heads.len() > 1 && !is_list(&heads) {
-                rows.insert(0, heads);
+            let headers: StringRecord = fields.collect();
+            if headers.len() == first_row.len() && headers.len() > 1 && !is_all_numbers(&headers) {
+                rows.insert(0, headers);
             }
         }
-        let headless = rows.first().is_none_or(is_list);
-        let heads: Vec<String> = if headless {
-            (1..=rows.first().map_or(0, StringRecord::len)).map(|at| format!("column {at}")).collect()
+        let is_headless = rows.first().is_none_or(is_all_numbers);
+        let headers: Vec<String> = if is_headless {
+            (1..=rows.first().map_or(0, StringRecord::len)).map(|number| format!("column {number}")).collect()
         } else {
             rows.remove(0).iter().map(String::from).collect()
         };
-        let round = heads.iter().position(|head| head.eq_ignore_ascii_case(ROUND_COLUMN));
-        let mut sheet = Sheet { heads, headless, rows, round };
+        let round_column = headers.iter().position(|header| header.eq_ignore_ascii_case(ROUND_COLUMN));
+        let mut sheet = Sheet { headers, is_headless, rows, round_column };
         sheet.convert_decimal_commas(delimiter)?;
         Ok(sheet)
     }
 
     /// Whether a column has values, and all of them are numbers.
-    pub fn is_numeric(&self, at: usize) -> bool {
-        let mut values = self.values(at).peekable();
+    pub fn is_numeric(&self, column: usize) -> bool {
+        let mut values = self.values(column).peekable();
         values.peek().is_some() && values.all(is_number)
     }
 
     /// The fields of a column that state a value.
-    fn values(&self, at: usize) -> impl Iterator<Item = &str> {
-        self.rows.iter().map(move |row| &row[at]).filter(|field| !is_absent(field))
+    fn values(&self, column: usize) -> impl Iterator<Item = &str> {
+        self.rows.iter().map(move |row| &row[column]).filter(|field| !is_absent(field))
     }
 
     /// Replaces decimal commas by points in the columns of numbers.
     ///
     /// # Errors
     /// A column where the commas may also separate columns or thousands.
-    fn convert_decimal_commas(&mut self, delimiter: u8) -> Result<(), Fault> {
+    fn convert_decimal_commas(&mut self, delimiter: u8) -> Result<(), FileFault> {
         let mut columns = BTreeSet::new();
-        for at in 0..self.heads.len() {
-            let with_comma = |field: &&str| field.contains(',');
-            let Some(example) = self.values(at).find(with_comma).map(String::from) else { continue };
-            if !self.values(at).all(|field| is_number(&with_decimal_point(field))) {
+        for column in 0..self.headers.len() {
+            let has_comma = |field: &&str| field.contains(',');
+            let Some(example) = self.values(column).find(has_comma).map(String::from) else { continue };
+            if !self.values(column).all(|field| is_number(&with_decimal_point(field))) {
                 continue;
             }
-            let head = &self.heads[at];
+            let header = &self.headers[column];
             if delimiter == b',' {
                 let message = format!(
-                    "`{example}` in column `{head}` has a comma: separate the columns by `;` or tabs if it is a decimal comma"
+                    "`{example}` in column `{header}` has a comma: separate the columns by `;` or tabs if it is a decimal comma"
                 );
-                return Err(Fault::whole(message));
+                return Err(FileFault::in_file(message));
             }
-            if self.values(at).filter(with_comma).all(may_separate_thousands) {
+            if self.values(column).filter(has_comma).all(may_separate_thousands) {
                 let message = format!(
-                    "`{example}` in column `{head}` can have a decimal comma or be thousands: write decimal points"
+                    "`{example}` in column `{header}` can have a decimal comma or be thousands: write decimal points"
                 );
-                return Err(Fault::whole(message));
+                return Err(FileFault::in_file(message));
             }
-            columns.insert(at);
+            columns.insert(column);
         }
         if columns.is_empty() {
             return Ok(());
         }
         for row in &mut self.rows {
-            let convert = |(at, field): (usize, &str)| {
-                if columns.contains(&at) { with_decimal_point(field) } else { field.to_string() }
+            let convert = |(column, field): (usize, &str)| {
+                if columns.contains(&column) { with_decimal_point(field) } else { field.to_string() }
             };
             let mut converted: StringRecord = row.iter().enumerate().map(convert).collect::<Vec<_>>().into();
             converted.set_position(row.position().cloned());
@@ -179,7 +181,7 @@ fn may_separate_thousands(field: &str) -> bool {
 }
 
 /// The line and the message of an error of the CSV parser.
-fn csv_fault(error: csv::Error, delimiter: u8) -> Fault {
+fn csv_fault(error: csv::Error, delimiter: u8) -> FileFault {
     let line = error.position().map(|position| position.line() as usize);
     let message = match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -192,7 +194,7 @@ fn csv_fault(error: csv::Error, delimiter: u8) -> Fault {
         }
         _ => error.to_string(),
     };
-    Fault { line, message }
+    FileFault { line, message }
 }
 
 /// The names of columns that have exit codes.
@@ -228,10 +230,10 @@ pub enum OutcomeColumn {
 impl OutcomeColumn {
     /// Detects by the name and the values of a column whether it states outcomes, and in which form. A column `failed` that
     /// counts failed requests does not.
-    pub fn detect(sheet: &Sheet, at: usize) -> Option<OutcomeColumn> {
-        let head = sheet.heads[at].to_ascii_lowercase().replace([' ', '-'], "_");
-        let has_name = |names: &str| is_one_of(&head, names);
-        let fields = || sheet.rows.iter().map(|row| &row[at]).filter(|field| !is_absent(field));
+    pub fn detect(sheet: &Sheet, column: usize) -> Option<OutcomeColumn> {
+        let header = sheet.headers[column].to_ascii_lowercase().replace([' ', '-'], "_");
+        let has_name = |names: &str| is_one_of(&header, names);
+        let fields = || sheet.rows.iter().map(|row| &row[column]).filter(|field| !is_absent(field));
         let all_integers = || fields().all(|field| field.parse::<i64>().is_ok());
         let all_booleans =
             || fields().all(|field| is_one_of(field, TRUE_WORDS) || is_one_of(field, FALSE_WORDS));
@@ -245,7 +247,7 @@ impl OutcomeColumn {
             && fields().any(|field| is_one_of(field, SUCCESS_WORDS) || is_one_of(field, FAILURE_WORDS))
         {
             Some(OutcomeColumn::Status)
-        } else if head == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) {
+        } else if header == "error" && !fields().any(|field| field.parse::<f64>().is_ok()) {
             Some(OutcomeColumn::Error)
         } else {
             None
@@ -253,9 +255,11 @@ impl OutcomeColumn {
     }
 
     /// Finds every column that states outcomes.
-    pub fn all(sheet: &Sheet) -> OutcomeColumns {
+    pub fn find_all(sheet: &Sheet) -> OutcomeColumns {
         OutcomeColumns(
-            (0..sheet.heads.len()).filter_map(|at| Some((at, OutcomeColumn::detect(sheet, at)?))).collect(),
+            (0..sheet.headers.len())
+                .filter_map(|column| Some((column, OutcomeColumn::detect(sheet, column)?)))
+                .collect(),
         )
     }
 
@@ -277,9 +281,9 @@ pub struct OutcomeColumns(Vec<(usize, OutcomeColumn)>);
 
 impl OutcomeColumns {
     /// Why the run of a row failed: `exit_code is 1`. `None` if it succeeded.
-    pub fn failure(&self, sheet: &Sheet, row: &StringRecord) -> Option<String> {
-        let (at, _) = self.0.iter().find(|(at, outcome)| outcome.is_failure(&row[*at]))?;
-        Some(format!("{} is {}", sheet.heads[*at], &row[*at]))
+    pub fn describe_failure(&self, sheet: &Sheet, row: &StringRecord) -> Option<String> {
+        let (column, _) = self.0.iter().find(|(column, kind)| kind.is_failure(&row[*column]))?;
+        Some(format!("{} is {}", sheet.headers[*column], &row[*column]))
     }
 }
 
@@ -288,25 +292,25 @@ mod tests {
     use super::*;
     use crate::import::parse;
 
-    fn column(text: &str) -> Result<Vec<String>, String> {
+    fn second_column(text: &str) -> Result<Vec<String>, String> {
         let sheet = Sheet::read(text).map_err(|fault| fault.message)?;
         Ok(sheet.rows.iter().map(|row| row[1].to_string()).collect())
     }
 
     #[test]
     fn decimal_commas_are_read_unless_they_may_separate_columns_or_thousands() {
-        assert_eq!(column("fs;s\next4;1,5\nxfs;12\n").unwrap(), ["1.5", "12"]);
-        assert_eq!(column("fs\ts\next4\t0,123\nxfs\tNA\n").unwrap(), ["0.123", "NA"]);
-        assert_eq!(column("fs;s\next4;a,b\n").unwrap(), ["a,b"]);
-        assert!(column("fs;s\next4;1,234\n").unwrap_err().contains("write decimal points"));
-        assert!(column("fs,s\next4,\"1,5\"\n").unwrap_err().contains("separate the columns by `;`"));
-        let fault = column("fs,s\next4,1,5\n").unwrap_err();
+        assert_eq!(second_column("fs;s\next4;1,5\nxfs;12\n").unwrap(), ["1.5", "12"]);
+        assert_eq!(second_column("fs\ts\next4\t0,123\nxfs\tNA\n").unwrap(), ["0.123", "NA"]);
+        assert_eq!(second_column("fs;s\next4;a,b\n").unwrap(), ["a,b"]);
+        assert!(second_column("fs;s\next4;1,234\n").unwrap_err().contains("write decimal points"));
+        assert!(second_column("fs,s\next4,\"1,5\"\n").unwrap_err().contains("separate the columns by `;`"));
+        let fault = second_column("fs,s\next4,1,5\n").unwrap_err();
         assert!(fault.contains("3 fields") && fault.contains("decimal commas"), "{fault}");
     }
 
     #[test]
     fn settings_are_recognised_by_the_names_of_their_columns() {
-        for head in [
+        for header in [
             "threads",
             "Block Size (KiB)",
             "block_size_kib",
@@ -316,39 +320,39 @@ mod tests {
             "Thread Count",
             "IO depth",
         ] {
-            assert!(is_setting(head), "{head}");
+            assert!(is_setting(header), "{header}");
         }
-        for head in ["iops", "jobs_per_s", "n", "ns", "size_bytes", "hit_count", "files"] {
-            assert!(!is_setting(head), "{head}");
+        for header in ["iops", "jobs_per_s", "n", "ns", "size_bytes", "hit_count", "files"] {
+            assert!(!is_setting(header), "{header}");
         }
     }
 
     #[test]
     fn comments_are_skipped_and_the_last_one_can_be_the_head() {
-        let heads = |text: &str| {
+        let headers = |text: &str| {
             let sheet = Sheet::read(text).map_err(|fault| fault.message).unwrap();
-            (sheet.heads.join("|"), sheet.headless, sheet.rows.len())
+            (sheet.headers.join("|"), sheet.is_headless, sheet.rows.len())
         };
         assert_eq!(
-            heads("# made by x, y\n# iops,threads\n100,1\n190,2\n"),
+            headers("# made by x, y\n# iops,threads\n100,1\n190,2\n"),
             ("iops|threads".into(), false, 2)
         );
         assert_eq!(
-            heads("# a comment\niops,threads\n100,1\n# another\n190,2\n"),
+            headers("# a comment\niops,threads\n100,1\n# another\n190,2\n"),
             ("iops|threads".into(), false, 2)
         );
-        assert_eq!(heads("# no head\n100,1\n"), ("column 1|column 2".into(), true, 1));
+        assert_eq!(headers("# no header\n100,1\n"), ("column 1|column 2".into(), true, 1));
     }
 
-    fn read(text: &str) -> (Vec<f64>, Vec<String>) {
+    fn read_elapsed(text: &str) -> (Vec<f64>, Vec<String>) {
         let samples = parse("a.csv", text.as_bytes(), None).unwrap();
         let left_out = samples.left_out.iter().map(ToString::to_string).collect();
-        (samples.series.iter().find(|one| one.metric == "elapsed").unwrap().values.clone(), left_out)
+        (samples.series.iter().find(|series| series.metric == "elapsed").unwrap().values.clone(), left_out)
     }
 
     #[test]
     fn rows_of_failed_runs_are_left_out() {
-        for (head, good, bad) in [
+        for (header, success, failure) in [
             ("exit_code", "0", "137"),
             ("Exit Code", "", "1"),
             ("failed", "false", "true"),
@@ -356,17 +360,19 @@ mod tests {
             ("status", "ok", "timed out"),
             ("error", "", "No space left on device"),
         ] {
-            let (values, left_out) =
-                read(&format!("fs,elapsed_s,{head}\ncp,1,{good}\ncp,9,{bad}\ncp,2,{good}\n"));
-            assert_eq!((values, left_out), (vec![1.0, 2.0], vec![format!("1 run: {head} is {bad}")]));
+            let (values, left_out) = read_elapsed(&format!(
+                "fs,elapsed_s,{header}\ncp,1,{success}\ncp,9,{failure}\ncp,2,{success}\n"
+            ));
+            assert_eq!((values, left_out), (vec![1.0, 2.0], vec![format!("1 run: {header} is {failure}")]));
         }
     }
 
     #[test]
     fn columns_of_counts_and_rates_do_not_mark_failed_runs() {
-        for (head, first, second) in [("failed", "0", "3"), ("error", "0.05", "0.07"), ("errors", "0", "1")] {
-            let (values, left_out) = read(&format!("elapsed_s,{head}\n1,{first}\n2,{second}\n"));
-            assert_eq!((values.len(), left_out.len()), (2, 0), "{head}");
+        for (header, first, second) in [("failed", "0", "3"), ("error", "0.05", "0.07"), ("errors", "0", "1")]
+        {
+            let (values, left_out) = read_elapsed(&format!("elapsed_s,{header}\n1,{first}\n2,{second}\n"));
+            assert_eq!((values.len(), left_out.len()), (2, 0), "{header}");
         }
     }
 }

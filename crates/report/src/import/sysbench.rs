@@ -1,7 +1,7 @@
 //! The importer of the output of `sysbench … run`, versions 0.4 to 1.1. Each run begins with a line that has the version.
 
-use super::importer::{Fault, Importer};
-use super::series::{Collector, Conditions, ToolRun};
+use super::importer::{FileFault, Importer};
+use super::series::{Conditions, SampleCollector, ToolRun};
 
 /// The importer of sysbench's text.
 pub const SYSBENCH: Importer = Importer {
@@ -38,7 +38,7 @@ const CONDITIONS: [(&str, &str); 19] = [
 
 /// Labels of the report, with metric and unit. If a line has a count and a rate, `1234 (12.3 per sec.)`, the figure is the
 /// rate.
-const FIGURES: [(&str, &str, &str); 17] = [
+const REPORT_LABELS: [(&str, &str, &str); 17] = [
     ("reads/s", "reads", "/s"),
     ("writes/s", "writes", "/s"),
     ("fsyncs/s", "fsyncs", "/s"),
@@ -58,22 +58,22 @@ const FIGURES: [(&str, &str, &str); 17] = [
     ("time elapsed", "time", "s"),
 ];
 
-fn read(text: &str, into: &mut Collector) -> Result<(), Fault> {
+fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     let mut run: Option<SysbenchRun> = None;
-    for (at, line) in (1..).zip(text.lines().map(str::trim)) {
+    for (line_number, line) in (1..).zip(text.lines().map(str::trim)) {
         if let Some(version) = version_of_first_line(line) {
             if let Some(run) = run.take() {
-                run.finish(into);
+                run.finish(collector);
             }
             let mut conditions = Conditions::default();
             conditions.set("version", version);
             run = Some(SysbenchRun { conditions, ..SysbenchRun::default() });
         } else if let Some(run) = &mut run {
-            run.read_line(line).map_err(|message| Fault::at(at, message))?;
+            run.read_line(line).map_err(|message| FileFault::in_line(line_number, message))?;
         }
     }
     if let Some(run) = run {
-        run.finish(into);
+        run.finish(collector);
     }
     Ok(())
 }
@@ -91,27 +91,31 @@ struct SysbenchRun {
     test: String,
     conditions: Conditions,
     /// Why the run failed, as far as the lines read so far state it.
-    failed: Option<String>,
+    failure: Option<String>,
     /// The figures of the last report: metric, unit and value.
     figures: Vec<(String, &'static str, f64)>,
     /// The number of reports before the last one (`--report-checkpoints`).
-    checkpoints: usize,
+    checkpoint_count: usize,
 }
 
 impl SysbenchRun {
     /// Adds the run to the samples. A run without a report counts as failed.
-    fn finish(self, into: &mut Collector) {
+    fn finish(self, collector: &mut SampleCollector) {
         let no_report = || self.figures.is_empty().then(|| "it has no report".to_string());
-        let failed = self.failed.clone().or_else(no_report);
-        let mut tool_run = ToolRun { failed, ..ToolRun::new(self.test, &self.conditions) };
-        for _ in 0..self.checkpoints {
-            into.leave_out("report", &tool_run.subject, "a checkpoint before the end (--report-checkpoints)");
+        let failure = self.failure.clone().or_else(no_report);
+        let mut tool_run = ToolRun { failure, ..ToolRun::new(self.test, &self.conditions) };
+        for _ in 0..self.checkpoint_count {
+            collector.leave_out(
+                "report",
+                &tool_run.subject,
+                "a checkpoint before the end (--report-checkpoints)",
+            );
         }
         for (metric, unit, value) in self.figures {
             // sysbench prints 0 for operations that the test did not perform, and for times below 0.01 ms.
             tool_run.add_figure(&metric, unit, Some(value).filter(|value| *value != 0.0));
         }
-        into.add_run(tool_run);
+        collector.add_run(tool_run);
     }
 
     /// Sets a figure, and replaces that of an earlier report.
@@ -132,16 +136,16 @@ impl SysbenchRun {
         } else if line == "SQL statistics:" || line == "OLTP test statistics:" {
             self.test = "OLTP test".into();
         } else if let Some(why) = line.strip_prefix("FATAL: ") {
-            self.failed.get_or_insert_with(|| why.to_string());
+            self.failure.get_or_insert_with(|| why.to_string());
         } else if line.ends_with("Checkpoint report:") {
-            self.checkpoints += usize::from(!self.figures.is_empty());
+            self.checkpoint_count += usize::from(!self.figures.is_empty());
         } else if let Some(size) = line.strip_suffix(" total file size") {
-            self.conditions.set("total size", self::normalise_size(size).as_deref().unwrap_or(size));
+            self.conditions.set("total size", normalise_size(size).as_deref().unwrap_or(size));
         } else if let Some((files, _)) =
             line.strip_suffix(" each").and_then(|line| line.split_once(" files, "))
         {
             self.conditions.set("files", files);
-        } else if let Some((name, value)) = condition(line) {
+        } else if let Some((name, value)) = parse_condition(line) {
             if name == "prime limit" && self.test.is_empty() {
                 self.test = "CPU performance benchmark".into();
             }
@@ -149,9 +153,9 @@ impl SysbenchRun {
         } else if let Some((label, rest)) = line.split_once(':') {
             return self.read_report_line(label.trim(), rest.trim());
         } else if let Some(rate) = line.strip_suffix("Requests/sec executed") {
-            self.set_figure("requests".into(), "/s", number(rate, "Requests/sec")?);
+            self.set_figure("requests".into(), "/s", parse_number(rate, "Requests/sec")?);
         } else if line.starts_with("Read ") && line.contains("Total transferred") {
-            if let Some(value) = in_parentheses(line).and_then(mib_per_s) {
+            if let Some(value) = in_parentheses(line).and_then(parse_mib_per_s) {
                 self.set_figure("transferred".into(), "MiB/s", value);
             }
         } else if line.contains(" transferred (") {
@@ -160,7 +164,7 @@ impl SysbenchRun {
                 self.test = "memory speed test".into();
             }
             // Versions 0.4 and 0.5 print `MB` for MiB.
-            self.set_figure("transferred".into(), "MiB/s", number(rate, "transferred")?);
+            self.set_figure("transferred".into(), "MiB/s", parse_number(rate, "transferred")?);
         }
         Ok(())
     }
@@ -174,35 +178,35 @@ impl SysbenchRun {
                 _ => ["fsyncs", ""],
             };
             let words: Vec<&str> = iops.split_whitespace().collect();
-            self.set_figure(operations.into(), "/s", number(words.first().unwrap_or(&""), "IOPS")?);
+            self.set_figure(operations.into(), "/s", parse_number(words.first().unwrap_or(&""), "IOPS")?);
             if let [_, value, "MiB/s", ..] = words[..] {
-                self.set_figure(bytes.into(), "MiB/s", number(value, label)?);
+                self.set_figure(bytes.into(), "MiB/s", parse_number(value, label)?);
             }
             return Ok(());
         }
         if label == "total number of events" && rest == "0" {
-            self.failed.get_or_insert_with(|| "it counted no event".into());
+            self.failure.get_or_insert_with(|| "it counted no event".into());
         }
-        let percentile = percentile(label);
-        let label = if percentile.is_some() { "percentile" } else { label };
-        let Some((_, metric, unit)) = FIGURES.iter().find(|(known, ..)| *known == label) else {
+        let rank = percentile_rank(label);
+        let label = if rank.is_some() { "percentile" } else { label };
+        let Some((_, metric, unit)) = REPORT_LABELS.iter().find(|(known, ..)| *known == label) else {
             return Ok(());
         };
         let value = match (in_parentheses(rest), *unit) {
-            (Some(rate), _) => number(rate.split_whitespace().next().unwrap_or(""), label)?,
+            (Some(rate), _) => parse_number(rate.split_whitespace().next().unwrap_or(""), label)?,
             // Versions 0.4 and 0.5 print the counts of fileio under the label of a rate: `6000 Read, 4000 Write, …`.
             (None, "/s") if rest.contains(',') => return Ok(()),
-            (None, "ms") => milliseconds(rest, label)?,
-            (None, _) => number(rest.trim_end_matches('s'), label)?,
+            (None, "ms") => parse_milliseconds(rest, label)?,
+            (None, _) => parse_number(rest.trim_end_matches('s'), label)?,
         };
-        let metric = percentile.map_or(metric.to_string(), |rank| format!("latency {rank}%"));
+        let metric = rank.map_or(metric.to_string(), |rank| format!("latency {rank}%"));
         self.set_figure(metric, unit, value);
         Ok(())
     }
 }
 
 /// The name and the value of the condition that a line states.
-fn condition(line: &str) -> Option<(&'static str, &str)> {
+fn parse_condition(line: &str) -> Option<(&'static str, &str)> {
     let (prefix, name) = CONDITIONS.iter().find(|(prefix, _)| line.starts_with(prefix))?;
     let value = line[prefix.len()..].trim();
     let value = match *name {
@@ -223,7 +227,7 @@ fn normalise_size(text: &str) -> Option<String> {
 }
 
 /// The rank in a label: `95` of `95th percentile` and of `approx.  95 percentile`.
-fn percentile(label: &str) -> Option<&str> {
+fn percentile_rank(label: &str) -> Option<&str> {
     let rank = label.strip_suffix("percentile")?.trim().trim_end_matches("th");
     let rank = rank.trim_start_matches("approx.").trim();
     (!rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit())).then_some(rank)
@@ -235,16 +239,16 @@ fn in_parentheses(text: &str) -> Option<&str> {
 }
 
 /// Parses a time, and returns it in milliseconds: `0.21`, `0.21ms`, `0.0002s`.
-fn milliseconds(text: &str, label: &str) -> Result<f64, String> {
+fn parse_milliseconds(text: &str, label: &str) -> Result<f64, String> {
     match (text.strip_suffix("ms"), text.strip_suffix('s')) {
-        (Some(ms), _) => number(ms, label),
-        (None, Some(seconds)) => number(seconds, label).map(|seconds| seconds * 1e3),
-        (None, None) => number(text, label),
+        (Some(ms), _) => parse_number(ms, label),
+        (None, Some(seconds)) => parse_number(seconds, label).map(|seconds| seconds * 1e3),
+        (None, None) => parse_number(text, label),
     }
 }
 
 /// Parses a rate like `18.9Mb/sec`, and returns it in MiB/s. Versions 0.4 and 0.5 write `b` for byte, with factors of 1024.
-fn mib_per_s(text: &str) -> Option<f64> {
+fn parse_mib_per_s(text: &str) -> Option<f64> {
     let text = text.strip_suffix("b/sec")?;
     let (number, unit) = match text.as_bytes().last()? {
         b'K' => (&text[..text.len() - 1], 1.0 / 1024.0),
@@ -260,7 +264,7 @@ fn mib_per_s(text: &str) -> Option<f64> {
 ///
 /// # Errors
 /// The text is not a number.
-fn number(text: &str, label: &str) -> Result<f64, String> {
+fn parse_number(text: &str, label: &str) -> Result<f64, String> {
     let text = text.trim();
     text.parse().map_err(|_| format!("`{text}` behind {label} is not a number"))
 }
@@ -318,8 +322,8 @@ Test execution summary:
     }
 
     fn values(samples: &Samples, metric: &str) -> Vec<f64> {
-        let of = samples.series.iter().filter(|series| series.metric == metric);
-        of.flat_map(|series| series.values.clone()).collect()
+        let of_metric = samples.series.iter().filter(|series| series.metric == metric);
+        of_metric.flat_map(|series| series.values.clone()).collect()
     }
 
     #[test]
@@ -337,7 +341,8 @@ Test execution summary:
     #[test]
     fn reports_of_version_0_4_are_read() {
         let samples = read(OLD);
-        let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
+        let shown: Vec<_> =
+            samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
         let expected = [("requests", 1209.67), ("transferred", 18.9), ("time", 8.2667), ("latency", 0.61)];
         assert_eq!(shown[..4], expected);
         assert_eq!(shown[4], ("latency 95%", 6.62));
@@ -350,15 +355,20 @@ Test execution summary:
              read:  IOPS=1500.25 23.44 MiB/s (24.58 MB/s)\nwrite: IOPS=0.00 0.00 MiB/s (0.00 MB/s)\n\
              fsync: IOPS=0.00\n",
         );
-        let shown: Vec<_> = samples.series.iter().map(|s| (s.metric.as_str(), s.values[0])).collect();
+        let shown: Vec<_> =
+            samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
         assert_eq!(shown, [("reads", 1500.25), ("read", 23.44)]);
     }
 
     #[test]
     fn runs_with_different_settings_are_separate_series() {
         let samples = read(&format!("{OLD}{}", OLD.replace("threads: 4", "threads: 8")));
-        let names: Vec<&str> =
-            samples.series.iter().filter(|s| s.metric == "requests").map(|s| s.name.as_str()).collect();
+        let names: Vec<&str> = samples
+            .series
+            .iter()
+            .filter(|series| series.metric == "requests")
+            .map(|series| series.name.as_str())
+            .collect();
         assert_eq!(names, ["random r/w test[threads=4]", "random r/w test[threads=8]"]);
     }
 

@@ -1,7 +1,7 @@
 //! Decodes the text of a file, UTF-8 or UTF-16, and finds JSON documents, sizes and command lines in it. For compressed and
 //! binary files the error names the type of the file.
 
-use super::importer::Fault;
+use super::importer::FileFault;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -27,9 +27,10 @@ const BINARY_FORMATS: [(&[u8], &str); 9] = [
 ///
 /// # Errors
 /// The type of a file that is not text, or the line of the first byte that is not UTF-8.
-pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Fault> {
-    if let Some((_, what)) = BINARY_FORMATS.iter().find(|(mark, _)| bytes.starts_with(mark)) {
-        return Err(Fault::whole(*what));
+pub fn decode_text(bytes: &[u8]) -> Result<Cow<'_, str>, FileFault> {
+    if let Some((_, message)) = BINARY_FORMATS.iter().find(|(first_bytes, _)| bytes.starts_with(first_bytes))
+    {
+        return Err(FileFault::in_file(*message));
     }
     match bytes {
         [0xff, 0xfe, rest @ ..] => return decode_utf16(rest, u16::from_le_bytes).map(Cow::Owned),
@@ -38,10 +39,10 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Fault> {
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-        Fault::at(line, "this is not UTF-8 text")
+        FileFault::in_line(line, "this is not UTF-8 text")
     })?;
     if text.contains('\0') {
-        return Err(Fault::whole("it has zero bytes, so it is binary, or UTF-16 without its mark"));
+        return Err(FileFault::in_file("it has zero bytes, so it is binary, or UTF-16 without its mark"));
     }
     Ok(Cow::Borrowed(text.strip_prefix('\u{feff}').unwrap_or(text)))
 }
@@ -50,13 +51,13 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Fault> {
 ///
 /// # Errors
 /// The bytes are not valid UTF-16.
-fn decode_utf16(bytes: &[u8], order: fn([u8; 2]) -> u16) -> Result<String, Fault> {
+fn decode_utf16(bytes: &[u8], to_unit: fn([u8; 2]) -> u16) -> Result<String, FileFault> {
     let pairs = bytes.chunks_exact(2);
-    let whole = pairs.remainder().is_empty();
-    let units: Vec<u16> = pairs.map(|pair| order([pair[0], pair[1]])).collect();
+    let is_even = pairs.remainder().is_empty();
+    let units: Vec<u16> = pairs.map(|pair| to_unit([pair[0], pair[1]])).collect();
     match String::from_utf16(&units) {
-        Ok(text) if whole => Ok(text),
-        _ => Err(Fault::whole("it begins like UTF-16 text and is not: it may have been cut off")),
+        Ok(text) if is_even => Ok(text),
+        _ => Err(FileFault::in_file("it begins like UTF-16 text and is not: it may have been cut off")),
     }
 }
 
@@ -67,28 +68,29 @@ fn decode_utf16(bytes: &[u8], order: fn([u8; 2]) -> u16) -> Result<String, Fault
 ///
 /// # Errors
 /// An object is not valid JSON: the line, and the message of the JSON parser.
-pub fn json_documents(text: &str) -> Result<Vec<(usize, Value)>, Fault> {
+pub fn find_json_documents(text: &str) -> Result<Vec<(usize, Value)>, FileFault> {
     let text = replace_nan_and_infinity(text);
-    let (mut found, mut rest, mut line) = (vec![], &*text, 1);
+    let (mut objects, mut rest, mut line) = (vec![], &*text, 1);
     while !rest.is_empty() {
         let mut length = rest.find('\n').map_or(rest.len(), |end| end + 1);
-        if let Some(start) = object_start(&rest[..length]) {
+        if let Some(start) = find_object_start(&rest[..length]) {
             rest = &rest[start..];
             let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
             let document = documents.next().unwrap_or(Ok(Value::Null));
-            let fault = |error: serde_json::Error| Fault::at(line + error.line() - 1, error.to_string());
-            found.push((line, document.map_err(fault)?));
+            let fault =
+                |error: serde_json::Error| FileFault::in_line(line + error.line() - 1, error.to_string());
+            objects.push((line, document.map_err(fault)?));
             length = documents.byte_offset();
         }
         line += rest[..length].matches('\n').count();
         rest = &rest[length..];
     }
-    Ok(found)
+    Ok(objects)
 }
 
 /// The index of the brace of an object at the beginning of a line. After the brace there must be a name, `}` or the end of the
 /// line: `{1..4}` is not an object.
-fn object_start(line: &str) -> Option<usize> {
+fn find_object_start(line: &str) -> Option<usize> {
     let start = line.len() - line.trim_start_matches([' ', '\t', '[', ',']).len();
     let inside = line[start..].strip_prefix('{')?.trim();
     (inside.is_empty() || inside.starts_with(['"', '}'])).then_some(start)
@@ -111,25 +113,25 @@ fn replace_nan_and_infinity(text: &str) -> Cow<'_, str> {
     Cow::Owned(replaced.collect())
 }
 
-/// The options of a command line. The name of the program, the options in `path_options` with their values, and `-i` with the
-/// number of repetitions are left out.
-pub fn command_options(command: &str, path_options: &[&str]) -> String {
+/// The options of a command line, without the name of the program, the options in `path_options` with their
+/// values, and `-i` with the number of repetitions.
+pub fn extract_options(command: &str, path_options: &[&str]) -> String {
     let mut words = command.split_whitespace().map(|word| word.trim_matches(['"', '\''])).skip(1);
-    let mut kept = vec![];
+    let mut options = vec![];
     while let Some(word) = words.next() {
         if path_options.contains(&word) || word == "-i" {
             words.next();
         } else {
-            kept.push(word);
+            options.push(word);
         }
     }
-    kept.join(" ")
+    options.join(" ")
 }
 
 /// The number of bytes in `262144 bytes`, `256.00 KiB`, `1 MiB`.
-pub fn parse_bytes(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = text.trim().split_once(' ')?;
-    let factor = match unit.trim() {
+    let unit_bytes = match unit.trim() {
         "bytes" | "byte" | "B" => 1.0,
         "KiB" => 1024.0,
         "MiB" => 1024.0 * 1024.0,
@@ -137,7 +139,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         "TiB" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
         _ => return None,
     };
-    let bytes = number.parse::<f64>().ok()? * factor;
+    let bytes = number.parse::<f64>().ok()? * unit_bytes;
     (bytes >= 0.0 && bytes < u64::MAX as f64).then_some(bytes as u64)
 }
 
@@ -147,28 +149,30 @@ mod tests {
 
     #[test]
     fn utf_8_and_utf_16_are_decoded() {
-        let wide =
-            |order: fn(u16) -> [u8; 2]| "\u{feff}x,ü\n".encode_utf16().flat_map(order).collect::<Vec<u8>>();
-        for bytes in [wide(u16::to_le_bytes), wide(u16::to_be_bytes), "\u{feff}x,ü\n".into(), "x,ü\n".into()]
+        let utf_16 = |to_bytes: fn(u16) -> [u8; 2]| {
+            "\u{feff}x,ü\n".encode_utf16().flat_map(to_bytes).collect::<Vec<u8>>()
+        };
+        for bytes in
+            [utf_16(u16::to_le_bytes), utf_16(u16::to_be_bytes), "\u{feff}x,ü\n".into(), "x,ü\n".into()]
         {
-            assert_eq!(decode(&bytes).unwrap(), "x,ü\n");
+            assert_eq!(decode_text(&bytes).unwrap(), "x,ü\n");
         }
     }
 
     #[test]
     fn the_error_for_a_binary_file_names_its_type() {
-        let fault = |bytes: &[u8]| decode(bytes).unwrap_err().message;
+        let fault = |bytes: &[u8]| decode_text(bytes).unwrap_err().message;
         assert!(fault(b"\x1f\x8b\x08\0").contains("gzip"));
         assert!(fault(b"PK\x03\x04").contains("zip"));
         assert!(fault(b"\xff\xfex").contains("UTF-16"));
         assert!(fault(b"x\0,\0").contains("UTF-16 without its mark"));
-        assert_eq!(decode(b"x\n\xff").unwrap_err().line, Some(2));
+        assert_eq!(decode_text(b"x\n\xff").unwrap_err().line, Some(2));
     }
 
     #[test]
     fn documents_are_found_between_other_lines() {
         let text = "note: {no}\n{\"a\" : -nan,\n\"b\": 1}\nRun status\n  {\"c\": 2}{\"d\": 3}\nend {\n";
-        let found = json_documents(text).unwrap();
+        let found = find_json_documents(text).unwrap();
         let shown: Vec<String> = found.iter().map(|(line, value)| format!("{line} {value}")).collect();
         assert_eq!(shown, ["2 {\"a\":null,\"b\":1}", "5 {\"c\":2}", "5 {\"d\":3}"]);
     }
@@ -176,7 +180,7 @@ mod tests {
     #[test]
     fn objects_in_lists_are_read_and_other_braces_are_not() {
         let text = "{1..4} nodes\n[{\"a\": 1},\n{\"b\": 2}, {\"c\": 3}\n]\n";
-        let shown: Vec<_> = json_documents(text)
+        let shown: Vec<_> = find_json_documents(text)
             .unwrap()
             .into_iter()
             .map(|(line, value)| (line, value.to_string()))
@@ -186,19 +190,19 @@ mod tests {
 
     #[test]
     fn errors_name_the_line() {
-        assert_eq!(json_documents("x\n{\"a\":\n[}\n").unwrap_err().line, Some(3));
-        assert_eq!(json_documents("x\n{\"a\": 1\n").unwrap_err().line, Some(3));
+        assert_eq!(find_json_documents("x\n{\"a\":\n[}\n").unwrap_err().line, Some(3));
+        assert_eq!(find_json_documents("x\n{\"a\": 1\n").unwrap_err().line, Some(3));
     }
 
     #[test]
     fn command_options_leave_out_paths_and_repetitions() {
-        assert_eq!(command_options("/usr/bin/ior -w -o /mnt/file -i 3 -t 4k", &["-o"]), "-w -t 4k");
-        assert_eq!(command_options(" mdtest \"-n\" \"10\" \"-d\" \"/mnt\"", &["-d"]), "-n 10");
+        assert_eq!(extract_options("/usr/bin/ior -w -o /mnt/file -i 3 -t 4k", &["-o"]), "-w -t 4k");
+        assert_eq!(extract_options(" mdtest \"-n\" \"10\" \"-d\" \"/mnt\"", &["-d"]), "-n 10");
     }
 
     #[test]
     fn sizes_with_a_unit_are_parsed() {
-        let sizes = ["262144 bytes", "256.00 KiB", "1 MiB", "x KiB", "12"].map(parse_bytes);
+        let sizes = ["262144 bytes", "256.00 KiB", "1 MiB", "x KiB", "12"].map(parse_size);
         assert_eq!(sizes, [Some(262_144), Some(262_144), Some(1 << 20), None, None]);
     }
 }

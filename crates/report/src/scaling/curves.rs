@@ -3,12 +3,12 @@
 use crate::{error::Error, number::plural};
 use fsarena_core::cell::{TaskId, Variant};
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_core::{factor, observations::left_out, published::Published};
-use fsarena_stats::scaling::{Row, Scaling, Series, SeriesError, analyse};
+use fsarena_core::{factor, observations::rounds_left_out, published::PublishedSet};
+use fsarena_stats::scaling::{Scaling, Series, SeriesError, SeriesRow, analyse_scaling};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The metrics to try if the user names none: the first that the run has.
-const METRICS: [&str; 2] = ["throughput", "iops"];
+const DEFAULT_METRICS: [&str; 2] = ["throughput", "iops"];
 
 /// Whether a run varies the number of clients. Its report then has curves instead of a matrix.
 pub fn varies_clients(record: &RunRecord) -> bool {
@@ -18,18 +18,18 @@ pub fn varies_clients(record: &RunRecord) -> bool {
 
 /// The curves of a run.
 #[derive(Debug, Clone)]
-pub struct Curves {
+pub struct ClientCurves {
     /// The metric of the curves.
     pub metric: MetricSpec,
     /// A curve over the number of clients for each variant and task.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<ClientCurve>,
     /// The number of values that are zero, which have no logarithm and are left out.
-    pub zeros: usize,
+    pub zero_count: usize,
 }
 
 /// One curve of a run.
 #[derive(Debug, Clone)]
-pub struct Curve {
+pub struct ClientCurve {
     /// The values for each number of clients.
     pub series: Series,
     /// The index of the variant in the run. If the number of clients is a factor of the variants, a curve has several, and this
@@ -41,72 +41,73 @@ pub struct Curve {
 ///
 /// # Errors
 /// The run lacks the metric, or does not vary the number of clients.
-pub fn of_run(record: &RunRecord, metric: Option<&str>) -> Result<Curves, Error> {
-    let names: Vec<&str> = metric.map_or(METRICS.to_vec(), |metric| vec![metric]);
-    let measured = |name: &&str| record.metric(name).filter(|(_, values)| values.iter().any(|v| !v.is_nan()));
-    let Some((metric, values)) = names.iter().find_map(measured) else {
-        return Err(no_curve(format!("run {} has no {}", record.id, names.join(" or "))));
+pub fn client_curves_of_run(record: &RunRecord, metric: Option<&str>) -> Result<ClientCurves, Error> {
+    let names: Vec<&str> = metric.map_or(DEFAULT_METRICS.to_vec(), |metric| vec![metric]);
+    let find_measured =
+        |name: &&str| record.metric(name).filter(|(_, values)| values.iter().any(|value| !value.is_nan()));
+    let Some((metric, values)) = names.iter().find_map(find_measured) else {
+        return Err(no_curve_error(format!("run {} has no {}", record.id, names.join(" or "))));
     };
-    let left_out = left_out(record);
+    let left_out = rounds_left_out(record);
     let tasks: Vec<String> = record.tasks.iter().map(|task| task_without_clients(&task.id)).collect();
-    let mut zeros = 0;
+    let mut zero_count = 0;
     // By variant and task, both without clients: the first variant, and the points of the curve.
-    let mut points: BTreeMap<(String, String), (usize, Vec<Row>)> = BTreeMap::new();
+    let mut points: BTreeMap<(String, String), (usize, Vec<SeriesRow>)> = BTreeMap::new();
     for (sample, value) in values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
-        let at = record.samples.task[sample] as usize;
+        let task = record.samples.task[sample] as usize;
         let variant = &record.variants[cell.variant];
-        let Some(n) = variant.clients(&record.tasks[at].id) else { continue };
+        let Some(n) = variant.clients(&record.tasks[task].id) else { continue };
         if value == 0.0 {
-            zeros += 1;
+            zero_count += 1;
         } else if !left_out.contains(&cell.round) {
-            let key = (variant_without_clients(variant), tasks[at].clone());
+            let key = (variant_without_clients(variant), tasks[task].clone());
             let (first, rows) = points.entry(key).or_insert((cell.variant, vec![]));
             *first = cell.variant.min(*first);
             rows.push((f64::from(n), cell.round, value));
         }
     }
     if points.is_empty() {
-        return Err(no_curve(format!("run {} varies no clients or threads", record.id)));
+        return Err(no_curve_error(format!("run {} varies no clients or threads", record.id)));
     }
-    let several_tasks = points.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
-    let mut curves: Vec<Result<Curve, SeriesError>> = vec![];
+    let has_several_tasks = points.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
+    let mut curves: Vec<Result<ClientCurve, SeriesError>> = vec![];
     for ((name, task), (variant, rows)) in &points {
-        let name = if several_tasks { format!("{name} {task}") } else { name.clone() };
-        curves.push(Series::new(&name, rows).map(|series| Curve { series, variant: *variant }));
+        let name = if has_several_tasks { format!("{name} {task}") } else { name.clone() };
+        curves.push(Series::new(&name, rows).map(|series| ClientCurve { series, variant: *variant }));
     }
     if curves.iter().any(Result::is_ok) {
         // A variant that failed early has no curve; keep the curves of the others.
         curves.retain(|curve| !matches!(curve, Err(SeriesError::OneNumber { .. })));
     }
-    Ok(Curves { metric, zeros, curves: curves.into_iter().collect::<Result<_, _>>()? })
+    Ok(ClientCurves { metric, zero_count, curves: curves.into_iter().collect::<Result<_, _>>()? })
 }
 
 /// The error for a run without curves, and why it has none.
-fn no_curve(why: String) -> Error {
+fn no_curve_error(why: String) -> Error {
     Error::Usage(format!("{why}: a curve is throughput by number of clients, as a run of gus3 measures it"))
 }
 
-impl Curves {
+impl ClientCurves {
     /// The curves for the report of a run. `None` if the run does not vary its clients, or if no curve has at least three
     /// numbers of clients.
-    pub fn for_report(record: &RunRecord) -> Option<Curves> {
+    pub fn for_report(record: &RunRecord) -> Option<ClientCurves> {
         if !varies_clients(record) {
             return None;
         }
-        let curves = of_run(record, None).ok()?;
+        let curves = client_curves_of_run(record, None).ok()?;
         curves.curves.iter().any(|curve| curve.series.n.len() > 2).then_some(curves)
     }
 
     /// The analysis of each curve, with the index of its variant. `seed` is for the bootstrap.
     pub fn analyse(&self, seed: u64) -> Vec<(usize, Scaling)> {
-        self.curves.iter().map(|curve| (curve.variant, analyse(curve.series.clone(), seed))).collect()
+        self.curves.iter().map(|curve| (curve.variant, analyse_scaling(curve.series.clone(), seed))).collect()
     }
 
     /// A sentence with the number of values left out; `None` if there are none.
-    pub fn left_out(&self) -> Option<String> {
-        let values = plural(self.zeros, "value");
-        (self.zeros > 0).then(|| format!("{values} of zero left out: zero has no logarithm."))
+    pub fn left_out_sentence(&self) -> Option<String> {
+        let values = plural(self.zero_count, "value");
+        (self.zero_count > 0).then(|| format!("{values} of zero left out: zero has no logarithm."))
     }
 }
 
@@ -114,8 +115,8 @@ impl Curves {
 ///
 /// # Errors
 /// A value is not above zero and so has no logarithm, or a curve has only one number of clients.
-pub fn of_published(published: &Published) -> Result<Option<Vec<Series>>, Error> {
-    let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
+pub fn client_curves_of_published(published: &PublishedSet) -> Result<Option<Vec<Series>>, Error> {
+    let mut rows: BTreeMap<&str, Vec<SeriesRow>> = BTreeMap::new();
     // Leave out values that the author took from a fitted curve.
     for figure in published.rows.iter().filter(|figure| figure.kind.is_evidence()) {
         if let Some(n) = figure.params.get(factor::CLIENTS).and_then(|n| n.parse().ok()) {
@@ -132,14 +133,14 @@ pub fn of_published(published: &Published) -> Result<Option<Vec<Series>>, Error>
 /// The name of a task without its number of clients.
 fn task_without_clients(task: &TaskId) -> String {
     let mut task = task.clone();
-    task.forget_clients();
+    task.remove_clients();
     task.to_string()
 }
 
 /// The name of a variant without its number of clients.
 fn variant_without_clients(variant: &Variant) -> String {
     let clients = variant.level(factor::CLIENTS);
-    let kept: Vec<&str> =
+    let parts: Vec<&str> =
         variant.name.split('/').filter(|part| clients.is_empty() || *part != clients).collect();
-    if kept.is_empty() { variant.level(factor::FS).to_string() } else { kept.join("/") }
+    if parts.is_empty() { variant.level(factor::FS).to_string() } else { parts.join("/") }
 }

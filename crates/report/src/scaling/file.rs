@@ -1,8 +1,8 @@
 //! Reads curves of throughput over clients from a CSV file with a column of each.
 
 use crate::import::{
-    CLIENT_COLUMNS, Fault, ImportError, LeftOut, OutcomeColumn, Sheet, decode, is_absent, is_clients,
-    is_one_of, is_setting,
+    CLIENT_COLUMNS, FileFault, ImportError, LeftOut, OutcomeColumn, Sheet, decode_text, is_absent,
+    is_client_count, is_one_of, is_setting,
 };
 use csv::StringRecord;
 use fsarena_stats::scaling::{Series, SeriesError};
@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The largest size of a file in bytes, far above that of any curve that people measure.
 pub const MAX_BYTES: u64 = 16 << 20;
-/// The largest number of rows in a file. The time to fit a law grows with the rows times [`MAX_NUMBERS`].
+/// The largest number of rows in a file. The time to fit a law grows with the rows times
+/// [`MAX_CLIENT_COUNTS`].
 const MAX_ROWS: usize = 10_000;
 /// The largest number of different client counts in a file.
-const MAX_NUMBERS: usize = 500;
+const MAX_CLIENT_COUNTS: usize = 500;
 /// The names of the column of throughput. Without such a column, throughput is the only other column of numbers.
-const THROUGHPUT: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
+const THROUGHPUT_COLUMNS: [&str; 7] = ["x", "throughput", "iops", "bandwidth", "rate", "tps", "value"];
 /// Words and units in the names of latency columns, from which fsarena makes no curve.
-const LATENCY: &str = "latency lat time elapsed duration runtime ns us ms s sec seconds p50 p95 p99";
+const LATENCY_WORDS: &str = "latency lat time elapsed duration runtime ns us ms s sec seconds p50 p95 p99";
 
 /// The curves of a file.
 #[derive(Debug)]
@@ -35,41 +36,45 @@ pub struct FileCurves {
 ///
 /// # Errors
 /// The file is not a table with clients and throughput, or is too large. The error names the file and, if known, the line.
-pub fn read(origin: &str, bytes: &[u8]) -> Result<FileCurves, ImportError> {
-    parse_curves(bytes).map_err(|fault| ImportError::fault(origin, fault))
+pub fn read_curves(origin: &str, bytes: &[u8]) -> Result<FileCurves, ImportError> {
+    parse_curves(bytes).map_err(|fault| ImportError::new(origin, fault))
 }
 
-fn parse_curves(bytes: &[u8]) -> Result<FileCurves, Fault> {
-    let sheet = Sheet::read(&decode(bytes)?)?;
-    check_limit("rows", sheet.rows.len() + usize::from(!sheet.headless), MAX_ROWS)?;
-    let columns = Columns::find(&sheet)?;
+fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
+    let sheet = Sheet::read(&decode_text(bytes)?)?;
+    check_limit("rows", sheet.rows.len() + usize::from(!sheet.is_headless), MAX_ROWS)?;
+    let columns = CurveColumns::find(&sheet)?;
     let mut curves: BTreeMap<String, Vec<Point>> = BTreeMap::new();
-    let outcomes = OutcomeColumn::all(&sheet);
-    let (mut numbers, mut failed) = (BTreeSet::new(), BTreeMap::new());
+    let outcomes = OutcomeColumn::find_all(&sheet);
+    let (mut client_counts, mut failure_counts) = (BTreeSet::new(), BTreeMap::new());
     for row in &sheet.rows {
-        if let Some(why) = outcomes.failure(&sheet, row) {
-            *failed.entry(why).or_insert(0) += 1;
+        if let Some(why) = outcomes.describe_failure(&sheet, row) {
+            *failure_counts.entry(why).or_insert(0) += 1;
             continue;
         }
         if is_absent(&row[columns.throughput]) {
             continue;
         }
-        let (name, n, x) = columns.read(row)?;
-        let round = sheet.round.map(|at| &row[at]).filter(|round| !is_absent(round));
+        let (name, n, x) = columns.read_point(row)?;
+        let round = sheet.round_column.map(|column| &row[column]).filter(|round| !is_absent(round));
         curves.entry(name).or_default().push((n, round, x));
-        numbers.insert(n.to_bits());
+        client_counts.insert(n.to_bits());
     }
-    check_limit("numbers of clients", numbers.len(), MAX_NUMBERS)?;
-    let failed =
-        failed.into_iter().map(|(why, count)| LeftOut { noun: "run", subject: String::new(), why, count });
-    let left_out = LeftOut::list(&failed.collect::<Vec<_>>());
+    check_limit("numbers of clients", client_counts.len(), MAX_CLIENT_COUNTS)?;
+    let failures = failure_counts.into_iter().map(|(why, count)| LeftOut {
+        noun: "run",
+        subject: String::new(),
+        why,
+        count,
+    });
+    let left_out = LeftOut::describe_all(&failures.collect::<Vec<_>>());
     let mut series = vec![];
     for (name, points) in &curves {
-        series.push(curve(name, points).map_err(|error| Fault::whole(error.to_string()))?);
+        series.push(build_series(name, points).map_err(|error| FileFault::in_file(error.to_string()))?);
     }
     if series.is_empty() {
-        let failed = left_out.map(|list| format!("; left out: {list}"));
-        return Err(Fault::whole(format!("no row has a throughput{}", failed.unwrap_or_default())));
+        let reasons = left_out.map(|list| format!("; left out: {list}"));
+        return Err(FileFault::in_file(format!("no row has a throughput{}", reasons.unwrap_or_default())));
     }
     Ok(FileCurves { series, left_out })
 }
@@ -78,10 +83,10 @@ fn parse_curves(bytes: &[u8]) -> Result<FileCurves, Fault> {
 type Point<'a> = (f64, Option<&'a str>, f64);
 
 /// The curve of these points. It is paired if all points have a round. The order of the points does not matter.
-fn curve(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
+fn build_series(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
     let rounds: BTreeSet<&str> = points.iter().filter_map(|(_, round, _)| *round).collect();
-    let numbers: BTreeMap<&str, u32> = rounds.into_iter().zip(0..).collect();
-    let row = |(n, round, x): &Point| round.map(|round| (*n, numbers[round], *x));
+    let round_numbers: BTreeMap<&str, u32> = rounds.into_iter().zip(0..).collect();
+    let row = |(n, round, x): &Point| round.map(|round| (*n, round_numbers[round], *x));
     match points.iter().map(row).collect::<Option<Vec<_>>>() {
         Some(rows) => Series::new(name, &rows),
         None => Series::unpaired(name, &points.iter().map(|(n, _, x)| (*n, *x)).collect::<Vec<_>>()),
@@ -89,16 +94,16 @@ fn curve(name: &str, points: &[Point]) -> Result<Series, SeriesError> {
 }
 
 /// Refuses a file that has more than `limit` of something.
-fn check_limit(what: &str, found: usize, limit: usize) -> Result<(), Fault> {
+fn check_limit(noun: &str, found: usize, limit: usize) -> Result<(), FileFault> {
     if found > limit {
-        Err(Fault::whole(format!("it has {found} {what}, and the limit is {limit}")))
+        Err(FileFault::in_file(format!("it has {found} {noun}, and the limit is {limit}")))
     } else {
         Ok(())
     }
 }
 
 /// The roles of the columns, by their indices.
-struct Columns {
+struct CurveColumns {
     clients: usize,
     throughput: usize,
     /// The columns that form the name of a curve.
@@ -107,70 +112,86 @@ struct Columns {
     settings: Vec<(usize, String)>,
 }
 
-impl Columns {
+impl CurveColumns {
     /// Finds the columns by their names.
     ///
     /// # Errors
     /// A column of clients or throughput is missing, or the only column of figures is a latency.
-    fn find(sheet: &Sheet) -> Result<Columns, Fault> {
-        if sheet.headless {
-            return match sheet.heads.len() {
-                0 => Err(Fault::whole("it is empty: nothing to fit")),
-                2 => Ok(Columns { clients: 0, throughput: 1, names: vec![], settings: vec![] }),
-                _ => Err(Fault::at(1, "without a head there are two columns: clients and throughput")),
+    fn find(sheet: &Sheet) -> Result<CurveColumns, FileFault> {
+        if sheet.is_headless {
+            return match sheet.headers.len() {
+                0 => Err(FileFault::in_file("it is empty: nothing to fit")),
+                2 => Ok(CurveColumns { clients: 0, throughput: 1, names: vec![], settings: vec![] }),
+                _ => Err(FileFault::in_line(
+                    1,
+                    "without a header there are two columns: clients and throughput",
+                )),
             };
         }
-        let heads: Vec<String> = sheet.heads.iter().map(|head| head.to_ascii_lowercase()).collect();
-        let throughput = THROUGHPUT.iter().find_map(|word| heads.iter().position(|head| head == word));
+        let headers: Vec<String> = sheet.headers.iter().map(|header| header.to_ascii_lowercase()).collect();
+        let throughput =
+            THROUGHPUT_COLUMNS.iter().find_map(|word| headers.iter().position(|header| header == word));
         // A unit may follow: `throughput_mb_per_s`, `throughput (MB/s)`.
-        let follows = |rest: &str| rest.starts_with(['_', ' ', '(', '[']);
-        let with_unit =
-            |head: &String| THROUGHPUT.iter().any(|word| head.strip_prefix(word).is_some_and(follows));
-        let throughput = throughput.or_else(|| heads.iter().position(with_unit));
-        let missing = |what: &str, words: &[&str]| {
-            Fault::at(1, format!("no column is the {what}: call it one of {}", words.join(", ")))
+        let begins_unit = |rest: &str| rest.starts_with(['_', ' ', '(', '[']);
+        let has_unit = |header: &String| {
+            THROUGHPUT_COLUMNS.iter().any(|word| header.strip_prefix(word).is_some_and(begins_unit))
         };
-        let clients = heads.iter().position(|head| CLIENT_COLUMNS.contains(&head.as_str()));
-        let clients = clients.or_else(|| heads.iter().position(|head| is_clients(head)));
-        let clients = clients.ok_or_else(|| missing("number of clients", &CLIENT_COLUMNS))?;
+        let throughput = throughput.or_else(|| headers.iter().position(has_unit));
+        let missing_column = |role: &str, words: &[&str]| {
+            FileFault::in_line(1, format!("no column is the {role}: call it one of {}", words.join(", ")))
+        };
+        let clients = headers.iter().position(|header| CLIENT_COLUMNS.contains(&header.as_str()));
+        let clients = clients.or_else(|| headers.iter().position(|header| is_client_count(header)));
+        let clients = clients.ok_or_else(|| missing_column("number of clients", &CLIENT_COLUMNS))?;
         let (mut settings, mut numbers, mut names) = (vec![], vec![], vec![]);
-        for (at, head) in heads.iter().enumerate() {
-            if at == clients || Some(at) == sheet.round || OutcomeColumn::detect(sheet, at).is_some() {
+        for (column, header) in headers.iter().enumerate() {
+            if column == clients
+                || Some(column) == sheet.round_column
+                || OutcomeColumn::detect(sheet, column).is_some()
+            {
                 continue;
             }
-            if is_setting(head) {
-                settings.push(at);
-            } else if sheet.is_numeric(at) {
-                numbers.push(at);
+            if is_setting(header) {
+                settings.push(column);
+            } else if sheet.is_numeric(column) {
+                numbers.push(column);
             } else {
-                names.push(at);
+                names.push(column);
             }
         }
-        let only_numbers = if let [only] = numbers[..] { Some(only) } else { None };
-        let throughput = throughput.filter(|at| *at != clients).or(only_numbers);
-        let throughput = throughput.ok_or_else(|| missing("throughput", &THROUGHPUT))?;
-        if is_latency(&heads[throughput]) {
-            let head = &sheet.heads[throughput];
-            return Err(Fault::at(1, format!("column `{head}` is a latency, and a curve is of throughput")));
+        let only_number_column = if let [only] = numbers[..] { Some(only) } else { None };
+        let throughput = throughput.filter(|column| *column != clients).or(only_number_column);
+        let throughput = throughput.ok_or_else(|| missing_column("throughput", &THROUGHPUT_COLUMNS))?;
+        if is_latency(&headers[throughput]) {
+            let header = &sheet.headers[throughput];
+            return Err(FileFault::in_line(
+                1,
+                format!("column `{header}` is a latency, and a curve is of throughput"),
+            ));
         }
-        names.retain(|at| *at != throughput);
-        let varies = |at: &usize| sheet.rows.iter().any(|row| row[*at] != sheet.rows[0][*at]);
-        let settings = settings.into_iter().filter(varies).map(|at| (at, sheet.heads[at].clone())).collect();
-        Ok(Columns { clients, throughput, names, settings })
+        names.retain(|column| *column != throughput);
+        let varies = |column: &usize| sheet.rows.iter().any(|row| row[*column] != sheet.rows[0][*column]);
+        let settings = settings
+            .into_iter()
+            .filter(varies)
+            .map(|column| (column, sheet.headers[column].clone()))
+            .collect();
+        Ok(CurveColumns { clients, throughput, names, settings })
     }
 
     /// The name of the curve, the number of clients and the throughput in a row.
     ///
     /// # Errors
     /// The number of clients or the throughput is not a number.
-    fn read(&self, row: &StringRecord) -> Result<(String, f64, f64), Fault> {
+    fn read_point(&self, row: &StringRecord) -> Result<(String, f64, f64), FileFault> {
         let line = row.position().map_or(0, csv::Position::line) as usize;
-        let number = |at: usize, what: &str| {
-            let text = &row[at];
-            text.parse::<f64>().map_err(|_| Fault::at(line, format!("the {what} `{text}` is not a number")))
+        let number = |column: usize, role: &str| {
+            let text = &row[column];
+            text.parse::<f64>()
+                .map_err(|_| FileFault::in_line(line, format!("the {role} `{text}` is not a number")))
         };
-        let setting = |(at, head): &(usize, String)| format!("{head}={}", &row[*at]);
-        let names = self.names.iter().map(|at| row[*at].to_string());
+        let setting = |(column, header): &(usize, String)| format!("{header}={}", &row[*column]);
+        let names = self.names.iter().map(|column| row[*column].to_string());
         let name: Vec<String> = names.chain(self.settings.iter().map(setting)).collect();
         let name = if name.is_empty() { "throughput".to_string() } else { name.join(" ") };
         Ok((name, number(self.clients, "number of clients")?, number(self.throughput, "throughput")?))
@@ -178,22 +199,23 @@ impl Columns {
 }
 
 /// Whether a column is a latency, by the words in its name: `latency_ms`, `p99` and `time (s)` are, `ops_per_s` is not.
-fn is_latency(head: &str) -> bool {
+fn is_latency(header: &str) -> bool {
     // In `mb_s` the `s` does not mean a time, because of the amount before it.
     const AMOUNTS: &str = "mb mib kb kib gb gib b bytes ops req";
     let words: Vec<&str> =
-        head.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let has = |list: &str| words.iter().any(|word| is_one_of(word, list));
-    let per = words.windows(2).any(|pair| pair[0] == "per" || pair[1] == "per") || head.contains("/s");
-    let throughput = words.iter().any(|word| THROUGHPUT.contains(word) && !["x", "value"].contains(word));
-    has(LATENCY) && !per && !throughput && !has(AMOUNTS)
+        header.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let has_word = |list: &str| words.iter().any(|word| is_one_of(word, list));
+    let is_rate = words.windows(2).any(|pair| pair[0] == "per" || pair[1] == "per") || header.contains("/s");
+    let names_throughput =
+        words.iter().any(|word| THROUGHPUT_COLUMNS.contains(word) && !["x", "value"].contains(word));
+    has_word(LATENCY_WORDS) && !is_rate && !names_throughput && !has_word(AMOUNTS)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(bytes: &[u8]) -> Result<Vec<Series>, Fault> {
+    fn parse(bytes: &[u8]) -> Result<Vec<Series>, FileFault> {
         parse_curves(bytes).map(|curves| curves.series)
     }
 
@@ -216,17 +238,17 @@ mod tests {
 
     #[test]
     fn files_with_and_without_a_head_are_read() {
-        let bare = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
-        assert_eq!((bare.len(), bare[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
+        let headless = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
+        assert_eq!((headless.len(), headless[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
         assert_eq!(
-            (&*bare[0].x[2], bare[0].paired),
+            (&*headless[0].x[2], headless[0].paired),
             ([30.0, 32.0].as_slice(), false),
             "repeats are no rounds"
         );
         let named =
             parse(b"fs,clients,round,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n")
                 .unwrap();
-        assert_eq!(named.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
+        assert_eq!(named.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
         let by_type = parse(b"n,mbps\n1,5\n2,9\n").unwrap();
         assert_eq!(by_type[0].x, [[5.0], [9.0]]);
     }
@@ -244,22 +266,27 @@ mod tests {
     fn the_order_of_rows_changes_nothing() {
         let json = |rows: &[String]| {
             let curves = parse(rows.concat().as_bytes()).unwrap();
-            let all: Vec<_> =
-                curves.into_iter().map(|curve| fsarena_stats::scaling::analyse(curve, 1)).collect();
-            crate::scaling::page("f", &all, true).json.to_string()
+            let scalings: Vec<_> =
+                curves.into_iter().map(|curve| fsarena_stats::scaling::analyse_scaling(curve, 1)).collect();
+            crate::scaling::scaling_page("f", &scalings, true).json.to_string()
         };
-        for (head, round) in [("n,round,x\n", true), ("n,x\n", false)] {
-            let value = |at: u32| {
-                (at % 5 + 1, at / 5, 100.0 + 17.0 * f64::from(at % 5) + 3.1 * f64::from(at * at % 7))
+        for (header, has_rounds) in [("n,round,x\n", true), ("n,x\n", false)] {
+            let point = |index: u32| {
+                (
+                    index % 5 + 1,
+                    index / 5,
+                    100.0 + 17.0 * f64::from(index % 5) + 3.1 * f64::from(index * index % 7),
+                )
             };
-            let row = |(n, at, x)| if round { format!("{n},{at},{x}\n") } else { format!("{n},{x}\n") };
-            let rows: Vec<String> = (0..50).map(value).map(row).collect();
-            let ordered = json(&[&[head.to_string()], &*rows].concat());
-            assert!(ordered.contains(&format!("\"paired\":{round}")), "{ordered}");
+            let row =
+                |(n, round, x)| if has_rounds { format!("{n},{round},{x}\n") } else { format!("{n},{x}\n") };
+            let rows: Vec<String> = (0..50).map(point).map(row).collect();
+            let ordered = json(&[&[header.to_string()], &*rows].concat());
+            assert!(ordered.contains(&format!("\"paired\":{has_rounds}")), "{ordered}");
             for step in [7, 13, 49] {
-                let shuffled = (0..50).map(|at| rows[at * step % 50].clone());
+                let shuffled = (0..50).map(|index| rows[index * step % 50].clone());
                 assert_eq!(
-                    json(&std::iter::once(head.to_string()).chain(shuffled).collect::<Vec<_>>()),
+                    json(&std::iter::once(header.to_string()).chain(shuffled).collect::<Vec<_>>()),
                     ordered
                 );
             }
@@ -287,12 +314,12 @@ mod tests {
 
     #[test]
     fn columns_of_latency_are_refused() {
-        for head in ["latency_ms", "p99", "time (s)", "value_us"] {
-            let said = fault(&format!("threads,{head}\n1,1\n2,1.5\n"));
-            assert!(said.contains(&format!("column `{head}` is a latency")), "{said}");
+        for header in ["latency_ms", "p99", "time (s)", "value_us"] {
+            let message = fault(&format!("threads,{header}\n1,1\n2,1.5\n"));
+            assert!(message.contains(&format!("column `{header}` is a latency")), "{message}");
         }
-        for head in ["mb_s", "ops_per_s", "MiB/s", "throughput_mb_per_s"] {
-            parse(format!("threads,{head}\n1,1\n2,1.5\n").as_bytes()).unwrap();
+        for header in ["mb_s", "ops_per_s", "MiB/s", "throughput_mb_per_s"] {
+            parse(format!("threads,{header}\n1,1\n2,1.5\n").as_bytes()).unwrap();
         }
     }
 

@@ -1,26 +1,27 @@
 //! How the cost of one unit of work grows over the values of a setting, from the samples of a run and from published figures: the
 //! law, the bend and the cost beyond the data, as sentences, as a table and as JSON.
 
-use super::formulas::{count, exponent, formula_of_growth};
-use super::{contender_names, finite, fit_json};
+pub(crate) use super::formulas::format_amount;
+use super::formulas::{format_exponent, formula_of_growth};
+use super::{contender_names, finite_or_none, fit_json};
 use crate::document::{Document, Table, row};
 use crate::error::Error;
-use crate::number::{ends, plural, with_unit};
+use crate::number::{interval_ends, plural, with_unit};
 use crate::page::Page;
 use fsarena_core::cell::TaskId;
-use fsarena_core::factor::SETTING;
+use fsarena_core::factor::SETTING_PREFIX;
 use fsarena_core::metric::reading;
 use fsarena_core::names::distinct;
-use fsarena_core::observations::left_out;
+use fsarena_core::observations::rounds_left_out;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Fold, Unit};
-use fsarena_core::{factor, published::Published};
-use fsarena_stats::scaling::growth::{BendFinding, FARTHEST, Growth, SLIGHT, grow};
-use fsarena_stats::scaling::{Row, Series, SeriesError};
+use fsarena_core::{factor, published::PublishedSet};
+use fsarena_stats::scaling::growth::{BendFinding, Growth, MAX_MULTIPLE, SLIGHT_CHANGE, analyse_growth};
+use fsarena_stats::scaling::{Series, SeriesError, SeriesRow};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The least number of values of a setting that make a curve.
+/// The smallest number of values of a setting that make a curve.
 const MIN_VALUES: usize = 3;
 
 /// The curves of one metric over the values of one setting.
@@ -31,11 +32,11 @@ pub struct GrowthCurves {
     /// The metric.
     pub metric: MetricSpec,
     /// Whether the curves are of the metric divided by the setting: the cost of one unit.
-    pub per_unit: bool,
+    pub is_per_unit: bool,
     /// A curve for each variant and task, in the order of the tasks.
     pub curves: Vec<GrowthCurve>,
     /// The number of values that are not above zero, which have no logarithm and are left out.
-    pub without_logarithm: usize,
+    pub without_logarithm_count: usize,
 }
 
 /// The curve of one variant and task. If the setting is a factor, it has several variants of the run.
@@ -52,30 +53,25 @@ pub struct GrowthCurve {
 }
 
 /// The setting of the grid of a run. None if the run has no grid.
-pub fn grid_of(record: &RunRecord) -> Option<&str> {
-    let grids = record.plan.workloads.iter().flat_map(|workload| &workload.grid);
-    grids.map(String::as_str).find(|setting| values_of(record, setting).len() >= MIN_VALUES)
+pub fn grid_setting(record: &RunRecord) -> Option<&str> {
+    let grids = record.plan.workloads.iter().flat_map(|workload| &workload.grid_settings);
+    grids.map(String::as_str).find(|setting| setting_values(record, setting).len() >= MIN_VALUES)
 }
 
 /// The metrics of a report whose growth it shows: those of the report, then the space on the device and the memory of the kernel.
-pub fn grown_metrics<'m>(of_report: impl Iterator<Item = &'m str>) -> Vec<&'m str> {
-    distinct(of_report.chain(["stored_bytes", reading::SLAB_GROWTH]))
+pub fn growth_metrics<'m>(report_metrics: impl Iterator<Item = &'m str>) -> Vec<&'m str> {
+    distinct(report_metrics.chain(["stored_bytes", reading::SLAB_GROWTH]))
 }
 
 /// The values of a setting in the tasks of a run, or in its variants if it is a factor.
-fn values_of(record: &RunRecord, setting: &str) -> BTreeSet<u64> {
+fn setting_values(record: &RunRecord, setting: &str) -> BTreeSet<u64> {
     let of_tasks = record.tasks.iter().filter_map(|task| task.id.params.get(setting));
-    let factor = format!("{SETTING}{setting}");
+    let factor = format!("{SETTING_PREFIX}{setting}");
     let of_variants = record.variants.iter().filter_map(|variant| variant.levels.get(&factor));
-    of_tasks.chain(of_variants).filter_map(|value| Some(number(value)?.to_bits())).collect()
+    of_tasks.chain(of_variants).filter_map(|value| Some(parse_positive(value)?.to_bits())).collect()
 }
 
-/// An amount of work for people, rounded to three digits: `98,400`.
-pub fn amount(value: f64) -> String {
-    count(value)
-}
-
-fn number(text: &str) -> Option<f64> {
+fn parse_positive(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite() && *value > 0.0)
 }
 
@@ -83,26 +79,27 @@ fn number(text: &str) -> Option<f64> {
 ///
 /// # Errors
 /// The run lacks the metric, or has fewer than three values of the setting.
-pub fn of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<GrowthCurves, Error> {
+pub fn growth_of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<GrowthCurves, Error> {
     let values = record.metric(metric).filter(|(_, values)| values.iter().any(|value| !value.is_nan()));
     let Some((metric, values)) = values else {
         return Err(Error::Usage(format!("run {} has no {metric}", record.id)));
     };
-    if values_of(record, setting).len() < MIN_VALUES {
+    if setting_values(record, setting).len() < MIN_VALUES {
         return Err(Error::Usage(format!(
             "run {} has fewer than {MIN_VALUES} values of {setting}; measure them: --grid {setting}=1e3..1e6",
             record.id
         )));
     }
-    let factor = format!("{SETTING}{setting}");
-    let (left_out, per_unit) = (left_out(record), is_amount(&metric));
-    let mut points = Points::default();
+    let factor = format!("{SETTING_PREFIX}{setting}");
+    let (left_out, per_unit) = (rounds_left_out(record), is_amount(&metric));
+    let mut points = CurvePoints::default();
     for (sample, value) in values.iter().copied().enumerate().filter(|(_, value)| !value.is_nan()) {
         let cell = &record.cells[record.samples.cell[sample] as usize];
         let variant = &record.variants[cell.variant];
         let mut task = record.tasks[record.samples.task[sample] as usize].id.clone();
         let value_of_task = task.params.remove(setting);
-        let Some(n) = value_of_task.as_ref().or(variant.levels.get(&factor)).and_then(|n| number(n)) else {
+        let Some(n) = value_of_task.as_ref().or(variant.levels.get(&factor)).and_then(|n| parse_positive(n))
+        else {
             continue;
         };
         if !left_out.contains(&cell.round) {
@@ -112,7 +109,7 @@ pub fn of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<GrowthC
             points.add((name, task), cell.variant, (n, cell.round, if per_unit { value / n } else { value }));
         }
     }
-    points.curves(setting, metric, per_unit)
+    points.into_growth_curves(setting, metric, per_unit)
 }
 
 /// The curves of published figures over a setting; None if the figures have no parameter with at least three values besides the
@@ -120,62 +117,70 @@ pub fn of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<GrowthC
 ///
 /// # Errors
 /// The set has no such metric.
-pub fn of_published(published: &Published, metric: Option<&str>) -> Result<Option<GrowthCurves>, Error> {
+pub fn growth_of_published(
+    published: &PublishedSet,
+    metric: Option<&str>,
+) -> Result<Option<GrowthCurves>, Error> {
     let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (id, value) in published.rows.iter().flat_map(|row| &row.params) {
-        values.entry(id).or_default().extend(number(value).map(f64::to_bits));
+        values.entry(id).or_default().extend(parse_positive(value).map(f64::to_bits));
     }
     values.retain(|id, values| *id != factor::CLIENTS && values.len() >= MIN_VALUES);
     // A matrix of block sizes and threads has two such parameters.
     let (Some((setting, _)), 1) = (values.iter().next(), values.len()) else { return Ok(None) };
-    let named = metric.or(published.metrics().first().copied()).unwrap_or_default();
-    let Some(metric) = published.spec(named) else {
+    let metric_name = metric.or(published.metrics().first().copied()).unwrap_or_default();
+    let Some(metric) = published.spec(metric_name) else {
         let known = published.metrics().join(", ");
-        return Err(Error::Usage(format!("{} has no {named}; it has {known}", published.name())));
+        return Err(Error::Usage(format!("{} has no {metric_name}; it has {known}", published.name())));
     };
     let per_unit = is_amount(&metric);
-    let mut points = Points::default();
+    let mut points = CurvePoints::default();
     let of_metric =
         |row: &&fsarena_core::published::Figure| row.metric == metric.id && row.kind.is_evidence();
     for figure in published.rows.iter().filter(of_metric) {
         let mut task = figure.task_id();
-        let Some(n) = task.params.remove(*setting).and_then(|n| number(&n)) else { continue };
-        let at = published.variants().iter().position(|variant| *variant == figure.variant).unwrap_or(0);
+        let Some(n) = task.params.remove(*setting).and_then(|n| parse_positive(&n)) else { continue };
+        let variant = published.variants().iter().position(|variant| *variant == figure.variant).unwrap_or(0);
         let value = if per_unit { figure.value / n } else { figure.value };
-        points.add((figure.variant.clone(), task), at, (n, 0, value));
+        points.add((figure.variant.clone(), task), variant, (n, 0, value));
     }
-    points.curves(setting, metric.clone(), per_unit).map(Some)
+    points.into_growth_curves(setting, metric.clone(), per_unit).map(Some)
 }
 
 /// Whether a metric is an amount, which grows with the work: a time or a number of bytes of all units together, unlike a rate, a
 /// latency or a quotient.
 fn is_amount(metric: &MetricSpec) -> bool {
-    metric.of.is_none() && (metric.over.tasks == Fold::Sum || metric.unit == Unit::Bytes)
+    metric.quotient_of.is_none() && (metric.over.tasks == Fold::Sum || metric.unit == Unit::Bytes)
 }
 
 /// The points of each curve, by the variant and the task without the setting; with the first variant.
 #[derive(Default)]
-struct Points {
-    of: BTreeMap<(String, TaskId), (usize, Vec<Row>)>,
-    without_logarithm: usize,
+struct CurvePoints {
+    by_curve: BTreeMap<(String, TaskId), (usize, Vec<SeriesRow>)>,
+    without_logarithm_count: usize,
 }
 
-impl Points {
-    fn add(&mut self, curve: (String, TaskId), variant: usize, row: Row) {
+impl CurvePoints {
+    fn add(&mut self, curve: (String, TaskId), variant: usize, row: SeriesRow) {
         if row.2 <= 0.0 {
-            self.without_logarithm += 1;
+            self.without_logarithm_count += 1;
             return;
         }
-        let (first, rows) = self.of.entry(curve).or_insert((variant, vec![]));
+        let (first, rows) = self.by_curve.entry(curve).or_insert((variant, vec![]));
         *first = variant.min(*first);
         rows.push(row);
     }
 
-    fn curves(self, setting: &str, metric: MetricSpec, per_unit: bool) -> Result<GrowthCurves, Error> {
-        let several = self.of.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
+    fn into_growth_curves(
+        self,
+        setting: &str,
+        metric: MetricSpec,
+        per_unit: bool,
+    ) -> Result<GrowthCurves, Error> {
+        let has_several_tasks = self.by_curve.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
         let mut curves = vec![];
-        for ((variant, task), (first, rows)) in &self.of {
-            let name = match (several, variant.as_str()) {
+        for ((variant, task), (first, rows)) in &self.by_curve {
+            let name = match (has_several_tasks, variant.as_str()) {
                 (false, name) => name.to_string(),
                 (true, "") => task.to_string(),
                 (true, name) => format!("{name} {task}"),
@@ -185,7 +190,7 @@ impl Points {
                     variant: *first,
                     variant_name: variant.clone(),
                     task: task.clone(),
-                    growth: grow(series),
+                    growth: analyse_growth(series),
                 }),
                 // A variant that failed early, or a metric that only some values have.
                 Err(SeriesError::OneNumber { .. }) => {}
@@ -194,64 +199,74 @@ impl Points {
         }
         curves.sort_by(|a, b| (&a.task, a.variant).cmp(&(&b.task, b.variant)));
         let setting = setting.to_string();
-        Ok(GrowthCurves { setting, metric, per_unit, curves, without_logarithm: self.without_logarithm })
+        Ok(GrowthCurves {
+            setting,
+            metric,
+            is_per_unit: per_unit,
+            curves,
+            without_logarithm_count: self.without_logarithm_count,
+        })
     }
 }
 
 impl GrowthCurves {
     /// What the curves are of: `elapsed / files`.
     pub fn quantity(&self) -> String {
-        if self.per_unit { format!("{} / {}", self.metric.id, self.setting) } else { self.metric.id.clone() }
+        if self.is_per_unit {
+            format!("{} / {}", self.metric.id, self.setting)
+        } else {
+            self.metric.id.clone()
+        }
     }
 
-    fn value(&self, value: f64) -> String {
+    fn format_value(&self, value: f64) -> String {
         with_unit(value, self.metric.unit)
     }
 
     /// A table with a row for each curve: the cost at the smallest and at the largest value, the law, the bend, and the cost at ten
     /// times the largest value.
     pub fn table(&self) -> Table {
-        let farthest = format!("at {FARTHEST}× the last");
-        let mut table = Table::words(["series", "at the first", "at the last", "law", "bend", &farthest]);
+        let farthest = format!("at {MAX_MULTIPLE}× the last");
+        let mut table = Table::of_words(["series", "at the first", "at the last", "law", "bend", &farthest]);
         for GrowthCurve { growth, .. } in &self.curves {
             let means = growth.series.means();
-            let at = |mean: Option<&f64>| mean.map_or("–".into(), |mean| self.value(mean.exp()));
-            let beyond = self.beyond_words(growth).unwrap_or_else(|| "–".into());
+            let cost = |mean: Option<&f64>| mean.map_or("–".into(), |mean| self.format_value(mean.exp()));
+            let beyond = self.describe_beyond(growth).unwrap_or_else(|| "–".into());
             table.rows.push(row![
                 growth.series.name.as_str(),
-                at(means.first()),
-                at(means.last()),
-                self.law_words(growth),
-                bend_words(&growth.bend),
+                cost(means.first()),
+                cost(means.last()),
+                self.describe_law(growth),
+                describe_bend(&growth.bend),
                 beyond
             ]);
         }
         table
     }
 
-    fn law_words(&self, growth: &Growth) -> String {
+    fn describe_law(&self, growth: &Growth) -> String {
         let Some(choice) = &growth.choice else { return "–".into() };
         match choice.winner() {
-            Some(fit) => formula_of_growth(&fit.law, |value| self.value(value)),
+            Some(fit) => formula_of_growth(&fit.law, |value| self.format_value(value)),
             None => format!("inconclusive: {}", contender_names(choice)),
         }
     }
 
-    fn beyond_words(&self, growth: &Growth) -> Option<String> {
+    fn describe_beyond(&self, growth: &Growth) -> Option<String> {
         let beyond = growth.beyond?;
-        let (low, high) = ends(beyond.cost.low, beyond.cost.high, self.metric.unit);
-        Some(format!("{} [{low}–{high}]", self.value(beyond.cost.value)))
+        let (low, high) = interval_ends(beyond.cost.low, beyond.cost.high, self.metric.unit);
+        Some(format!("{} [{low}–{high}]", self.format_value(beyond.cost.value)))
     }
 
     /// All sentences about one curve.
     pub fn sentences(&self, growth: &Growth) -> Vec<String> {
         let (n, means) = (&growth.series.n, growth.series.means());
         let (Some(first), Some(last)) = (n.first(), n.last()) else { return vec![] };
-        let cost = |at: usize| self.value(means[at].exp());
+        let cost = |index: usize| self.format_value(means[index].exp());
         let mut sentences = vec![format!(
             "From {} to {} {}, {} goes from {} to {}.",
-            count(*first),
-            count(*last),
+            format_amount(*first),
+            format_amount(*last),
             self.setting,
             self.quantity(),
             cost(0),
@@ -264,7 +279,7 @@ impl GrowthCurves {
                 Some(fit) => format!(
                     "It follows the law `{}`: {}{}.",
                     fit.law.name(),
-                    formula_of_growth(&fit.law, |value| self.value(value)),
+                    formula_of_growth(&fit.law, |value| self.format_value(value)),
                     if fit.law.curve_parameters() > 1 {
                         format!(", R² {:.3}", fit.r_squared)
                     } else {
@@ -274,29 +289,29 @@ impl GrowthCurves {
                 None => format!(
                     "It may follow {}, so the choice is inconclusive; the best is {}.",
                     contender_names(choice),
-                    formula_of_growth(&choice.fits[0].law, |value| self.value(value))
+                    formula_of_growth(&choice.fits[0].law, |value| self.format_value(value))
                 ),
             },
         });
         sentences.push(match growth.bend {
             BendFinding::Bends(bend) => format!(
                 "It bends at {} {} ({}–{}): the exponent goes from {} to {}.",
-                count(bend.at.value),
+                format_amount(bend.at.value),
                 self.setting,
-                count(bend.at.low),
-                count(bend.at.high),
-                exponent(bend.before),
-                exponent(bend.after)
+                format_amount(bend.at.low),
+                format_amount(bend.at.high),
+                format_exponent(bend.before),
+                format_exponent(bend.after)
             ),
             BendFinding::Straight => {
-                format!("No bend in this range: nowhere the exponent changes by {SLIGHT} or more.")
+                format!("No bend in this range: nowhere the exponent changes by {SLIGHT_CHANGE} or more.")
             }
             BendFinding::NotExcluded => "The data show no bend, and do not exclude one.".into(),
         });
-        if let (Some(beyond), Some(words)) = (growth.beyond, self.beyond_words(growth)) {
+        if let (Some(beyond), Some(cost)) = (growth.beyond, self.describe_beyond(growth)) {
             sentences.push(format!(
-                "At {} {} it is {words}, if nothing bends beyond the data.",
-                count(beyond.amount),
+                "At {} {} it is {cost}, if nothing bends beyond the data.",
+                format_amount(beyond.amount),
                 self.setting
             ));
         }
@@ -304,28 +319,30 @@ impl GrowthCurves {
     }
 
     /// A sentence with the number of values left out; `None` if there are none.
-    pub fn left_out(&self) -> Option<String> {
-        let values = plural(self.without_logarithm, "value");
+    pub fn left_out_sentence(&self) -> Option<String> {
+        let values = plural(self.without_logarithm_count, "value");
         let why = "not above zero left out: they have no logarithm.";
-        (self.without_logarithm > 0).then(|| format!("{values} {why}"))
+        (self.without_logarithm_count > 0).then(|| format!("{values} {why}"))
     }
 
-    /// The page about these curves. With `tables` the document also has the figures; the JSON always has them.
-    pub fn page(&self, source: &str, tables: bool) -> Page {
+    /// The page about these curves. With `has_figures` the document also has the figures; the JSON always has
+    /// them.
+    pub fn page(&self, source: &str, has_figures: bool) -> Page {
         let mut document = Document::default();
         document.heading(1, format!("{} over {} in {source}", self.quantity(), self.setting));
-        document.text(GROUNDS);
+        document.text(METHOD);
         document.table(self.table());
         for GrowthCurve { growth, .. } in &self.curves {
             document.heading(2, growth.series.name.clone());
             document.list(self.sentences(growth));
         }
-        if tables {
+        if has_figures {
             document.heading(2, "Figures");
             for GrowthCurve { growth, .. } in &self.curves {
                 let rows = growth.series.n.iter().zip(growth.series.means());
-                let rows = rows.map(|(n, mean)| row![count(*n), self.value(mean.exp())]);
-                document.table(Table::figures([self.setting.as_str(), &growth.series.name]).with(rows));
+                let rows = rows.map(|(n, mean)| row![format_amount(*n), self.format_value(mean.exp())]);
+                document
+                    .table(Table::of_figures([self.setting.as_str(), &growth.series.name]).with_rows(rows));
             }
         }
         Page { document, json: self.json(source) }
@@ -333,7 +350,7 @@ impl GrowthCurves {
 
     fn json(&self, source: &str) -> Value {
         let curve = |GrowthCurve { growth, .. }: &GrowthCurve| {
-            let point = |(n, x): (&f64, &Vec<f64>)| json!({ "amount": n, "values": x.iter().map(finite).collect::<Vec<_>>() });
+            let point = |(n, x): (&f64, &Vec<f64>)| json!({ "amount": n, "values": x.iter().map(finite_or_none).collect::<Vec<_>>() });
             let bend = match growth.bend {
                 BendFinding::Bends(bend) => json!({
                     "found": "bends", "at": bend.at.value, "low": bend.at.low, "high": bend.at.high,
@@ -344,7 +361,7 @@ impl GrowthCurves {
             };
             let beyond = growth.beyond.map(|beyond| {
                 let cost = beyond.cost;
-                json!({ "amount": beyond.amount, "value": cost.value, "low": cost.low, "high": finite(&cost.high) })
+                json!({ "amount": beyond.amount, "value": cost.value, "low": cost.low, "high": finite_or_none(&cost.high) })
             });
             let choice = growth.choice.as_ref();
             json!({
@@ -359,23 +376,23 @@ impl GrowthCurves {
         };
         json!({
             "format": 1, "source": source, "over": self.setting, "quantity": self.quantity(),
-            "metric": self.metric.id, "unit": self.metric.unit.suffix(), "per_unit": self.per_unit,
+            "metric": self.metric.id, "unit": self.metric.unit.suffix(), "per_unit": self.is_per_unit,
             "series": self.curves.iter().map(curve).collect::<Vec<_>>(),
         })
     }
 }
 
 /// How the intervals were computed.
-pub const GROUNDS: &str = "N is the setting. Laws are fitted to the logarithms of all values and chosen by AICc. The interval at ten \
+pub const METHOD: &str = "N is the setting. Laws are fitted to the logarithms of all values and chosen by AICc. The interval at ten \
                            times the largest N is the union of the 95% prediction intervals of all laws within 4 of the best AICc; \
                            it holds if nothing bends beyond the data, which no data can show.";
 
-fn bend_words(bend: &BendFinding) -> String {
+fn describe_bend(bend: &BendFinding) -> String {
     match bend {
         BendFinding::Bends(bend) => {
-            let (low, high) = (count(bend.at.low), count(bend.at.high));
-            let (before, after) = (exponent(bend.before), exponent(bend.after));
-            format!("at {} [{low}–{high}], N^{before} to N^{after}", count(bend.at.value))
+            let (low, high) = (format_amount(bend.at.low), format_amount(bend.at.high));
+            let (before, after) = (format_exponent(bend.before), format_exponent(bend.after));
+            format!("at {} [{low}–{high}], N^{before} to N^{after}", format_amount(bend.at.value))
         }
         BendFinding::Straight => "none".into(),
         BendFinding::NotExcluded => "not excluded".into(),
@@ -390,7 +407,7 @@ mod tests {
     fn the_figures_of_shaikh_do_not_exclude_a_bend() {
         let study = fsarena_core::study::find("shaikh").unwrap();
         let published = study.published().unwrap();
-        let curves = of_published(&published[0], None).unwrap().unwrap();
+        let curves = growth_of_published(&published[0], None).unwrap().unwrap();
         assert_eq!((curves.quantity().as_str(), curves.curves.len()), ("elapsed / files", 10));
         let read = curves.curves.iter().find(|curve| curve.growth.series.name == "ext4 read").unwrap();
         assert_eq!(
@@ -401,8 +418,8 @@ mod tests {
                 "The data show no bend, and do not exclude one."
             ]
         );
-        assert!(of_published(&published[0], Some("speed")).is_err());
+        assert!(growth_of_published(&published[0], Some("speed")).is_err());
         let engel = fsarena_core::study::find("engel").unwrap().published().unwrap();
-        assert!(of_published(&engel[0], None).unwrap().is_none());
+        assert!(growth_of_published(&engel[0], None).unwrap().is_none());
     }
 }

@@ -1,15 +1,16 @@
 //! The sections with the answer in plain words, the tasks that the ranking leaves out, and how to read the answer.
 
 use crate::document::{Detail, Document};
-use crate::words::{
-    clipped, either, is_synced_time, is_time, ratio_with_interval, sentence, shorten_list, shorten_list_to,
+use crate::phrases::{
+    is_synced_time, is_time, join_with_or, list_sentence, ratio_with_interval, shorten_list, shorten_list_to,
+    shorten_sentence,
 };
 use crate::{figures::value_or_dash, matrix, number::plural, report::Report, sections::decision::Decision};
 use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
 use fsarena_stats::analyse::{Analysis, BestLevel, Overall, TaskAnalysis, best_levels};
-use fsarena_stats::{comparison::Comparison, table::FIRST_LOOK, verdict::Outcome};
+use fsarena_stats::{comparison::Comparison, critical_values::FIRST_LOOK_ROUNDS, verdict::Outcome};
 use std::cmp::Reverse;
 
 /// Adds the answer by each metric. In a brief report with a headline, adds only the sentences that the headline and the table
@@ -17,7 +18,7 @@ use std::cmp::Reverse;
 pub fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
     let (record, names) = (&report.record, report.record.names());
     let mut analyses = report.analyses.iter().filter(|analysis| !analysis.tasks.is_empty());
-    if headline_answers(report, detail) {
+    if has_brief_headline(report, detail) {
         let Some(first) = analyses.next() else { return };
         return document.list(brief_sentences(&names, record, first));
     }
@@ -27,26 +28,30 @@ pub fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
             return document.list(answer_sentences(&names, analysis));
         }
         document.heading(3, format!("By {}", analysis.metric.id));
-        if analysis.provisional() && analysis.overall.is_some() && names.len() > 1 && !all_zero(analysis) {
+        if analysis.is_provisional()
+            && analysis.overall.is_some()
+            && names.len() > 1
+            && !has_only_zeros(analysis)
+        {
             document.warning(provisional_warning(analysis));
         }
-        let best = best_of_each(record, analysis);
-        document.list(best.into_iter().chain(answer_sentences(&names, analysis)).collect());
+        let best_levels = best_level_sentences(record, analysis);
+        document.list(best_levels.into_iter().chain(answer_sentences(&names, analysis)).collect());
     }
 }
 
 /// Whether a brief report has a headline, which with the table below it contains the answer.
-pub fn headline_answers(report: &Report, detail: Detail) -> bool {
+pub fn has_brief_headline(report: &Report, detail: Detail) -> bool {
     detail < Detail::Full && Decision::new(report).is_some()
 }
 
-/// The sentences of the answer that the headline and the table do not contain, clipped to a line: mainly the tasks that each
-/// variant wins.
+/// The sentences of the answer that the headline and the table do not contain, shortened to a line: mainly
+/// the tasks that each variant wins.
 fn brief_sentences(names: &[&str], record: &RunRecord, analysis: &Analysis) -> Vec<String> {
-    let mut sentences = best_of_each(record, analysis);
+    let mut sentences = best_level_sentences(record, analysis);
     // For two variants, the decision already names the tasks that the choice loses.
     sentences.extend(task_sentences(names, analysis, names.len() > 2));
-    sentences.iter().map(|sentence| clipped(sentence)).collect()
+    sentences.iter().map(|sentence| shorten_sentence(sentence)).collect()
 }
 
 /// The largest number of variants that have data for the same task, without the bare device.
@@ -70,14 +75,14 @@ pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
     if analysis.metric.direction == Direction::Neutral {
         return vec![format!("{metric} describes the run: neither more nor less is better.")];
     }
-    if all_zero(analysis) {
+    if has_only_zeros(analysis) {
         return vec![format!(
             "{metric} cannot be compared: too few values are above zero, and a ratio requires values above zero."
         )];
     }
     let mut sentences = match &analysis.overall {
-        Some(overall) => overall_sentences(names, &analysis.metric, overall, analysis.provisional()),
-        None if analysis.tasks().all(|task| task.excluded.is_none()) => vec![],
+        Some(overall) => overall_sentences(names, &analysis.metric, overall, analysis.is_provisional()),
+        None if analysis.tasks_in_totals().all(|task| task.unranked_because.is_none()) => vec![],
         None => vec!["No task is left that may rank the variants.".into()],
     };
     sentences.extend(task_sentences(names, analysis, true));
@@ -87,7 +92,7 @@ pub fn answer_sentences(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// The sentences about single tasks, unless `with_tasks` is false or the figures are provisional, and about dropped rounds.
 fn task_sentences(names: &[&str], analysis: &Analysis, with_tasks: bool) -> Vec<String> {
     let mut sentences = vec![];
-    if with_tasks && !analysis.provisional() {
+    if with_tasks && !analysis.is_provisional() {
         sentences.extend(wins_by_variant(names, analysis));
         sentences.extend(tasks_without_winner(names, analysis));
     }
@@ -96,25 +101,26 @@ fn task_sentences(names: &[&str], analysis: &Analysis, with_tasks: bool) -> Vec<
 }
 
 /// Whether values of zero are the reason why nothing can be compared.
-fn all_zero(analysis: &Analysis) -> bool {
+fn has_only_zeros(analysis: &Analysis) -> bool {
     let comparisons = || analysis.tasks.iter().map(|task| &task.comparison);
     let zeros = comparisons().flat_map(|one| &one.variants).any(|variant| variant.excluded > 0);
-    zeros && !comparisons().any(Comparison::compares)
+    zeros && !comparisons().any(Comparison::has_ratio)
 }
 
 /// The warning that there are too few rounds for a verdict.
 fn provisional_warning(analysis: &Analysis) -> String {
-    let variants = analysis.overall.iter().flat_map(|overall| &overall.main().comparison.variants);
+    let variants =
+        analysis.overall.iter().flat_map(|overall| &overall.total_or_geometric().comparison.variants);
     let rounds = variants.filter_map(|variant| Some(variant.ratio?.rounds)).max().unwrap_or(0);
-    let rounds = plural(rounds, analysis.grid.column_name());
-    let only = analysis.grid.images().map_or("", |_| " and about these images only");
+    let rounds = plural(rounds, analysis.grid.column_noun());
+    let image_note = analysis.grid.images().map_or("", |_| " and about these images only");
     format!(
-        "PROVISIONAL: {rounds} so far, and a verdict requires {FIRST_LOOK}. Every result below is inconclusive{only}."
+        "PROVISIONAL: {rounds} so far, and a verdict requires {FIRST_LOOK_ROUNDS}. Every result below is inconclusive{image_note}."
     )
 }
 
 /// The predicate for the best variant: `was fastest`, `had the lowest user`.
-fn was_best(metric: &MetricSpec) -> String {
+fn best_predicate(metric: &MetricSpec) -> String {
     match metric.direction {
         _ if is_synced_time(metric) => "was fastest to have its data synced".into(),
         _ if is_time(metric) => "was fastest".into(),
@@ -130,43 +136,45 @@ fn overall_sentences(
     overall: &Overall,
     provisional: bool,
 ) -> Vec<String> {
-    let main = &overall.main().comparison;
+    let comparison = &overall.total_or_geometric().comparison;
     let what = overall.name;
-    let tasks = match (overall.tasks, overall.of) {
+    let tasks = match (overall.tasks, overall.tasks_in_totals) {
         (1, 1) => "In the one task".to_string(),
         (tasks, all) if tasks == all => format!("Over all {tasks} tasks"),
         _ => format!("Over {}", overall.scope()),
     };
-    let Some(best) = main.best().map(|best| names[best]) else {
+    let Some(best) = comparison.best().map(|best| names[best]) else {
         return vec![format!("{tasks}: inconclusive. No variant completed all of them in any round.")];
     };
     let ratios = |variants: Vec<usize>| {
-        let ratio = |variant: usize| format!("{} {}", names[variant], ratio_to_best(main, variant));
+        let ratio = |variant: usize| format!("{} {}", names[variant], ratio_to_best(comparison, variant));
         shorten_list(variants.into_iter().map(ratio).collect(), "variants")
     };
-    let mut others: Vec<usize> = main.order.iter().skip(1).copied().collect();
+    let mut others: Vec<usize> = comparison.order.iter().skip(1).copied().collect();
     if provisional {
         let ratios = ratios(others).join(", ");
         if ratios.is_empty() {
             return vec![format!("{tasks}, only {best} has a complete round so far.")];
         }
-        let several = main.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
-        let range = if several { " with the range of the rounds" } else { "" };
+        let has_several_rounds =
+            comparison.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
+        let range = if has_several_rounds { " with the range of the rounds" } else { "" };
         return vec![format!(
             "{tasks}, {best} leads so far. Ratio of the {what} to {best}{range}: {ratios}."
         )];
     }
-    let mut sentences = vec![overall_verdict(names, metric, main, &tasks, what)];
-    others.retain(|variant| main.variants[*variant].ratio.is_some_and(|ratio| ratio.separated()));
-    sentences.extend(sentence(&format!("Ratio of the {what} to {best}"), &ratios(others)));
-    let rounds = |variant: usize| plural(main.variants[variant].rounds, "round");
-    let thin = main
+    let mut sentences = vec![overall_verdict(names, metric, comparison, &tasks, what)];
+    others.retain(|variant| comparison.variants[*variant].ratio.is_some_and(|ratio| ratio.is_significant()));
+    sentences.extend(list_sentence(&format!("Ratio of the {what} to {best}"), &ratios(others)));
+    let rounds = |variant: usize| plural(comparison.variants[variant].rounds, "round");
+    let with_few_rounds = comparison
         .with_too_few_rounds()
         .into_iter()
         .map(|variant| format!("{} ({})", names[variant], rounds(variant)));
-    sentences.extend(sentence("Too few complete rounds for a verdict", &thin.collect::<Vec<_>>()));
+    sentences
+        .extend(list_sentence("Too few complete rounds for a verdict", &with_few_rounds.collect::<Vec<_>>()));
     if overall.total.is_some() {
-        sentences.push(equal_weight_sentence(names, main, &overall.geometric.comparison));
+        sentences.push(equal_weight_sentence(names, comparison, &overall.geometric.comparison));
     }
     sentences
 }
@@ -175,39 +183,44 @@ fn overall_sentences(
 fn overall_verdict(
     names: &[&str],
     metric: &MetricSpec,
-    main: &Comparison,
+    comparison: &Comparison,
     tasks: &str,
     what: &str,
 ) -> String {
-    let (best, was_best) = (names[main.order[0]], was_best(metric));
-    if main.winner().is_some() {
-        let next = main.order[1];
-        let lead =
-            main.variants[next].ratio.map_or(String::new(), |ratio| ratio_with_interval(ratio.inverse()));
+    let (best, best_predicate) = (names[comparison.order[0]], best_predicate(metric));
+    if comparison.winner().is_some() {
+        let next = comparison.order[1];
+        let lead = comparison.variants[next]
+            .ratio
+            .map_or(String::new(), |ratio| ratio_with_interval(ratio.inverse()));
         let next = names[next];
         return format!(
-            "{tasks}, {best} {was_best}: its {what} is {lead} times that of the next variant, {next}."
+            "{tasks}, {best} {best_predicate}: its {what} is {lead} times that of the next variant, {next}."
         );
     }
-    let tied = |variant: usize| format!("{} ({what} {})", names[variant], ratio_to_best(main, variant));
-    let tied: Vec<String> = main.tied().into_iter().map(tied).collect();
+    let tied = |variant: usize| format!("{} ({what} {})", names[variant], ratio_to_best(comparison, variant));
+    let tied: Vec<String> = comparison.without_significant_difference().into_iter().map(tied).collect();
     let candidates = if tied.is_empty() {
         format!(". Only {best} has enough complete rounds")
     } else {
-        format!(", {best} or {}", either(&tied))
+        format!(", {best} or {}", join_with_or(&tied))
     };
-    format!("{tasks}: inconclusive which variant {was_best}{candidates}.")
+    format!("{tasks}: inconclusive which variant {best_predicate}{candidates}.")
 }
 
 /// The sentence with the answer if every task has the same weight.
 fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
-    let tied: Vec<String> = geometric.tied().iter().map(|variant| names[*variant].to_string()).collect();
+    let tied: Vec<String> = geometric
+        .without_significant_difference()
+        .iter()
+        .map(|variant| names[*variant].to_string())
+        .collect();
     let verdict = match (geometric.best(), geometric.winner()) {
         (_, Some(winner)) if total.winner() == Some(winner) => format!("{} is also best", names[winner]),
         (_, Some(winner)) => format!("{} is best", names[winner]),
         (None, None) => "inconclusive".into(),
         _ if tied.is_empty() => "inconclusive: no other variant has enough complete rounds".into(),
-        (Some(best), None) => format!("inconclusive: {} or {}", names[best], either(&tied)),
+        (Some(best), None) => format!("inconclusive: {} or {}", names[best], join_with_or(&tied)),
     };
     format!("With equal weight for every task (geometric mean), {verdict}.")
 }
@@ -220,14 +233,14 @@ fn ratio_to_best(comparison: &Comparison, variant: usize) -> String {
 /// For each variant a sentence with the tasks that it won; the variant with the most wins is first.
 fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
     let mut wins: Vec<(&str, Vec<String>)> = names.iter().map(|name| (*name, vec![])).collect();
-    for task in analysis.tasks() {
+    for task in analysis.tasks_in_totals() {
         if let Some(winner) = task.comparison.winner() {
             wins[winner].1.push(task.task.id.to_string());
         }
     }
     wins.retain(|(_, tasks)| !tasks.is_empty());
     wins.sort_by_key(|(_, tasks)| Reverse(tasks.len()));
-    let all = plural(analysis.tasks().count(), "task");
+    let all = plural(analysis.tasks_in_totals().count(), "task");
     let mut sentences = vec![];
     for (name, tasks) in wins {
         let count = tasks.len();
@@ -242,28 +255,28 @@ fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
 /// A sentence with the tasks without a clear winner, each with the variants that do not differ significantly from the best.
 /// `None` if every task has a winner.
 fn tasks_without_winner(names: &[&str], analysis: &Analysis) -> Option<String> {
-    let mut open = vec![];
-    for task in analysis.tasks() {
-        if task.comparison.winner().is_none() && task.excluded.is_none() {
-            open.push(task_with_candidates(names, task));
+    let mut undecided = vec![];
+    for task in analysis.tasks_in_totals() {
+        if task.comparison.winner().is_none() && task.unranked_because.is_none() {
+            undecided.push(task_with_candidates(names, task));
         }
     }
-    if open.is_empty() {
+    if undecided.is_empty() {
         return None;
     }
     let list = if matrix::is_matrix(analysis) {
         "; the tables show them".to_string()
     } else {
-        format!(": {}", open.join(", "))
+        format!(": {}", undecided.join(", "))
     };
-    let all = plural(analysis.tasks().count(), "task");
-    Some(format!("No clear winner in {} of {all}{list}.", open.len()))
+    let all = plural(analysis.tasks_in_totals().count(), "task");
+    Some(format!("No clear winner in {} of {all}{list}.", undecided.len()))
 }
 
 /// A task with the variants that may be its best: `untar (ext4 ≈ xfs)`.
 fn task_with_candidates(names: &[&str], task: &TaskAnalysis) -> String {
     let (comparison, id) = (&task.comparison, &task.task.id);
-    let candidates = comparison.best().into_iter().chain(comparison.tied());
+    let candidates = comparison.best().into_iter().chain(comparison.without_significant_difference());
     let candidates: Vec<&str> = candidates.map(|variant| names[variant]).collect();
     let candidates = if candidates.len() < 2 { "too few rounds" } else { &candidates.join(" ≈ ") };
     format!("{id} ({candidates})")
@@ -275,7 +288,7 @@ fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String
     let all = overall.with_all_rounds.as_ref()?;
     let dropped = plural(analysis.dropped.len(), "round");
     let winner = all.winner().map_or("inconclusive", |variant| names[variant]);
-    Some(if all.winner() == overall.main().comparison.winner() {
+    Some(if all.winner() == overall.total_or_geometric().comparison.winner() {
         format!("{dropped} dropped. The verdict is the same with all rounds.")
     } else {
         format!("{dropped} dropped. With all rounds the verdict would differ: {winner}.")
@@ -284,7 +297,7 @@ fn dropped_rounds_sentence(names: &[&str], analysis: &Analysis) -> Option<String
 
 impl Report {
     /// The answer in one line: the number of claims by outcome, and the first sentence about the main metric.
-    pub fn in_a_line(&self) -> String {
+    pub fn one_line_answer(&self) -> String {
         let mut counts = vec![];
         for outcome in Outcome::ALL {
             let count = self.claims.iter().filter(|judged| judged.outcome() == outcome).count();
@@ -307,7 +320,7 @@ impl Report {
 
 /// For each factor other than the filesystem, a sentence with its best level for each filesystem:
 /// `Best scheduler by throughput: ext4 kyber, xfs bfq (by the estimate, inconclusive).`
-fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
+fn best_level_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let varies = |id: &str| record.plan.factors.get(id).is_some_and(|levels| levels.len() > 1);
     if !varies(FS) || analysis.metric.direction == Direction::Neutral {
         return vec![];
@@ -316,14 +329,15 @@ fn best_of_each(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     for id in record.plan.factors.keys().filter(|id| *id != FS && varies(id)) {
         let bests = best_levels(&record.variants, analysis, id);
         // If all are inconclusive, one remark at the end is enough.
-        let all_open = bests.iter().all(|best| !best.decided);
-        let remark = |open: bool| if open { " (by the estimate, inconclusive)" } else { "" };
+        let all_inconclusive = bests.iter().all(|best| !best.is_decided);
+        let remark =
+            |is_inconclusive: bool| if is_inconclusive { " (by the estimate, inconclusive)" } else { "" };
         let item = |best: &BestLevel| {
             let level = if best.level.is_empty() { PLAIN } else { &best.level };
-            format!("{} {level}{}", best.variant.name, remark(!best.decided && !all_open))
+            format!("{} {level}{}", best.variant.name, remark(!best.is_decided && !all_inconclusive))
         };
         let items = bests.iter().map(item).collect::<Vec<_>>().join(", ");
-        sentences.push(format!("Best {id} by {}: {items}{}.", analysis.metric.id, remark(all_open)));
+        sentences.push(format!("Best {id} by {}: {items}{}.", analysis.metric.id, remark(all_inconclusive)));
     }
     sentences
 }
@@ -339,13 +353,13 @@ pub fn add_left_out(document: &mut Document, report: &Report, detail: Detail) {
 }
 
 /// The largest number of unranked tasks whose values a brief report shows.
-const MAX_VALUES: usize = 3;
+const MAX_UNRANKED_TASKS: usize = 3;
 
 /// The values of tasks that are not ranked: `untar, not ranked: ext4 402 ms, xfs 440 ms`.
 fn unranked_values(report: &Report) -> Vec<String> {
     let Some(first) = report.analyses.first() else { return vec![] };
     let mut sentences = vec![];
-    for task in first.tasks().filter(|task| task.excluded.is_some()) {
+    for task in first.tasks_in_totals().filter(|task| task.unranked_because.is_some()) {
         let mut values = vec![];
         for (variant, name) in task.comparison.variants.iter().zip(report.record.names()) {
             if variant.median.is_some() {
@@ -355,7 +369,7 @@ fn unranked_values(report: &Report) -> Vec<String> {
         let (id, values) = (&task.task.id, shorten_list(values, "variants").join(", "));
         sentences.push(format!("{id}, not ranked: {values} (medians of {}).", first.metric.id));
     }
-    shorten_list_to(sentences, MAX_VALUES, "tasks that are not ranked")
+    shorten_list_to(sentences, MAX_UNRANKED_TASKS, "tasks that are not ranked")
 }
 
 /// For each reason a sentence with the figures that are left out of the ranking.
@@ -365,26 +379,27 @@ fn left_out_sentences(report: &Report) -> Vec<String> {
     let mut figures = invalid_figures(record, &first.metric.id);
     figures.retain(|(_, variant), _| !record.variants[*variant].is_bare_device());
     let mut sentences = vec![];
-    // `short_tails` reports percentiles with too few requests, for each metric.
+    // `few_requests_sentence` reports percentiles with too few requests, for each metric.
     for reason in InvalidReason::ALL.into_iter().filter(|reason| *reason != InvalidReason::FewRequests) {
         let figures = figures.iter().filter(|(_, why)| **why == reason);
         let names = figures
             .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
         let subject = shorten_list(names.collect(), "figures").join(", ");
         if !subject.is_empty() {
-            let why = reason.words();
+            let why = reason.predicate();
             sentences.push(format!("{subject} {why}: left out of the ranking, for all variants."));
         }
     }
-    sentences.extend(report.analyses.iter().filter_map(|analysis| short_tails(record, analysis)));
+    sentences.extend(report.analyses.iter().filter_map(|analysis| few_requests_sentence(record, analysis)));
     sentences
 }
 
 /// A sentence with the tasks that the metric, a percentile, does not rank because they have too few requests. `None` if there
 /// are no such tasks.
-fn short_tails(record: &RunRecord, analysis: &Analysis) -> Option<String> {
-    let short = analysis.tasks().filter(|task| task.excluded == Some(InvalidReason::FewRequests));
-    let tasks: Vec<usize> = short.filter_map(|task| record.task(&task.task.id)).collect();
+fn few_requests_sentence(record: &RunRecord, analysis: &Analysis) -> Option<String> {
+    let with_few_requests =
+        analysis.tasks_in_totals().filter(|task| task.unranked_because == Some(InvalidReason::FewRequests));
+    let tasks: Vec<usize> = with_few_requests.filter_map(|task| record.task(&task.task.id)).collect();
     let why = invalid_reason(record, &analysis.metric.id, *tasks.first()?)?;
     let more = match tasks.len() - 1 {
         0 => String::new(),
@@ -400,7 +415,7 @@ pub fn add_legend(document: &mut Document, report: &Report, _: Detail) {
     let metrics = report.analyses.iter().map(|analysis| &analysis.metric);
     let metrics = metrics.map(|metric| format!("{} ({})", metric.id, metric.help));
     let metrics = metrics.collect::<Vec<_>>().join("; and by ");
-    let brackets = if first.provisional() {
+    let brackets = if first.is_provisional() {
         "are the smallest and the largest of the rounds so far: fewer than 8 rounds give no exact interval"
     } else {
         "is its 95% confidence interval; an interval that contains 1 means no significant difference"

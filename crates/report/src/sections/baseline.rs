@@ -1,7 +1,7 @@
 //! The section with the stored figures of a baseline beside those of its variant in this run.
 
 use crate::document::{Cell, Detail, Document, Table, row};
-use crate::number::{percent, signed, with_unit};
+use crate::number::{percent, signed_percent, with_unit};
 use crate::report::Report;
 use fsarena_core::observations::MetricSeries;
 use fsarena_core::plan::{Backing, Emulator};
@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 struct ComparedFigure<'a> {
     stored: &'a StoredFigures,
     /// The median of the stored values.
-    then: f64,
+    stored_median: f64,
     /// The median of the values in this run.
-    now: Option<f64>,
-    /// now/then over the rounds that both have, if the figures are counts in the same state.
-    judged: Option<Ratio>,
+    median: Option<f64>,
+    /// The ratio of this run to the stored values over the rounds that both have, if the figures are counts
+    /// in the same state.
+    ratio: Option<Ratio>,
 }
 
 /// Adds a table of the stored figures and those of this run.
@@ -26,40 +27,41 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
     let Some(baseline) = &report.record.plan.baseline else { return };
     document.heading(
         3,
-        format!("The baseline {}, measured on {} and again", baseline.name, day(&baseline.measured)),
+        format!("The baseline {}, measured on {} and again", baseline.name, date_of(&baseline.measured_at)),
     );
-    let compared = compare(report, baseline);
+    let compared = compare_with_stored(report, baseline);
     let row = |one: &ComparedFigure| {
-        let shown = |value: f64| with_unit(value, one.stored.unit);
-        let now = one.now.map_or("–".into(), shown);
-        let change = one.now.map_or(String::new(), |now| signed(now / one.then - 1.0, &[]));
+        let format = |value: f64| with_unit(value, one.stored.unit);
+        let now = one.median.map_or("–".into(), format);
+        let change =
+            one.median.map_or(String::new(), |now| signed_percent(now / one.stored_median - 1.0, &[]));
         row![
             format!("{} {}", one.stored.task, one.stored.metric).as_str(),
-            shown(one.then).as_str(),
+            format(one.stored_median).as_str(),
             now.as_str(),
-            Cell::two_lines(change, verdict_words(one, report.margin))
+            Cell::two_lines(change, verdict_name(one, report.margin))
         ]
     };
     let header = ["task and metric", "stored", "again, here", "change"];
-    document.table(Table::figures(header).with(compared.iter().map(row)));
-    document.text(meaning(report, baseline));
+    document.table(Table::of_figures(header).with_rows(compared.iter().map(row)));
+    document.text(judgement_note(report, baseline));
 }
 
 /// The day of a time in RFC 3339.
-fn day(time: &str) -> &str {
+fn date_of(time: &str) -> &str {
     time.split('T').next().unwrap_or(time)
 }
 
 /// Whether stored figures may be judged: instruction counts, measured in the state of today.
-fn may_judge(report: &Report, baseline: &RecalledBaseline) -> bool {
+fn can_judge(report: &Report, baseline: &RecalledBaseline) -> bool {
     let backing = &report.record.plan.device.backing;
-    let counts = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-    counts && baseline.changed.is_empty()
+    let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
+    is_exact && baseline.changed.is_empty()
 }
 
 /// A sentence on whether the stored figures are judged, and why.
-fn meaning(report: &Report, baseline: &RecalledBaseline) -> String {
-    if may_judge(report, baseline) {
+fn judgement_note(report: &Report, baseline: &RecalledBaseline) -> String {
+    if can_judge(report, baseline) {
         return format!(
             "Stored counts are judged, because everything that they depend on is the same: repeats means that they differ by \
              less than {} with 95% confidence.",
@@ -77,39 +79,39 @@ fn meaning(report: &Report, baseline: &RecalledBaseline) -> String {
 }
 
 /// The stored figures with those of the same variant in this run, without tasks and metrics that the run does not have.
-fn compare<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<ComparedFigure<'a>> {
+fn compare_with_stored<'a>(report: &Report, baseline: &'a RecalledBaseline) -> Vec<ComparedFigure<'a>> {
     let record = &report.record;
     let Some(variant) = record.variant(&baseline.variant) else { return vec![] };
-    let judges = may_judge(report, baseline);
+    let can_judge = can_judge(report, baseline);
     let mut compared = vec![];
     for stored in &baseline.figures {
-        let then: Vec<f64> = stored.values.iter().map(|(_, value)| *value).collect();
-        let Some(then) = median(&then) else { continue };
-        let (mut now, mut judged) = (None, None);
+        let stored_values: Vec<f64> = stored.values.iter().map(|(_, value)| *value).collect();
+        let Some(stored_median) = median(&stored_values) else { continue };
+        let (mut measured_median, mut ratio) = (None, None);
         if let Ok(MetricSeries { grid, .. }) = MetricSeries::of(record, &stored.metric)
             && let grid = grid.by_round()
             && let Some(task) = grid.tasks.iter().position(|task| task.id.to_string() == stored.task)
         {
             let values = &grid.values[task][variant];
             let here: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-            now = median(&here);
+            measured_median = median(&here);
             let of_round = |round: &u32| stored.values.iter().find(|(number, _)| number == round);
-            let old: Vec<f64> =
+            let stored_by_round: Vec<f64> =
                 grid.rounds.iter().map(|round| of_round(round).map_or(f64::NAN, |one| one.1)).collect();
-            judged = Ratio::of(log_ratios(&old, values).d).filter(|_| judges);
+            ratio = Ratio::of(log_ratios(&stored_by_round, values).d).filter(|_| can_judge);
         }
-        compared.push(ComparedFigure { stored, then, now, judged });
+        compared.push(ComparedFigure { stored, stored_median, median: measured_median, ratio });
     }
     compared
 }
 
 /// The verdict on stored counts; empty if they are not judged.
-fn verdict_words(one: &ComparedFigure, margin: f64) -> &'static str {
-    match one.judged {
+fn verdict_name(one: &ComparedFigure, margin: f64) -> &'static str {
+    match one.ratio {
         None => "",
         Some(ratio) if ratio.provisional => "provisional",
         Some(ratio) if ratio.low >= 1.0 / (1.0 + margin) && ratio.high <= 1.0 + margin => "repeats",
-        Some(ratio) if ratio.separated() => "differs",
+        Some(ratio) if ratio.is_significant() => "differs",
         Some(_) => "inconclusive",
     }
 }
@@ -122,18 +124,18 @@ pub fn baseline_json(report: &Report) -> Value {
             "task": one.stored.task,
             "metric": one.stored.metric,
             "unit": one.stored.unit,
-            "stored_median": one.then,
-            "median": one.now,
-            "ratio": one.judged.map(|ratio| json!({"value": ratio.value, "low": ratio.low, "high": ratio.high})),
-            "finding": if one.judged.is_some() { Some(verdict_words(one, report.margin)) } else { None },
+            "stored_median": one.stored_median,
+            "median": one.median,
+            "ratio": one.ratio.map(|ratio| json!({"value": ratio.value, "low": ratio.low, "high": ratio.high})),
+            "finding": if one.ratio.is_some() { Some(verdict_name(one, report.margin)) } else { None },
         })
     };
     json!({
         "name": baseline.name,
         "variant": baseline.variant,
-        "measured": baseline.measured,
+        "measured": baseline.measured_at,
         "changed": baseline.changed,
-        "judged": may_judge(report, baseline),
-        "figures": compare(report, baseline).iter().map(figure).collect::<Vec<_>>(),
+        "judged": can_judge(report, baseline),
+        "figures": compare_with_stored(report, baseline).iter().map(figure).collect::<Vec<_>>(),
     })
 }

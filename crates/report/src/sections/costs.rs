@@ -2,10 +2,10 @@
 
 use crate::document::{Cell, Detail, Document, Source, Table, row_with_source};
 use crate::pair::{PairRow, rows_of_metric};
-use crate::words::shorten_list;
+use crate::phrases::shorten_list;
 use crate::{ratio_verdict::RatioVerdict, report::Report, sections::pair::difference_lines};
 use fsarena_core::matrix::plain_variants;
-use fsarena_stats::mean_ratio::FIRST_ROUND;
+use fsarena_stats::mean_ratio::ROUNDS_FOR_MEAN_RATIO;
 use serde_json::{Value, json};
 
 /// A variant compared with its plain variant, by one metric over all tasks.
@@ -16,14 +16,18 @@ struct LevelCost {
 }
 
 /// Every variant that differs in one level from a plain variant, by each of these metrics, metric by metric.
-fn costs(report: &Report) -> Vec<LevelCost> {
+fn level_costs(report: &Report) -> Vec<LevelCost> {
     let record = &report.record;
     let plain = plain_variants(&record.plan, &record.variants);
     let mut costs = vec![];
     for analysis in &report.analyses {
         for (variant, plain) in plain.iter().enumerate().filter_map(|(at, plain)| Some((at, (*plain)?))) {
             let rows = rows_of_metric(record, (plain, variant), &analysis.metric.id, report.margin);
-            costs.extend(rows.into_iter().find(|row| row.whole).map(|row| LevelCost { variant, plain, row }));
+            costs.extend(rows.into_iter().find(|row| row.covers_all_tasks).map(|row| LevelCost {
+                variant,
+                plain,
+                row,
+            }));
         }
     }
     costs
@@ -31,15 +35,15 @@ fn costs(report: &Report) -> Vec<LevelCost> {
 
 /// On a screen a sentence for each level by the first metric; in full a table of all metrics.
 pub fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
-    let costs = costs(report);
+    let costs = level_costs(report);
     let Some(first) = costs.first().map(|cost| cost.row.metric.id.clone()) else { return };
     let mut references: Vec<usize> = costs.iter().map(|cost| cost.plain).collect();
     references.sort_unstable();
     references.dedup();
-    let are = if references.len() == 1 { "is the reference" } else { "are the references" };
+    let verb = if references.len() == 1 { "is the reference" } else { "are the references" };
     let names = references.into_iter().map(|plain| report.record.name(plain).into()).collect();
     let names = shorten_list(names, "variants").join(", ");
-    document.heading(3, format!("Compared with the plain variant, one level at a time ({names} {are})"));
+    document.heading(3, format!("Compared with the plain variant, one level at a time ({names} {verb})"));
     if detail < Detail::Full {
         let by_first = costs.iter().filter(|cost| cost.row.metric.id == first);
         return document.list(by_first.map(|cost| cost_sentence(report, cost)).collect());
@@ -51,12 +55,12 @@ pub fn add_costs(document: &mut Document, report: &Report, detail: Detail) {
             report.record.name(cost.variant).into(),
             report.record.name(cost.plain).into(),
             cost.row.metric.id.as_str().into(),
-            Cell::two_lines(difference, format!("{interval}{}", cost.row.left_out())),
-            verdict_words(&cost.row, report.margin).into(),
+            Cell::two_lines(difference, format!("{interval}{}", cost.row.excluded_rounds_note())),
+            describe_verdict(&cost.row, report.margin).into(),
         ];
         row_with_source(Source::new(None, [cost.variant, cost.plain]), cells)
     };
-    document.table(Table::figures(header).with(costs.iter().map(cells)));
+    document.table(Table::of_figures(header).with_rows(costs.iter().map(cells)));
     document.text(
         "Each variant differs from its reference in one level. Differences are those over all tasks in a typical round, \
          with 95% confidence intervals (the range of the rounds if they are fewer than 8), not corrected for their number.",
@@ -67,16 +71,19 @@ fn cost_sentence(report: &Report, cost: &LevelCost) -> String {
     let (value, interval) = difference_lines(&cost.row, report.margin);
     let interval = if cost.row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
     let (variant, plain) = (report.record.name(cost.variant), report.record.name(cost.plain));
-    let (metric, verdict) = (&cost.row.metric.id, verdict_words(&cost.row, report.margin));
-    format!("{variant}: {metric} {value}{interval} compared with {plain} ({verdict}){}.", cost.row.left_out())
+    let (metric, verdict) = (&cost.row.metric.id, describe_verdict(&cost.row, report.margin));
+    format!(
+        "{variant}: {metric} {value}{interval} compared with {plain} ({verdict}){}.",
+        cost.row.excluded_rounds_note()
+    )
 }
 
 /// The verdict on a cost in words: `costs more`, `equivalent within 1%`.
-fn verdict_words(row: &PairRow, margin: f64) -> String {
+fn describe_verdict(row: &PairRow, margin: f64) -> String {
     match row.verdict {
-        RatioVerdict::Different => row.effect_words().into(),
+        RatioVerdict::Different => row.describe_effect().into(),
         RatioVerdict::Provisional => "provisional, fewer than 8 rounds".into(),
-        other => other.words(Some(row.ratio), row.metric.direction, margin),
+        other => other.describe(Some(row.ratio), row.metric.direction, margin),
     }
 }
 
@@ -91,10 +98,10 @@ pub fn costs_json(report: &Report) -> Value {
             "reference": report.record.name(cost.plain),
             "metric": cost.row.metric.id,
             "ratio": cost.row.ratio,
-            "mean_ratio": cost.row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND)
+            "mean_ratio": cost.row.mean_ratio.filter(|ratio| ratio.rounds >= ROUNDS_FOR_MEAN_RATIO)
                 .as_ref().map(crate::figures::mean_ratio_json),
             "finding": cost.row.verdict,
         })
     };
-    costs(report).iter().map(one).collect()
+    level_costs(report).iter().map(one).collect()
 }

@@ -3,24 +3,25 @@
 use crate::document::{Detail, Document};
 use crate::{matrix, number::plural, report::Report};
 use fsarena_core::{metric::DataPath, observations::Grid};
-use fsarena_stats::analyse::{TaskMedians, medians};
+use fsarena_stats::analyse::{TaskMedians, task_medians};
 use serde_json::{Value, json};
 
 /// The metric with the device's share of the bytes.
-const SHARE: &str = "device_share";
+const DEVICE_SHARE: &str = "device_share";
 /// All data paths, in the order of the list.
 const DATA_PATHS: [DataPath; 3] = [DataPath::Cache, DataPath::Mixed, DataPath::Device];
 
 /// Adds a line for each data path, with its tasks.
 pub fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
-    let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return };
+    let Some(shares) = Grid::of(&report.record, DEVICE_SHARE).map(|grid| task_medians(&grid)) else { return };
     let names = report.record.names();
-    let paths = |task: &TaskMedians| task.variants.iter().map(|share| share.map(DataPath::of)).collect();
+    let paths = |task: &TaskMedians| task.medians.iter().map(|share| share.map(DataPath::of)).collect();
     let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), paths(task))).collect();
     // The tables of a matrix mark the data path of each figure, so the numbers are enough here.
-    let line =
+    let describe =
         if report.analyses.first().is_some_and(matrix::is_matrix) { count_figures } else { list_tasks };
-    let lines: Vec<String> = DATA_PATHS.into_iter().filter_map(|path| line(&tasks, path, &names)).collect();
+    let lines: Vec<String> =
+        DATA_PATHS.into_iter().filter_map(|path| describe(&tasks, path, &names)).collect();
     if lines.is_empty() {
         return;
     }
@@ -46,7 +47,7 @@ fn count_figures(
     path: DataPath,
     names: &[&str],
 ) -> Option<String> {
-    let known = tasks.iter().flat_map(|(_, paths)| paths.iter().flatten()).count();
+    let figures = tasks.iter().flat_map(|(_, paths)| paths.iter().flatten()).count();
     let (mut total, mut variants) = (0, vec![]);
     for (variant, name) in names.iter().enumerate() {
         let count = tasks.iter().filter(|(_, paths)| paths[variant] == Some(path)).count();
@@ -58,8 +59,8 @@ fn count_figures(
     if total == 0 {
         return None;
     }
-    let known = plural(known, "figure");
-    Some(format!("{}: {total} of {known} ({})", path.label(), variants.join(", ")))
+    let figures = plural(figures, "figure");
+    Some(format!("{}: {total} of {figures} ({})", path.label(), variants.join(", ")))
 }
 
 /// The task with the variants that have another data path, `untar (xfs device)`. `None` unless `path` is that of most variants;
@@ -86,13 +87,15 @@ fn task_with_exceptions(
 
 /// The data path of each task and variant, as JSON.
 pub fn data_path_json(report: &Report) -> Value {
-    let Some(shares) = Grid::of(&report.record, SHARE).map(|grid| medians(&grid)) else { return Value::Null };
+    let Some(shares) = Grid::of(&report.record, DEVICE_SHARE).map(|grid| task_medians(&grid)) else {
+        return Value::Null;
+    };
     let task = |task: &TaskMedians| {
         let variant = |(share, variant): (&Option<f64>, &str)| {
             let path = share.map(|share| DataPath::of(share).label());
             json!({ "variant": variant, "device_share_ratio": share, "reached": path })
         };
-        let variants = task.variants.iter().zip(report.record.names()).map(variant);
+        let variants = task.medians.iter().zip(report.record.names()).map(variant);
         json!({ "task": task.task.id, "variants": variants.collect::<Vec<_>>() })
     };
     shares.iter().map(task).collect()

@@ -5,15 +5,17 @@ mod headline;
 
 use crate::document::{Detail, Document};
 use crate::number::{percent, percent_range, plural};
-use crate::report::{Current, Report};
-use crate::words::{either, is_synced_time, is_time, rounds_needed, sentence, shorten_list};
+use crate::phrases::{
+    format_rounds_needed, is_synced_time, is_time, join_with_or, list_sentence, shorten_list,
+};
+use crate::report::{CurrentVariant, Report};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::{event::SpentOn, record::MetricSpec, sample::Direction, setting_text::setting};
 use fsarena_stats::analyse::{Analysis, Overall};
-use fsarena_stats::decision::{Answer, MOST_REGRET};
-use fsarena_stats::power::{rounds_for, spread};
+use fsarena_stats::decision::{MAX_REGRET, Recommendation};
+use fsarena_stats::power::{rounds_to_detect, spread};
 use fsarena_stats::ratio::{Ratio, log_ratios};
-use fsarena_stats::{regret::Regrets, table::FIRST_LOOK};
+use fsarena_stats::{critical_values::FIRST_LOOK_ROUNDS, regret::Regrets};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -21,7 +23,7 @@ use std::collections::BTreeMap;
 pub fn add_decision(document: &mut Document, report: &Report, _: Detail) {
     let Some(decision) = Decision::new(report) else { return };
     document.text(decision.headline());
-    let further = [
+    let sentences = [
         decision.provisional_note(),
         decision.less_safe_variants(),
         decision.stopped_variants_sentence(),
@@ -31,11 +33,11 @@ pub fn add_decision(document: &mut Document, report: &Report, _: Detail) {
         decision.lost_tasks(),
         decision.how_to_settle(),
     ];
-    document.list(further.into_iter().flatten().collect());
+    document.list(sentences.into_iter().flatten().collect());
 }
 
 /// The page of the guide about noisy machines.
-const TROUBLESHOOTING: &str = "docs/guide/troubleshooting.md";
+const NOISE_GUIDE: &str = "docs/guide/troubleshooting.md";
 
 /// The recommendation of a run, by its primary metric.
 pub struct Decision<'a> {
@@ -48,9 +50,9 @@ pub struct Decision<'a> {
     regrets: Regrets,
     /// The regrets by geometric mean.
     geometric_regrets: Regrets,
-    answer: Answer,
+    answer: Recommendation,
     /// The first recommended variant; if none is recommended, the one with the least regret.
-    lead: usize,
+    leader: usize,
 }
 
 impl Decision<'_> {
@@ -58,7 +60,7 @@ impl Decision<'_> {
     pub fn new(report: &Report) -> Option<Decision<'_>> {
         let analysis = report.ranked_analysis()?;
         let overall = analysis.overall.as_ref()?;
-        let main = overall.main();
+        let main = overall.total_or_geometric();
         let mut order = main.comparison.order.clone();
         order.retain(|variant| report.record.violations().all(|(cell, _)| cell.variant != *variant));
         let candidates = report.record.with_full_guarantees(&order);
@@ -71,12 +73,12 @@ impl Decision<'_> {
             _ => {
                 least_regret?;
                 let current = report.current.map(|current| current.variant);
-                Answer::of(&regrets, &candidates, current, report.margin.ln_1p())?
+                Recommendation::of(&regrets, &candidates, current, report.margin.ln_1p())?
             }
         };
         let recommended = answer.recommended().first().copied();
-        let lead = recommended.or(least_regret).or(candidates.first().copied())?;
-        Some(Decision { report, analysis, overall, candidates, regrets, geometric_regrets, answer, lead })
+        let leader = recommended.or(least_regret).or(candidates.first().copied())?;
+        Some(Decision { report, analysis, overall, candidates, regrets, geometric_regrets, answer, leader })
     }
 
     /// The recommended variants, the best first; empty if the run recommends none.
@@ -94,8 +96,13 @@ impl Decision<'_> {
     /// The variants ahead of the choice that give up safety, each with the guarantees that it weakens.
     pub fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
         let mut cheaper = vec![];
-        for variant in
-            self.overall.main().comparison.order.iter().take_while(|variant| **variant != self.lead)
+        for variant in self
+            .overall
+            .total_or_geometric()
+            .comparison
+            .order
+            .iter()
+            .take_while(|variant| **variant != self.leader)
         {
             let weakened = self.report.record.weakened_guarantees(*variant);
             if !weakened.is_empty() {
@@ -108,10 +115,10 @@ impl Decision<'_> {
     /// The note that the ranges are not confidence intervals yet, with the number of missing rounds. `None` if there are enough
     /// rounds.
     fn provisional_note(&self) -> Option<String> {
-        let Answer::TooFewRounds { rounds, needed } = self.answer else { return None };
+        let Recommendation::TooFewRounds { rounds, needed_rounds: needed } = self.answer else { return None };
         let grid = &self.analysis.grid;
-        let unit = grid.column_name();
-        let why = if rounds < FIRST_LOOK {
+        let unit = grid.column_noun();
+        let why = if rounds < FIRST_LOOK_ROUNDS {
             "what follows has the range of the rounds so far, not a confidence interval".into()
         } else {
             format!("to compare {} at once takes more {unit}s", plural(self.candidates.len(), "variant"))
@@ -121,27 +128,28 @@ impl Decision<'_> {
             return Some(format!("Provisional: {why}."));
         }
         // More rounds on the same images would not help.
-        let fix = grid
+        let remedy = grid
             .images()
             .and(needed)
             .map_or(String::new(), |needed| format!(" ({})", setting("age_images", &needed.to_string())));
         let more = plural(missing, &format!("more {unit}"));
-        Some(format!("Provisional: {why}. {more}{fix}: {}.", self.time_for(missing)))
+        Some(format!("Provisional: {why}. {more}{remedy}: {}.", self.time_for(missing)))
     }
 
     /// The variants that are better than the choice but less safe: `ext2 is 12% faster in total, but gives up safety: no
     /// journal, …`.
     fn less_safe_variants(&self) -> Option<String> {
-        let (metric, main) = (&self.analysis.metric, self.overall.main());
+        let (metric, main) = (&self.analysis.metric, self.overall.total_or_geometric());
         let mut sentences = vec![];
         for (variant, weakened) in self.cheaper_variants() {
-            let Some(cost) = cost_ratio(metric, &main.values[variant], &main.values[self.lead]) else {
+            let Some(cost) = cost_ratio(metric, &main.values[variant], &main.values[self.leader]) else {
                 continue;
             };
-            let sure = if main.comparison.separated[self.lead][variant] { "" } else { " (inconclusive)" };
-            let (by, is) = (percent(gain(metric, cost.value.ln())), better(metric));
-            let (name, over, weakened) = (self.name(variant), self.measure(), weakened.join("; "));
-            sentences.push(format!("{name} is {by} {is}{over}{sure}, but gives up safety: {weakened}."));
+            let certainty =
+                if main.comparison.differs[self.leader][variant] { "" } else { " (inconclusive)" };
+            let (by, is) = (percent(gain(metric, cost.value.ln())), comparative_with_metric(metric));
+            let (name, over, weakened) = (self.name(variant), self.measure_phrase(), weakened.join("; "));
+            sentences.push(format!("{name} is {by} {is}{over}{certainty}, but gives up safety: {weakened}."));
         }
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
@@ -149,16 +157,16 @@ impl Decision<'_> {
     /// The cost of keeping the current variant: `Staying on ext4 costs 3% [−0.4% to 7%].` `None` without a current variant or a
     /// recommendation.
     fn cost_of_staying(&self) -> Option<String> {
-        let Current { variant: current, .. } = self.report.current?;
-        if !matches!(self.answer, Answer::Use { .. } | Answer::Choose { .. }) {
+        let CurrentVariant { variant: current, .. } = self.report.current?;
+        if !matches!(self.answer, Recommendation::Use { .. } | Recommendation::Choose { .. }) {
             return None;
         }
         let name = self.current_name(current);
         if self.choices().contains(&current) {
             return Some(format!("{name} is the current variant: stay on it."));
         }
-        let values = &self.overall.main().values;
-        let cost = cost_ratio(&self.analysis.metric, &values[self.lead], &values[current])?;
+        let values = &self.overall.total_or_geometric().values;
+        let cost = cost_ratio(&self.analysis.metric, &values[self.leader], &values[current])?;
         let [value, low, high] = [cost.value, cost.low, cost.high].map(|ratio| ratio - 1.0);
         Some(format!("Staying on {name} costs {} [{}].", percent(value), percent_range(low, high)))
     }
@@ -175,7 +183,7 @@ impl Decision<'_> {
             *last = (*last).max(Some(cell.round + 1));
         }
         let last = last_rounds.iter().copied().max().flatten();
-        let regrets = &self.overall.main().regrets;
+        let regrets = &self.overall.total_or_geometric().regrets;
         let is_stopped =
             |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.is_dominated(*variant);
         let measured =
@@ -189,7 +197,7 @@ impl Decision<'_> {
         let stopped = self.stopped_variants();
         let names: Vec<String> =
             stopped.iter().map(|(at, rounds)| format!("{} after round {rounds}", self.name(*at))).collect();
-        sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &names)
+        list_sentence("fsarena stopped measuring variants that are not the best (95% confidence)", &names)
     }
 
     /// The recommendation by geometric mean, if it differs from the choice.
@@ -199,12 +207,12 @@ impl Decision<'_> {
         order.retain(|variant| self.candidates.contains(variant));
         let current = self.report.current.map(|current| current.variant);
         let margin = self.report.margin.ln_1p();
-        let others = Answer::of(&self.geometric_regrets, &order, current, margin)?.recommended();
+        let others = Recommendation::of(&self.geometric_regrets, &order, current, margin)?.recommended();
         let choices = self.choices();
         if choices.is_empty() || others.is_empty() || others.iter().any(|other| choices.contains(other)) {
             return None;
         }
-        let names = either(&self.names(&others));
+        let names = join_with_or(&self.names(&others));
         Some(format!("With equal weight for every task (geometric mean) the choice is {names}."))
     }
 
@@ -223,8 +231,8 @@ impl Decision<'_> {
         let choice = *self.choices().first()?;
         let metric = &self.analysis.metric;
         let mut lost = vec![];
-        for task in self.analysis.tasks() {
-            let ratio = task.comparison.variants[choice].ratio.filter(Ratio::separated);
+        for task in self.analysis.tasks_in_totals() {
+            let ratio = task.comparison.variants[choice].ratio.filter(Ratio::is_significant);
             let (Some(ratio), Some(best)) = (ratio, task.comparison.best()) else { continue };
             let log = ratio.value.ln();
             let by = percent(gain(metric, if metric.direction == Direction::Higher { -log } else { log }));
@@ -234,15 +242,15 @@ impl Decision<'_> {
             return None;
         }
         let (name, count) = (self.name(choice), lost.len());
-        let tasks = plural(self.analysis.tasks().count(), "task");
+        let tasks = plural(self.analysis.tasks_in_totals().count(), "task");
         Some(format!("{name} loses {count} of {tasks}: {}.", shorten_list(lost, "tasks").join(", ")))
     }
 
     /// How to settle an open question: the number of further rounds and their time, and on a noisy machine other remedies.
     fn how_to_settle(&self) -> Option<String> {
         match self.answer {
-            Answer::TooFewRounds { .. } => None,
-            Answer::TooNoisy { .. } | Answer::Better { .. } => {
+            Recommendation::TooFewRounds { .. } => None,
+            Recommendation::TooNoisy { .. } | Recommendation::Better { .. } => {
                 let possible = self.possible();
                 let spread = possible.iter().filter_map(|one| self.spread(*one, &possible)).reduce(f64::max);
                 Some(self.remedies(spread))
@@ -253,24 +261,24 @@ impl Decision<'_> {
 
     /// The remedies for a spread of the log ratio within rounds: `To settle it: 48 rounds, about 20 min more; …`.
     fn remedies(&self, spread: Option<f64>) -> String {
-        let more = || format!("more {}s", self.analysis.grid.column_name());
-        let rounds = spread.and_then(|spread| self.rounds_to_find(MOST_REGRET, spread)).unwrap_or_else(more);
+        let more = || format!("more {}s", self.analysis.grid.column_noun());
+        let rounds = spread.and_then(|spread| self.rounds_to_find(MAX_REGRET, spread)).unwrap_or_else(more);
         let backing = &self.report.record.plan.device.backing;
         let is_exact = matches!(backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-        let exact = if is_exact || !is_time(&self.analysis.metric) {
+        let exact_hint = if is_exact || !is_time(&self.analysis.metric) {
             String::new()
         } else {
             format!("; or `{}`, which counts instructions instead of time", setting("on", "exact"))
         };
-        format!("To settle it: {rounds}; a quieter machine ({TROUBLESHOOTING}){exact}.")
+        format!("To settle it: {rounds}; a quieter machine ({NOISE_GUIDE}){exact_hint}.")
     }
 
     /// The number of rounds that finds a difference, a fraction, with this spread: `48 rounds, about 20 min more`. `None` if
     /// the run already has them.
     fn rounds_to_find(&self, difference: f64, spread: f64) -> Option<String> {
-        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_name());
-        match rounds_for(spread, difference) {
-            None => Some(format!("{} {unit}s with this noise", rounds_needed(None))),
+        let (so_far, unit) = (self.analysis.grid.rounds.len(), self.analysis.grid.column_noun());
+        match rounds_to_detect(spread, difference) {
+            None => Some(format!("{} {unit}s with this noise", format_rounds_needed(None))),
             Some(rounds) if rounds <= so_far => None,
             Some(rounds) => {
                 Some(format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far)))
@@ -282,22 +290,22 @@ impl Decision<'_> {
     /// significantly. `None` if there are none. Also `None` if the run already has that number of rounds, because then the
     /// difference is probably smaller than the margin.
     fn rounds_to_separate_others(&self) -> Option<String> {
-        let separated = &self.overall.main().comparison.separated;
+        let separated = &self.overall.total_or_geometric().comparison.differs;
         let choices = self.choices();
-        let mut open = self.candidates.clone();
-        open.retain(|variant| !choices.contains(variant) && !separated[self.lead][*variant]);
-        let needed = self.rounds_to_find(self.report.margin, self.spread(self.lead, &open)?)?;
-        let names = self.names(&open);
+        let mut undecided = self.candidates.clone();
+        undecided.retain(|variant| !choices.contains(variant) && !separated[self.leader][*variant]);
+        let needed = self.rounds_to_find(self.report.margin, self.spread(self.leader, &undecided)?)?;
+        let names = self.names(&undecided);
         let others =
-            if names.len() > 6 { shorten_list(names, "variants").join(", ") } else { either(&names) };
-        let (name, margin) = (self.name(self.lead), percent(self.report.margin));
+            if names.len() > 6 { shorten_list(names, "variants").join(", ") } else { join_with_or(&names) };
+        let (name, margin) = (self.name(self.leader), percent(self.report.margin));
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }
 
     /// The largest standard deviation of the log ratio within rounds, between a variant and the others. `None` if it is unknown or
     /// zero for each of them.
     fn spread(&self, variant: usize, others: &[usize]) -> Option<f64> {
-        let values = &self.overall.main().values;
+        let values = &self.overall.total_or_geometric().values;
         let spreads =
             others.iter().filter_map(|other| spread(&log_ratios(&values[variant], &values[*other]).d));
         spreads.filter(|sigma| *sigma > 0.0).reduce(f64::max)
@@ -315,11 +323,13 @@ impl Decision<'_> {
         let regrets = &self.regrets;
         let choices = self.choices();
         let cheaper = self.cheaper_variants().into_iter();
-        let cheaper = cheaper.map(|(at, words)| json!({ "variant": self.name(at), "gives_up": words }));
-        let left = self.stopped_variants().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
-        let largest =
+        let cheaper =
+            cheaper.map(|(at, guarantees)| json!({ "variant": self.name(at), "gives_up": guarantees }));
+        let stopped =
+            self.stopped_variants().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
+        let largest_regret =
             |regrets: &Regrets| choices.iter().filter_map(|choice| regrets.of(*choice)).reduce(f64::max);
-        let geometric_regret = largest(&self.geometric_regrets).filter(|_| self.has_geometric_mean());
+        let geometric_regret = largest_regret(&self.geometric_regrets).filter(|_| self.has_geometric_mean());
         json!({
             "answer": self.answer.id(),
             "choose": choices.first().map(|choice| self.name(*choice)),
@@ -329,14 +339,14 @@ impl Decision<'_> {
             "current_is_guessed": self.report.current.map(|current| current.guessed),
             "costs": self.costs_json(),
             "other_metrics": self.other_metrics_json(),
-            "regret": largest(regrets).map(f64::exp_m1),
+            "regret": largest_regret(regrets).map(f64::exp_m1),
             "regret_by_geometric_mean": geometric_regret.map(f64::exp_m1),
             "cheaper_but_less_safe": cheaper.collect::<Vec<_>>(),
             "metric": self.analysis.metric.id,
             "rounds": regrets.rounds,
-            "rounds_needed": regrets.needed,
+            "rounds_needed": regrets.needed_rounds,
             "provisional": regrets.provisional,
-            "left": left.collect::<BTreeMap<_, _>>(),
+            "left": stopped.collect::<BTreeMap<_, _>>(),
             "headline": self.headline(),
         })
     }
@@ -359,13 +369,13 @@ impl Decision<'_> {
     /// Whether to show the regret by geometric mean: if the main answer is by the total of several tasks, and both have enough
     /// rounds or both too few.
     fn has_geometric_mean(&self) -> bool {
-        let equally_sure = self.geometric_regrets.provisional == self.regrets.provisional;
-        self.overall.total.is_some() && self.overall.tasks > 1 && equally_sure
+        let equally_provisional = self.geometric_regrets.provisional == self.regrets.provisional;
+        self.overall.total.is_some() && self.overall.tasks > 1 && equally_provisional
     }
 
     /// The quantity that variants are compared by: ` in total over 20 of 21 tasks`; empty for a single task.
-    fn measure(&self) -> String {
-        let part = self.overall.tasks < self.overall.of;
+    fn measure_phrase(&self) -> String {
+        let part = self.overall.tasks < self.overall.tasks_in_totals;
         let scope = if part { format!(" over {}", self.overall.scope()) } else { String::new() };
         match (self.overall.tasks, self.overall.name) {
             (1, _) => scope,
@@ -376,11 +386,11 @@ impl Decision<'_> {
 }
 
 /// The answer if only one variant keeps all safety guarantees.
-fn only_safe_variant(choice: usize, regrets: &Regrets) -> Answer {
+fn only_safe_variant(choice: usize, regrets: &Regrets) -> Recommendation {
     if regrets.provisional {
-        Answer::TooFewRounds { rounds: regrets.rounds, needed: regrets.needed }
+        Recommendation::TooFewRounds { rounds: regrets.rounds, needed_rounds: regrets.needed_rounds }
     } else {
-        Answer::Use { choice, next: None }
+        Recommendation::Use { choice, next: None }
     }
 }
 
@@ -392,8 +402,8 @@ fn cost_ratio(metric: &MetricSpec, a: &[f64], b: &[f64]) -> Option<Ratio> {
 
 /// The gain of the better variant as a fraction, from the logarithm of the ratio of costs.
 fn gain(metric: &MetricSpec, log: f64) -> f64 {
-    let inverse = metric.direction == Direction::Higher || is_time(metric);
-    if inverse { log.exp_m1() } else { -(-log).exp_m1() }
+    let is_inverse = metric.direction == Direction::Higher || is_time(metric);
+    if is_inverse { log.exp_m1() } else { -(-log).exp_m1() }
 }
 
 /// The metrics for which the better variant is called cheaper.
@@ -411,12 +421,12 @@ fn comparative(metric: &MetricSpec) -> &'static str {
 }
 
 /// The comparative with the metric: `faster`, `higher in iops`.
-fn better(metric: &MetricSpec) -> String {
-    format!("{}{}", comparative(metric), of_what(metric))
+fn comparative_with_metric(metric: &MetricSpec) -> String {
+    format!("{}{}", comparative(metric), metric_suffix(metric))
 }
 
 /// The metric after a comparative: ` (synced)`, ` in iops`; empty for the time until a command returns.
-fn of_what(metric: &MetricSpec) -> String {
+fn metric_suffix(metric: &MetricSpec) -> String {
     if !is_time(metric) {
         format!(" in {}", metric.id)
     } else if is_synced_time(metric) {

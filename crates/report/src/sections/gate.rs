@@ -1,17 +1,17 @@
 //! The section with the result of a gate: whether the candidate costs at most its margins more than the baseline.
 
 use crate::document::{Detail, Document};
-use crate::number::{effect_lines, percent, plural, signed, three};
+use crate::number::{effect_and_interval, percent, plural, signed_percent, three_digits};
 use crate::report::Report;
 use fsarena_core::claim::Relation;
 use fsarena_stats::power::{rounds_to_pass, spread};
 use fsarena_stats::verdict::{self, GateBounds, Outcome, Verdict};
-use fsarena_stats::{gate::gate_outcome, judge::Judged};
+use fsarena_stats::{gate::gate_outcome, judge::JudgedClaim};
 use serde_json::{Value, json};
 
 /// The claims of the run's gate; empty if it has none.
-fn gate_claims(report: &Report) -> Vec<&Judged> {
-    let is_of_gate = |judged: &&Judged| report.record.plan.gate_of(&judged.claim).is_some();
+fn gate_claims(report: &Report) -> Vec<&JudgedClaim> {
+    let is_of_gate = |judged: &&JudgedClaim| report.record.plan.gate_error_split(&judged.claim).is_some();
     report.claims.iter().filter(is_of_gate).collect()
 }
 
@@ -22,13 +22,13 @@ pub fn add_gate(document: &mut Document, report: &Report, _: Detail) {
         return;
     }
     let outcome = gate_outcome(claims.iter().map(|judged| judged.outcome()));
-    document.heading(3, format!("Gate {}", outcome_word(outcome)));
-    document.text(summary(outcome, &claims));
+    document.heading(3, format!("Gate {}", gate_outcome_name(outcome)));
+    document.text(gate_summary(outcome, &claims));
     document.list(claims.iter().map(|judged| claim_sentence(judged, report.margin)).collect());
 }
 
 /// The word for the outcome of a gate or of one of its claims.
-fn outcome_word(outcome: Outcome) -> &'static str {
+fn gate_outcome_name(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Held | Outcome::Equivalent => "passed",
         Outcome::Refuted => "failed",
@@ -37,7 +37,7 @@ fn outcome_word(outcome: Outcome) -> &'static str {
 }
 
 /// A sentence about the whole gate.
-fn summary(outcome: Outcome, claims: &[&Judged]) -> String {
+fn gate_summary(outcome: Outcome, claims: &[&JudgedClaim]) -> String {
     let count = |wanted: Outcome| claims.iter().filter(|judged| judged.outcome() == wanted).count();
     let all = plural(claims.len(), "claim");
     match outcome {
@@ -60,25 +60,25 @@ fn summary(outcome: Outcome, claims: &[&Judged]) -> String {
 }
 
 /// A line about one claim: `total.elapsed passed: +0.12%, at most +0.31%; margin 0.5%`.
-fn claim_sentence(judged: &Judged, margin: f64) -> String {
-    let (name, word) = (&judged.claim.subject, outcome_word(judged.outcome()));
+fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
+    let (name, outcome) = (&judged.claim.subject, gate_outcome_name(judged.outcome()));
     let margin_of_claim = margin_of_claim(judged, margin);
     let found = match (&judged.verdict, &judged.missing) {
-        (Some(verdict), _) => format!("{}, {}", bound_words(verdict), plural(verdict.rounds, "round")),
+        (Some(verdict), _) => format!("{}, {}", describe_bounds(verdict), plural(verdict.rounds, "round")),
         (None, missing) => missing.clone().unwrap_or_default(),
     };
-    let needed = match (judged.open(), spread(&judged.d)) {
+    let needed = match (judged.is_inconclusive(), spread(&judged.d)) {
         (true, Some(spread)) => match rounds_to_pass(spread, margin_of_claim) {
             Some(rounds) => format!("; with this spread, an equal candidate passes in about {rounds} rounds"),
             None => "; with this spread, 400 rounds do not suffice".into(),
         },
         _ => String::new(),
     };
-    format!("{name} {word}: {found}; margin {}{needed}", percent(margin_of_claim))
+    format!("{name} {outcome}: {found}; margin {}{needed}", percent(margin_of_claim))
 }
 
 /// The margin of a claim as a fraction: its own, or that of the run.
-fn margin_of_claim(judged: &Judged, margin: f64) -> f64 {
+fn margin_of_claim(judged: &JudgedClaim, margin: f64) -> f64 {
     match &judged.claim.relation {
         Relation::Pair(pair) => pair.fraction().unwrap_or(margin),
         Relation::Extreme(_) => margin,
@@ -87,8 +87,8 @@ fn margin_of_claim(judged: &Judged, margin: f64) -> f64 {
 
 /// The effect of a claim of a gate, and the bounds that decide it: `+0.12%, at most +0.31%`. Without bounds, the range of the
 /// rounds.
-pub fn bound_words(verdict: &Verdict) -> String {
-    let (value, range) = effect_lines(verdict.effect, verdict.interval, &verdict.edges);
+pub fn describe_bounds(verdict: &Verdict) -> String {
+    let (value, range) = effect_and_interval(verdict.effect, verdict.interval, &verdict.edges);
     let Some(GateBounds { low, high }) = verdict.gate.filter(|gate| gate.low.or(gate.high).is_some()) else {
         return format!("{value} [{range}]");
     };
@@ -101,14 +101,18 @@ pub fn bound_words(verdict: &Verdict) -> String {
         Outcome::Refuted => (None, high),
         _ => (low, high),
     };
-    let mut words = vec![value];
-    let as_factors = words[0].ends_with('×');
+    let mut parts = vec![value];
+    let as_factors = parts[0].ends_with('×');
     let bound = |bound: f64| {
-        if as_factors { format!("{}×", three(1.0 + bound)) } else { signed(bound, &verdict.edges) }
+        if as_factors {
+            format!("{}×", three_digits(1.0 + bound))
+        } else {
+            signed_percent(bound, &verdict.edges)
+        }
     };
-    words.extend(low.map(|low| format!("at least {}", bound(low))));
-    words.extend(high.map(|high| format!("at most {}", bound(high))));
-    words.join(", ")
+    parts.extend(low.map(|low| format!("at least {}", bound(low))));
+    parts.extend(high.map(|high| format!("at most {}", bound(high))));
+    parts.join(", ")
 }
 
 /// The gate as JSON; null if the run has none.
@@ -118,13 +122,13 @@ pub fn gate_json(report: &Report) -> Value {
         return Value::Null;
     }
     let outcome = gate_outcome(claims.iter().map(|judged| judged.outcome()));
-    let claim = |judged: &&Judged| {
+    let claim = |judged: &&JudgedClaim| {
         let bounds = judged.verdict.and_then(|verdict| verdict.gate);
         let ratio = |bound: fn(GateBounds) -> Option<f64>| bounds.and_then(bound).map(|bound| 1.0 + bound);
         json!({
             "quantity": judged.claim.subject.to_string(),
             "margin_percent": 100.0 * margin_of_claim(judged, report.margin),
-            "outcome": outcome_word(judged.outcome()),
+            "outcome": gate_outcome_name(judged.outcome()),
             "exit": verdict::exit_code(&[judged.outcome()]).code(),
             "effect_ratio": judged.verdict.map(|verdict| 1.0 + verdict.effect),
             "lower_bound_ratio": ratio(|bounds| bounds.low),
@@ -133,7 +137,7 @@ pub fn gate_json(report: &Report) -> Value {
         })
     };
     json!({
-        "outcome": outcome_word(outcome),
+        "outcome": gate_outcome_name(outcome),
         "exit": verdict::exit_code(&[outcome]).code(),
         "claims": claims.iter().map(claim).collect::<Vec<_>>(),
     })

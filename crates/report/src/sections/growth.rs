@@ -3,15 +3,15 @@
 
 use crate::document::{Detail, Document, Source, row_with_source};
 use crate::report::Report;
-use crate::scaling::growth::{GROUNDS, grid_of, grown_metrics, of_run};
+use crate::scaling::growth::{METHOD, grid_setting, growth_metrics, growth_of_run};
 
 /// Adds a table for each metric of the report, with a row for each variant and task; nothing if the run has no grid.
 pub fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
-    let Some(setting) = grid_of(&report.record) else { return };
+    let Some(setting) = grid_setting(&report.record) else { return };
     // A short report has the main metric only.
-    let metrics = grown_metrics(report.analyses.iter().map(|analysis| analysis.metric.id.as_str()));
+    let metrics = growth_metrics(report.analyses.iter().map(|analysis| analysis.metric.id.as_str()));
     for metric in metrics.into_iter().take(if detail < Detail::Full { 1 } else { usize::MAX }) {
-        let Ok(run) = of_run(&report.record, setting, metric) else { continue };
+        let Ok(run) = growth_of_run(&report.record, setting, metric) else { continue };
         if run.curves.is_empty() {
             continue;
         }
@@ -21,11 +21,11 @@ pub fn add_growth(document: &mut Document, report: &Report, detail: Detail) {
             *row = row_with_source(Source::new(None, [curve.variant]), std::mem::take(row));
         }
         document.table(table);
-        if let Some(words) = run.left_out().filter(|_| detail >= Detail::Full) {
-            document.text(words);
+        if let Some(note) = run.left_out_sentence().filter(|_| detail >= Detail::Full) {
+            document.text(note);
         }
     }
     if detail >= Detail::Full {
-        document.text(GROUNDS);
+        document.text(METHOD);
     }
 }

@@ -3,12 +3,12 @@
 use crate::advice::MERGE;
 use crate::document::{Cell, Detail, Document, Part, Table, row};
 use crate::number::{percent, plural, with_unit};
+use crate::phrases::{join_with_and, shorten_list};
 use crate::report::{Report, image_storage};
-use crate::words::{listed, shorten_list};
-use fsarena_core::event::{Note, NoteKind, OF_DIRECTORY, OF_MOUNT, SpentOn};
+use fsarena_core::event::{DIRECTORY_NOTES, MOUNT_NOTE, Note, NoteKind, SpentOn};
 use fsarena_core::factor::{AGE, DIR, FILL, FS, MKFS, MOUNT, OPTIONS, age};
 use fsarena_core::host::{self, Host, Storage};
-use fsarena_core::observations::{Grid, Images};
+use fsarena_core::observations::{AgedImages, Grid};
 use fsarena_core::{metric::reading, names::distinct, plan::Backing, record::RunRecord, sample::Unit};
 use std::collections::BTreeMap;
 
@@ -19,8 +19,8 @@ pub const MAX_MACHINES: usize = 8;
 pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     let (record, plan) = (&report.record, &report.record.plan);
     document.heading(1, format!("{}: {}", plan.name, plan.title));
-    let full = detail >= Detail::Full;
-    if full {
+    let is_full = detail >= Detail::Full;
+    if is_full {
         document.text(&plan.question);
     }
     for (cell, why) in record.violations() {
@@ -33,10 +33,10 @@ pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     if let Some(warning) = confounding_warning(record) {
         document.warning(warning);
     }
-    let facts = facts(report, full);
+    let facts = facts(report, is_full);
     if let Some(shard) = plan.stop.shard {
-        let of = plan.stop.rounds;
-        document.warning(format!("SHARD {shard}: a part of {of} rounds. Merge all shards first: {MERGE}"));
+        let all = plan.stop.rounds;
+        document.warning(format!("SHARD {shard}: a part of {all} rounds. Merge all shards first: {MERGE}"));
     }
     if !record.status.complete {
         document.warning(format!("NOT COMPLETE: {}", record.status.why));
@@ -44,9 +44,9 @@ pub fn add_head(document: &mut Document, report: &Report, detail: Detail) {
     document.parts.push(Part::Facts(facts));
 }
 
-/// The facts of a run: rounds, scale, seed and storage; with `full` also its id, its machines, and the differences that they
-/// can detect.
-fn facts(report: &Report, full: bool) -> Vec<String> {
+/// The facts of a run: rounds, scale, seed and storage; if `is_full` also its id, its machines, and the
+/// differences that they can detect.
+fn facts(report: &Report, is_full: bool) -> Vec<String> {
     let (record, plan) = (&report.record, &report.record.plan);
     let grid = report.analyses.first().map(|analysis| &analysis.grid);
     let rounds = grid.map_or(0, |grid| grid.by_round().rounds.len());
@@ -58,24 +58,24 @@ fn facts(report: &Report, full: bool) -> Vec<String> {
     let mut facts = vec![format!(
         "{}{}{warmup}, scale {}, seed {}, on {}",
         plural(rounds, "round"),
-        if plan.stop.open_ended() { "" } else { &planned },
+        if plan.stop.is_open_ended() { "" } else { &planned },
         plan.scale.name(),
         plan.seed,
         describe_storage(record)
     )];
     facts.extend(grid.and_then(Grid::images).map(describe_images));
-    if full {
+    if is_full {
         facts.insert(0, format!("run {}, begun {}, fsarena {}", record.id, record.started, record.version));
         facts.extend(record.hosts.iter().take(MAX_MACHINES).map(describe_machine));
         let more = record.hosts.len().saturating_sub(MAX_MACHINES);
         facts.extend((more > 0).then(|| format!("and {}", plural(more, "more machine"))));
-        facts.extend(report.resolution.clone());
+        facts.extend(report.resolution_sentence.clone());
     }
     facts
 }
 
 /// The aged images of a run, and how they affect its figures.
-fn describe_images(images: &Images) -> String {
+fn describe_images(images: &AgedImages) -> String {
     let rounds = match images.passes {
         1 => "one round".to_string(),
         passes => format!("{passes} rounds"),
@@ -98,7 +98,7 @@ fn confounding_warning(record: &RunRecord) -> Option<String> {
     }
     let names: Vec<&str> = record.names().into_iter().take(MAX_MACHINES).collect();
     let described: Vec<String> = names.iter().map(|name| describe_directory(record, name)).collect();
-    let mount = |name: &&str| directory_note(record, name, OF_MOUNT);
+    let mount = |name: &&str| directory_note(record, name, MOUNT_NOTE);
     let first = names.first().and_then(mount);
     Some(if first.is_some() && names.iter().all(|name| mount(name) == first) {
         format!(
@@ -117,25 +117,26 @@ fn confounding_warning(record: &RunRecord) -> Option<String> {
 /// A directory under test: `/srv (ext4 on /dev/sda1, 61% full)`.
 fn describe_directory(record: &RunRecord, variant: &str) -> String {
     let facts: Vec<&str> =
-        OF_DIRECTORY.into_iter().filter_map(|task| directory_note(record, variant, task)).collect();
+        DIRECTORY_NOTES.into_iter().filter_map(|task| directory_note(record, variant, task)).collect();
     if facts.is_empty() { variant.into() } else { format!("{variant} ({})", facts.join(", ")) }
 }
 
 /// The text of a note about a directory under test, without the mount options after the colon. `task` is the kind of note.
 fn directory_note<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
     let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
-    let of = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
-    notes.find(of).and_then(|note| note.text.split(": ").next())
+    let is_wanted =
+        |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
+    notes.find(is_wanted).and_then(|note| note.text.split(": ").next())
 }
 
 /// The machine in one line.
 fn describe_machine(host: &Host) -> String {
     let fact = |name: &str| host.facts.get(name);
-    let mut words = vec![format!("machine {}", host.hostname), format!("kernel {}", host.kernel)];
-    words.extend(fact("cpu").cloned());
-    words.extend(fact("cpu_threads").map(|count| format!("{count} CPU threads")));
-    words.extend(fact("memory").map(|size| format!("memory {}", memory_size(size))));
-    words.join(", ")
+    let mut facts = vec![format!("machine {}", host.hostname), format!("kernel {}", host.kernel)];
+    facts.extend(fact("cpu").cloned());
+    facts.extend(fact("cpu_threads").map(|count| format!("{count} CPU threads")));
+    facts.extend(fact("memory").map(|size| format!("memory {}", memory_size(size))));
+    facts.join(", ")
 }
 
 /// The memory size in a readable unit, from the kernel's form: `24684092 kB`.
@@ -153,14 +154,14 @@ pub fn describe_storage(record: &RunRecord) -> String {
         (Backing::Ram, _) => "loop images in memory".into(),
         (Backing::Zram, _) => "zram devices (compressed memory)".into(),
         (Backing::Erase { path, .. }, _) => {
-            let disk = storage_fact(record, host::ERASED).and_then(|storage| storage.disk());
+            let disk = storage_fact(record, host::ERASED_PREFIX).and_then(|storage| storage.disk_label());
             let disk = disk.map_or(String::new(), |disk| format!(" ({disk})"));
             format!("the device {}{disk}", path.display())
         }
         (Backing::Dir, _) => describe_directories(record),
         (guest @ Backing::Guest(_), images) => {
-            let kept = images.map_or(String::new(), |images| format!(", kept in {images}"));
-            format!("image files in {}{kept}", guest.executor())
+            let place = images.map_or(String::new(), |images| format!(", kept in {images}"));
+            format!("image files in {}{place}", guest.executor())
         }
     }
 }
@@ -168,29 +169,30 @@ pub fn describe_storage(record: &RunRecord) -> String {
 /// The directories under test with their devices: `existing directories: /a on sda1 (ext4), /b on sdb1 (xfs)`.
 fn describe_directories(record: &RunRecord) -> String {
     let levels = record.variants.iter().map(|variant| variant.level(DIR));
-    let known = distinct(levels).into_iter().filter_map(|dir| storage_fact(record, &host::directory(dir)));
+    let known =
+        distinct(levels).into_iter().filter_map(|dir| storage_fact(record, &host::directory_prefix(dir)));
     let known: Vec<String> = known.map(|storage| storage.to_string()).collect();
     if known.is_empty() {
         return "existing directories".into();
     }
-    format!("existing directories: {}", listed(&known))
+    format!("existing directories: {}", join_with_and(&known))
 }
 
 /// The storage that a host fact describes; `None` if no host has it.
-fn storage_fact(record: &RunRecord, of: &str) -> Option<Storage> {
-    record.hosts.iter().find_map(|host| Storage::read(&host.facts, of))
+fn storage_fact(record: &RunRecord, fact: &str) -> Option<Storage> {
+    record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, fact))
 }
 
 /// Adds the facts of the run, the machines, the options, the order of the variants, the time spent, and the plan.
 pub fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     document.heading(3, "The run");
-    document.table(Table::pairs(["run", ""], run_facts(record)));
+    document.table(Table::of_pairs(["run", ""], run_facts(record)));
     for host in record.hosts.iter().take(MAX_MACHINES) {
         document.heading(3, format!("Machine {}", host.hostname));
         let facts = [("kernel", &host.kernel), ("boot", &host.boot_id)];
         let facts = facts.into_iter().chain(host.facts.iter().map(|(key, value)| (key.as_str(), value)));
-        document.table(Table::pairs(["fact", ""], facts.map(|(key, value)| (key, value.clone()))));
+        document.table(Table::of_pairs(["fact", ""], facts.map(|(key, value)| (key, value.clone()))));
     }
     let options = option_table(record);
     if !options.rows.is_empty() {
@@ -200,9 +202,9 @@ pub fn add_circumstances(document: &mut Document, report: &Report, _: Detail) {
     document.heading(3, "Order of the variants in every round");
     document.list(variant_orders(record));
     document.heading(3, "Where the time went");
-    document.table(Table::pairs(["part", "share"], time_shares(record)));
+    document.table(Table::of_pairs(["part", "share"], time_shares(record)));
     document.heading(3, "The plan, as resolved");
-    document.parts.push(Part::Code("toml", report.plan.clone()));
+    document.parts.push(Part::Code("toml", report.plan_toml.clone()));
 }
 
 /// The facts of the run: their names and values.
@@ -245,26 +247,26 @@ fn option_table(record: &RunRecord) -> Table {
         let task = note.task.as_deref().unwrap_or("options");
         *counted.entry((variant, task, &note.text)).or_default() += 1;
     }
-    let row = |((variant, task, text), times): ((&str, &str, &str), usize)| {
+    let row = |((variant, task, text), count): ((&str, &str, &str), usize)| {
         let lines = text.lines().flat_map(break_list).collect();
-        row![variant, task, Cell { lines, ..Cell::default() }, times.to_string()]
+        row![variant, task, Cell { lines, ..Cell::default() }, count.to_string()]
     };
-    Table::words(["variant", "task", "options", "cells"]).with(counted.into_iter().map(row))
+    Table::of_words(["variant", "task", "options", "cells"]).with_rows(counted.into_iter().map(row))
 }
 
 /// The largest number of characters in a line of a list without blanks.
-const LINE_WIDTH: usize = 90;
+const MAX_LINE_CHARS: usize = 90;
 
 /// Replaces each run of blanks by one, and breaks a long list without blanks, such as mount options, after a comma. Terminals
 /// and browsers break lines only at blanks.
 fn break_list(line: &str) -> Vec<String> {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.contains(' ') || line.len() <= LINE_WIDTH {
+    if line.contains(' ') || line.len() <= MAX_LINE_CHARS {
         return vec![line];
     }
     let mut lines = vec![String::new()];
     for option in line.split_inclusive(',') {
-        match lines.last_mut().filter(|last| last.is_empty() || last.len() + option.len() <= LINE_WIDTH) {
+        match lines.last_mut().filter(|last| last.is_empty() || last.len() + option.len() <= MAX_LINE_CHARS) {
             Some(last) => last.push_str(option),
             None => lines.push(option.into()),
         }
@@ -294,11 +296,11 @@ fn time_shares(record: &RunRecord) -> Vec<(&str, String)> {
     }
     let Some(total) = parts.remove(SpentOn::Total.name()).filter(|total| *total > 0) else { return vec![] };
     let other = total.saturating_sub(parts.values().sum());
-    let show = |ns: u64| {
+    let format_share = |ns: u64| {
         let seconds = with_unit(ns as f64, Unit::Nanoseconds);
         format!("{} ({seconds})", percent(ns as f64 / total as f64))
     };
-    parts.into_iter().chain([("other", other)]).map(|(name, ns)| (name, show(ns))).collect()
+    parts.into_iter().chain([("other", other)]).map(|(name, ns)| (name, format_share(ns))).collect()
 }
 
 /// The number of device cache flushes from which fsarena assumes that a task syncs often. Every task has one at its end.
@@ -307,8 +309,8 @@ const SYNCING_FLUSHES: f64 = 10.0;
 /// Adds a sentence with what the run did not test, unless it compared no filesystems.
 pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
-    let filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
-    if record.samples.is_empty() || !filesystems {
+    let compares_filesystems = record.variants.iter().any(|variant| !variant.level(FS).is_empty());
+    if record.samples.is_empty() || !compares_filesystems {
         return;
     }
     let mut untested = vec![];
@@ -327,13 +329,13 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     }
     let is_filled = record.variants.iter().any(|variant| !variant.level(FILL).is_empty());
     let is_aged = record.variants.iter().any(|variant| matches!(age::parse(variant.level(AGE)), Ok(Some(_))));
-    let states = match (is_aged, is_filled) {
+    let untested_states = match (is_aged, is_filled) {
         (true, true) => None,
         (true, false) => Some("a full filesystem"),
         (false, true) => Some("an aged filesystem"),
         (false, false) => Some("an aged or full filesystem"),
     };
-    untested.extend(states.map(String::from));
+    untested.extend(untested_states.map(String::from));
     if !matches!(record.plan.device.backing, Backing::Erase { .. } | Backing::Dir) {
         untested.push(format!("another device: the filesystems were on {}", describe_storage(record)));
     }
@@ -357,7 +359,7 @@ mod tests {
         for (name, mount) in ["/a", "/b"].into_iter().zip(mounts) {
             record.variants.push(Variant { name: name.into(), levels: Default::default() });
             let notes = [format!("{mount}: rw,relatime"), "61% full".into()];
-            let notes = OF_DIRECTORY.into_iter().zip(notes);
+            let notes = DIRECTORY_NOTES.into_iter().zip(notes);
             let note = |(task, text)| Note::new(NoteKind::Options, text).task(task).variant(name);
             record.notes.extend(notes.map(|one| (None, note(one))));
         }
@@ -382,6 +384,6 @@ mod tests {
         let options = ["rw"; 60].join(",");
         let lines = break_list(&options);
         assert_eq!(lines.concat(), options);
-        assert!(lines.len() == 2 && lines[0].ends_with(',') && lines[0].len() <= LINE_WIDTH, "{lines:?}");
+        assert!(lines.len() == 2 && lines[0].ends_with(',') && lines[0].len() <= MAX_LINE_CHARS, "{lines:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! The section on whether the hosts of a merged run give the same answer.
 
 use crate::document::{Cell, Detail, Document, Table, labelled_row};
-use crate::number::{beside, plural, ratio};
+use crate::number::{plural, ratio_with_interval, three_digits_beside};
 use crate::report::Report;
 use fsarena_core::event::{NoteKind, Outcome};
 use fsarena_core::record::RunRecord;
-use fsarena_stats::hosts::{HostEffect, compare};
+use fsarena_stats::hosts::{HostEffect, compare_hosts};
 use fsarena_stats::ratio::{Ratio, log_ratios};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ struct HostRounds<'a> {
     /// The names of the hosts, sorted.
     names: Vec<&'a str>,
     /// The index of the host of each round.
-    host: Vec<usize>,
+    host_of_round: Vec<usize>,
     /// For each variant other than the best one: its name (`xfs/ext4`), and its log ratio to the best one in each round.
     pairs: Vec<(String, Vec<f64>)>,
 }
@@ -25,21 +25,23 @@ struct HostRounds<'a> {
 impl HostRounds<'_> {
     /// The ratio of a pair of variants in the rounds on those hosts for which `keep` is true.
     fn ratio(&self, log_ratios: &[f64], keep: impl Fn(usize) -> bool) -> Option<Ratio> {
-        let kept = log_ratios.iter().zip(&self.host).filter(|(log, host)| !log.is_nan() && keep(**host));
-        Ratio::of(kept.map(|(log, _)| *log).collect())
+        let ratios =
+            log_ratios.iter().zip(&self.host_of_round).filter(|(log, host)| !log.is_nan() && keep(**host));
+        Ratio::of(ratios.map(|(log, _)| *log).collect())
     }
 }
 
 /// Adds the verdict, and a table of the ratios on each host; nothing for a run on a single host.
 pub fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     let Some(rounds) = host_rounds(report) else { return };
-    let d: Vec<Vec<f64>> = rounds.pairs.iter().map(|(_, d)| d.clone()).collect();
-    let hosts = compare(&d, &rounds.host, rounds.names.len(), report.record.plan.seed);
+    let log_ratios: Vec<Vec<f64>> = rounds.pairs.iter().map(|(_, d)| d.clone()).collect();
+    let effect =
+        compare_hosts(&log_ratios, &rounds.host_of_round, rounds.names.len(), report.record.plan.seed);
     document.heading(3, "Does the answer differ by host?");
-    document.text(hosts_verdict(&rounds, &hosts));
-    let odd: &[usize] = if let HostEffect::Differ(odd) = &hosts { odd } else { &[] };
-    document.list(odd.iter().take(MAX_HOSTS).flat_map(|host| ratios_without(&rounds, *host)).collect());
-    document.table(host_table(&report.record, &rounds, odd));
+    document.text(hosts_verdict(&rounds, &effect));
+    let differing: &[usize] = if let HostEffect::Differ(differing) = &effect { differing } else { &[] };
+    document.list(differing.iter().take(MAX_HOSTS).flat_map(|host| ratios_without(&rounds, *host)).collect());
+    document.table(host_table(&report.record, &rounds, differing));
     if rounds.names.len() > MAX_HOSTS {
         document.text(format!("{} more hosts are not shown.", rounds.names.len() - MAX_HOSTS));
     }
@@ -57,8 +59,8 @@ fn host_rounds(report: &Report) -> Option<HostRounds<'_>> {
     let host_names = hosts_by_round(record);
     let host = |round: &u32| names.binary_search(host_names.get(round)?).ok();
     let grid = analysis.grid.by_round();
-    let host: Vec<usize> = grid.rounds.iter().map(host).collect::<Option<_>>()?;
-    let comparison = &analysis.overall.as_ref()?.main().comparison;
+    let host_of_round: Vec<usize> = grid.rounds.iter().map(host).collect::<Option<_>>()?;
+    let comparison = &analysis.overall.as_ref()?.total_or_geometric().comparison;
     let reference = comparison.best()?;
     let values = grid.combined();
     let pair = |variant: &usize| {
@@ -68,7 +70,7 @@ fn host_rounds(report: &Report) -> Option<HostRounds<'_>> {
     };
     let others = comparison.order.iter().filter(|variant| **variant != reference);
     let pairs: Vec<_> = others.map(pair).collect();
-    (!pairs.is_empty()).then_some(HostRounds { names, host, pairs })
+    (!pairs.is_empty()).then_some(HostRounds { names, host_of_round, pairs })
 }
 
 /// The name of the host of each round.
@@ -77,14 +79,16 @@ fn hosts_by_round(record: &RunRecord) -> BTreeMap<u32, &str> {
 }
 
 /// The answer to the question, in a sentence.
-fn hosts_verdict(rounds: &HostRounds, hosts: &HostEffect) -> String {
+fn hosts_verdict(rounds: &HostRounds, effect: &HostEffect) -> String {
     let count = plural(rounds.names.len(), "host");
-    match hosts {
-        HostEffect::TooFew => format!("Inconclusive: {count} have too few rounds each to compare them."),
+    match effect {
+        HostEffect::TooFewRounds => {
+            format!("Inconclusive: {count} have too few rounds each to compare them.")
+        }
         HostEffect::Alike => format!("No significant difference between {count}."),
-        HostEffect::Differ(odd) => {
-            let names: Vec<&str> = odd.iter().take(MAX_HOSTS).map(|host| rounds.names[*host]).collect();
-            let more = if odd.len() > MAX_HOSTS { ", …" } else { "" };
+        HostEffect::Differ(differing) => {
+            let names: Vec<&str> = differing.iter().take(MAX_HOSTS).map(|host| rounds.names[*host]).collect();
+            let more = if differing.len() > MAX_HOSTS { ", …" } else { "" };
             format!(
                 "Yes: of {count}, {}{more} differ significantly from the others (5% for all together). All rounds of all \
                  hosts are in the answer.",
@@ -98,32 +102,32 @@ fn hosts_verdict(rounds: &HostRounds, hosts: &HostEffect) -> String {
 fn ratios_without(rounds: &HostRounds, host: usize) -> Vec<String> {
     let line = |(name, d): &(String, Vec<f64>)| {
         let (all, others) = (rounds.ratio(d, |_| true)?, rounds.ratio(d, |other| other != host)?);
-        let words = |of: Ratio| ratio(of.value, of.low, of.high);
+        let format = |found: Ratio| ratio_with_interval(found.value, found.low, found.high);
         let host = rounds.names[host];
-        Some(format!("without {host}: {name} {}, with all hosts {}", words(others), words(all)))
+        Some(format!("without {host}: {name} {}, with all hosts {}", format(others), format(all)))
     };
     rounds.pairs.iter().take(MAX_HOSTS).filter_map(line).collect()
 }
 
 /// A table with a row for each host: the number of rounds, the ratios, and the troubles. The hosts that differ come first.
-fn host_table(record: &RunRecord, rounds: &HostRounds, odd: &[usize]) -> Table {
+fn host_table(record: &RunRecord, rounds: &HostRounds, differing: &[usize]) -> Table {
     let pairs = rounds.pairs.iter().map(|(name, _)| name.as_str());
     let header = ["host", "rounds"].into_iter().chain(pairs).chain(["failed cells", "began while busy"]);
-    let mut table = Table::figures(header);
+    let mut table = Table::of_figures(header);
     let troubles = troubles_by_host(record);
-    let rest = (0..rounds.names.len()).filter(|host| !odd.contains(host));
-    for host in odd.iter().copied().chain(rest).take(MAX_HOSTS) {
+    let rest = (0..rounds.names.len()).filter(|host| !differing.contains(host));
+    for host in differing.iter().copied().chain(rest).take(MAX_HOSTS) {
         let name = rounds.names[host];
-        let count = rounds.host.iter().filter(|other| **other == host).count();
+        let count = rounds.host_of_round.iter().filter(|other| **other == host).count();
         let mut figures = vec![count.to_string()];
         for (_, d) in &rounds.pairs {
             let ratio = rounds.ratio(d, |other| other == host);
-            figures.push(ratio.map_or("–".into(), |ratio| beside(ratio.value, &[1.0])));
+            figures.push(ratio.map_or("–".into(), |ratio| three_digits_beside(ratio.value, &[1.0])));
         }
         let (failed, busy) = troubles.get(name).copied().unwrap_or_default();
         figures.extend([failed, busy].map(|count| count.to_string()));
         let cells = labelled_row(name, figures.into_iter().map(Cell::from));
-        table.rows.push(cells.into_iter().map(|cell| cell.strong_if(odd.contains(&host))).collect());
+        table.rows.push(cells.into_iter().map(|cell| cell.strong_if(differing.contains(&host))).collect());
     }
     table
 }

@@ -3,7 +3,7 @@
 use crate::document::{Detail, Document, Table, labelled_row};
 use crate::{figures::typical_cells, report::Report, sections::tasks::variant_header};
 use fsarena_core::metric::layout::{
-    AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, SCORE,
+    AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS_PER_FILE, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, LAYOUT_SCORE,
 };
 use fsarena_core::observations::{Grid, has_data};
 use fsarena_core::{cell::TaskId, sample::Unit};
@@ -11,10 +11,10 @@ use fsarena_stats::{comparison::median, ratio::Ratio};
 use serde_json::{Value, json};
 
 /// The figures of the section by reading, each with its name in the table.
-fn figures() -> impl Iterator<Item = (&'static str, String)> {
+fn figure_names() -> impl Iterator<Item = (&'static str, String)> {
     let scores = [
-        (EXTENTS, "extents per file"),
-        (SCORE, "layout score"),
+        (EXTENTS_PER_FILE, "extents per file"),
+        (LAYOUT_SCORE, "layout score"),
         (DYNAMIC_SCORE, "dynamic layout score"),
         (FREE_EXTENTS, "free extents"),
         (LARGEST_FREE, "largest free extent"),
@@ -23,7 +23,7 @@ fn figures() -> impl Iterator<Item = (&'static str, String)> {
     scores.into_iter().map(|(id, name)| (id, name.to_string())).chain(classes)
 }
 
-/// The values of a figure at one moment, by variant and round or aged image; None if the run lacks it.
+/// The values of a figure at one moment, by variant and round or aged image.
 struct LayoutFigure {
     /// The index of the task.
     task: usize,
@@ -39,7 +39,7 @@ fn layout_figures(report: &Report) -> Vec<LayoutFigure> {
     let mut found = vec![];
     for (task, moment) in [(BEFORE, "before the work"), (AFTER, "after the work")] {
         let Some(task) = report.record.task(&TaskId::new(task)) else { continue };
-        for (id, name) in figures() {
+        for (id, name) in figure_names() {
             let Some(mut grid) = Grid::of(&report.record, id) else { continue };
             if has_data(&grid.values[task]) {
                 let (unit, values) = (grid.metric.unit, grid.values.swap_remove(task));
@@ -63,7 +63,8 @@ pub fn add_layout(document: &mut Document, report: &Report, _: Detail) {
         labelled_row(label, typical_cells(&figure.values, unit, Some(figure.task)))
     };
     document.heading(3, "Layout of files and free space");
-    document.table(Table::figures(variant_header(&report.record, "state")).with(figures.iter().map(row)));
+    document
+        .table(Table::of_figures(variant_header(&report.record, "state")).with_rows(figures.iter().map(row)));
     document.text(
         "The layout score is the share of the blocks of files that follow the block before on the device (Smith and Seltzer \
          1997): 1 means that no file is fragmented. The dynamic layout score is the same for one read of all files in the \

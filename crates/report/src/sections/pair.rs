@@ -3,31 +3,33 @@
 
 use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_source};
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
-use crate::number::{effect_lines, percent, plural};
+use crate::number::{effect_and_interval, percent, plural};
 use crate::report::Report;
-use crate::{pair::PairRow, ratio_verdict::RatioVerdict, scaling::curves::Curves, words::rounds_needed};
-use fsarena_stats::mean_ratio::FIRST_ROUND;
+use crate::{
+    pair::PairRow, phrases::format_rounds_needed, ratio_verdict::RatioVerdict, scaling::curves::ClientCurves,
+};
+use fsarena_stats::mean_ratio::ROUNDS_FOR_MEAN_RATIO;
 use serde_json::{Value, json};
 
 /// The difference of B to A, and its interval, as words.
 pub fn difference_lines(row: &PairRow, margin: f64) -> (String, String) {
     let edges = [margin, -margin / (1.0 + margin)];
-    effect_lines(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
+    effect_and_interval(row.ratio.value - 1.0, (row.ratio.low - 1.0, row.ratio.high - 1.0), &edges)
 }
 
 /// Adds the difference of B to A in words and as a table; nothing unless the run has two variants.
 pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
-    let rows = report.pair();
+    let rows = report.pair_rows();
     let [a, b] = report.record.variants.as_slice() else { return };
     // If the number of clients varies, a brief report shows the scaling of the two variants instead.
-    if rows.is_empty() || (detail < Detail::Full && Curves::for_report(&report.record).is_some()) {
+    if rows.is_empty() || (detail < Detail::Full && ClientCurves::for_report(&report.record).is_some()) {
         return;
     }
     document.heading(3, format!("B ({}) compared with A ({})", b.name, a.name));
-    let whole = rows.iter().filter(|row| row.whole);
-    document.list(whole.map(|row| row_sentence(row, report.margin)).collect());
-    let means = rows.iter().filter(|row| row.whole).filter_map(|row| row.mean_ratio);
-    let rounds = means.map(|ratio| ratio.rounds).filter(|rounds| *rounds >= FIRST_ROUND).min();
+    let total_rows = rows.iter().filter(|row| row.covers_all_tasks);
+    document.list(total_rows.map(|row| row_sentence(row, report.margin)).collect());
+    let means = rows.iter().filter(|row| row.covers_all_tasks).filter_map(|row| row.mean_ratio);
+    let rounds = means.map(|ratio| ratio.rounds).filter(|rounds| *rounds >= ROUNDS_FOR_MEAN_RATIO).min();
     document.text(rounds.map_or(String::new(), mean_cost_caveat));
     if detail < Detail::Full {
         return;
@@ -35,23 +37,23 @@ pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
     let margin = percent(report.margin);
     let header =
         ["task and metric", "B − A", "verdict", "by mean cost", "σ", &format!("rounds for {margin}")];
-    let cheapest = least_noisy(rows);
+    let least_noisy = least_noisy_row(rows);
     let cells = |(at, row): (usize, &PairRow)| {
         // The source of the figures: both variants, B first, in the task of the row or in all tasks.
         let task = report.record.tasks.iter().position(|task| task.id.to_string() == row.task);
-        row_with_source(Source::new(task, [1, 0]), row_cells(row, report.margin, cheapest == Some(at)))
+        row_with_source(Source::new(task, [1, 0]), row_cells(row, report.margin, least_noisy == Some(at)))
     };
-    document.table(Table::figures(header).with(rows.iter().enumerate().map(cells)));
-    let intervals = if rows.iter().any(|row| row.ratio.provisional) {
+    document.table(Table::of_figures(header).with_rows(rows.iter().enumerate().map(cells)));
+    let interval_kind = if rows.iter().any(|row| row.ratio.provisional) {
         "the range of the rounds if fewer than 8, else 95% intervals"
     } else {
         "95% intervals"
     };
     document.text(format!(
-        "Differences are those of B over A in a typical round, with {intervals}. By mean cost is the sum over all rounds of \
-         B over that of A, with a 95% interval from {FIRST_ROUND} rounds on. σ is the spread of the log ratio within \
+        "Differences are those of B over A in a typical round, with {interval_kind}. By mean cost is the sum over all rounds of \
+         B over that of A, with a 95% interval from {ROUNDS_FOR_MEAN_RATIO} rounds on. σ is the spread of the log ratio within \
          rounds; the last column is the number of rounds that finds a difference of {margin} in four of five runs. {}",
-        cheapest.map_or(String::new(), |at| least_noisy_words(&rows[at]))
+        least_noisy.map_or(String::new(), |at| least_noisy_sentence(&rows[at]))
     ));
 }
 
@@ -59,8 +61,8 @@ pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
 fn row_sentence(row: &PairRow, margin: f64) -> String {
     let (value, interval) = difference_lines(row, margin);
     let interval = if row.ratio.rounds < 2 { String::new() } else { format!(" [{interval}]") };
-    let difference = format!("{value}{interval}{}", row.left_out());
-    let (effect, margin) = (row.effect_words(), percent(margin));
+    let difference = format!("{value}{interval}{}", row.excluded_rounds_note());
+    let (effect, margin) = (row.describe_effect(), percent(margin));
     let verdict = match row.verdict {
         RatioVerdict::Different => format!("B {effect}: {difference}"),
         RatioVerdict::Negligible => {
@@ -68,26 +70,27 @@ fn row_sentence(row: &PairRow, margin: f64) -> String {
         }
         RatioVerdict::Equivalent => format!("equivalent within {margin}: {difference}"),
         RatioVerdict::Inconclusive => {
-            let rounds = rounds_needed(row.rounds);
+            let rounds = format_rounds_needed(row.rounds_for_margin);
             format!("inconclusive: {difference}; with this spread, {margin} requires {rounds} rounds")
         }
         RatioVerdict::Provisional => format!("provisional, fewer than 8 rounds: {difference}"),
     };
     // With fewer rounds the mean has no interval, and only the table shows it.
-    let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= FIRST_ROUND);
+    let mean = row.mean_ratio.filter(|ratio| ratio.rounds >= ROUNDS_FOR_MEAN_RATIO);
     let mean = mean.map_or(String::new(), |ratio| format!(" By mean cost: {}.", describe_mean_ratio(&ratio)));
     format!("By {} in a typical round: {verdict}.{mean}", row.metric.id)
 }
 
 /// A sentence with the least noisy metric: `Least noisy: system of cp: 12 rounds.`
-fn least_noisy_words(row: &PairRow) -> String {
-    let rounds = row.rounds.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
+fn least_noisy_sentence(row: &PairRow) -> String {
+    let rounds =
+        row.rounds_for_margin.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
     format!("Least noisy: {} of {}{rounds}.", row.metric.id, row.task)
 }
 
 /// The index of the row with the smallest spread above 0; a spread of 0 only shows that the clock is too coarse. `None` if
 /// there is only one row.
-fn least_noisy(rows: &[PairRow]) -> Option<usize> {
+fn least_noisy_row(rows: &[PairRow]) -> Option<usize> {
     if rows.len() < 2 {
         return None;
     }
@@ -96,15 +99,15 @@ fn least_noisy(rows: &[PairRow]) -> Option<usize> {
     spreads.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at)| at)
 }
 
-/// The cells of a row of the table; `cheapest` highlights its spread.
-fn row_cells(row: &PairRow, margin: f64, cheapest: bool) -> Vec<Cell> {
-    let rounds = row.sigma.map_or("–".to_string(), |_| rounds_needed(row.rounds));
-    let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(cheapest);
+/// The cells of a row of the table; `is_least_noisy` highlights its spread.
+fn row_cells(row: &PairRow, margin: f64, is_least_noisy: bool) -> Vec<Cell> {
+    let rounds = row.sigma.map_or("–".to_string(), |_| format_rounds_needed(row.rounds_for_margin));
+    let sigma = Cell::from(row.sigma.map_or("–".to_string(), percent)).strong_if(is_least_noisy);
     let (difference, interval) = difference_lines(row, margin);
     row![
         format!("{} {}", row.task, row.metric.id),
-        Cell::two_lines(difference, format!("{interval}{}", row.left_out())),
-        row.verdict.words(Some(row.ratio), row.metric.direction, margin),
+        Cell::two_lines(difference, format!("{interval}{}", row.excluded_rounds_note())),
+        row.verdict.describe(Some(row.ratio), row.metric.direction, margin),
         row.mean_ratio.map_or("–".into(), |ratio| mean_ratio_cell(&ratio)),
         sigma,
         rounds,
@@ -122,14 +125,14 @@ pub fn pair_json(report: &Report) -> Value {
             "mean_ratio_b_to_a": row.mean_ratio.as_ref().map(mean_ratio_json),
             "verdict": row.verdict,
             "sigma_of_log_ratio": row.sigma,
-            "rounds_for_margin": row.rounds,
+            "rounds_for_margin": row.rounds_for_margin,
         })
     };
     json!({
         "a": a.name,
         "b": b.name,
         "margin": report.margin,
-        "rows": report.pair().iter().map(row).collect::<Vec<_>>(),
+        "rows": report.pair_rows().iter().map(row).collect::<Vec<_>>(),
     })
 }
 

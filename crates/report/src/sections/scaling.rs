@@ -2,15 +2,15 @@
 //! its peak.
 
 use crate::document::{Detail, Document, Source, row_with_source};
-use crate::scaling::{method_paragraph, misfit_sentence, overview};
-use crate::{report::Report, scaling::curves::Curves};
+use crate::scaling::{method_paragraph, misfit_sentence, overview_table};
+use crate::{report::Report, scaling::curves::ClientCurves};
 
 /// Adds a table with a row for each curve; nothing if the number of clients does not vary.
 pub fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
-    let Some(run) = Curves::for_report(&report.record) else { return };
+    let Some(run) = ClientCurves::for_report(&report.record) else { return };
     let curves = run.analyse(report.record.plan.seed);
     document.heading(3, format!("How {} scales with clients", run.metric.id));
-    let mut table = overview(curves.iter().map(|(_, one)| one));
+    let mut table = overview_table(curves.iter().map(|(_, one)| one));
     for (row, (variant, _)) in table.rows.iter_mut().zip(&curves) {
         *row = row_with_source(Source::new(None, [*variant]), std::mem::take(row));
     }
@@ -23,9 +23,10 @@ pub fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
         return document.table(table);
     }
     document.table(table);
-    let misfit =
-        |(_, one): &(usize, _)| misfit_sentence(one).map(|words| format!("{}: {words}", one.series.name));
+    let misfit = |(_, one): &(usize, _)| {
+        misfit_sentence(one).map(|sentence| format!("{}: {sentence}", one.series.name))
+    };
     document.list(curves.iter().filter_map(misfit).collect());
-    let rest = run.left_out().map_or(String::new(), |words| format!(" {words}"));
+    let rest = run.left_out_sentence().map_or(String::new(), |sentence| format!(" {sentence}"));
     document.text(format!("{}{rest}", method_paragraph(curves.iter().map(|(_, one)| one))));
 }

@@ -2,7 +2,7 @@
 //! of its best scheduler, and as a share of the best filesystem under the same scheduler.
 
 use crate::document::{Cell, Detail, Document, Source, Table, labelled_row};
-use crate::{number::three, report::Report, words::task_label};
+use crate::{number::three_digits, phrases::task_label, report::Report};
 use fsarena_core::{cell::Variant, factor::SCHEDULER, names::distinct, sample::Direction};
 use fsarena_stats::analyse::without_level;
 
@@ -11,7 +11,7 @@ pub fn add_schedulers(document: &mut Document, report: &Report, _: Detail) {
     let Some(analysis) = report.ranked_analysis() else { return };
     let Some(grid) = SchedulerGrid::from_variants(&report.record.variants) else { return };
     document.heading(3, format!("Normalised, by {}", analysis.metric.id));
-    for task in analysis.tasks() {
+    for task in analysis.tasks_in_totals() {
         let name = task_label(&task.task);
         let medians = Medians {
             of_variants: task.comparison.variants.iter().map(|variant| variant.median).collect(),
@@ -48,14 +48,14 @@ impl Medians {
         let (best, best_variant) =
             known.reduce(|best, other| if is_better(other.0, best.0) { other } else { best })?;
         let share = if lower { best / own } else { own / best };
-        let cell = if share == 1.0 { Cell::from("1.00").strong() } else { three(share).into() };
+        let cell = if share == 1.0 { Cell::from("1.00").strong() } else { three_digits(share).into() };
         Some(cell.with_source(Source::new(self.task, [variant, best_variant])))
     }
 }
 
 /// A table of the variants by name and scheduler, each as a share of the best variant of its group. The best is highlighted.
 fn share_table(grid: &SchedulerGrid, groups: &[Vec<Option<usize>>], medians: &Medians) -> Table {
-    let mut table = Table::figures(std::iter::once("").chain(grid.schedulers.iter().map(String::as_str)));
+    let mut table = Table::of_figures(std::iter::once("").chain(grid.schedulers.iter().map(String::as_str)));
     for (name, variants) in grid.names.iter().zip(&grid.variants) {
         let cell = |variant: &Option<usize>| {
             let group = groups.iter().find(|group| group.contains(variant))?;

@@ -4,7 +4,7 @@ use super::tasks::ratio_row;
 use crate::document::{Cell, Detail, Document, Table, labelled_row};
 use crate::figures::{fewest_rounds, has_mean_interval, mean_cost_caveat, mean_cost_row, typical_cell};
 use crate::report::Report;
-use crate::{chart_context::ChartContext, charts::standing, number::plural, words::task_label};
+use crate::{chart_context::ChartContext, charts::standing, number::plural, phrases::task_label};
 use fsarena_core::sample::Direction;
 use fsarena_stats::{analyse::Analysis, comparison::Comparison};
 
@@ -15,7 +15,7 @@ const MAX_BRIEF_VARIANTS: usize = 8;
 const MAX_BRIEF_COLUMNS: usize = 4;
 
 /// The largest number of tasks in a brief report about a single variant.
-const MAX_TASKS: usize = 21;
+const MAX_BRIEF_TASKS: usize = 21;
 
 /// Adds a table of the variants, with a dot plot above it in a report with charts. Adds the figures of the tasks instead if a
 /// brief report has a single variant.
@@ -23,14 +23,14 @@ pub fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
     if detail == Detail::Charts {
         document.charts(standing::charts(&ChartContext::new(report)));
     }
-    let mut columns = columns(report);
+    let mut columns = standing_columns(report);
     let Some(first) = columns.first().map(|(_, comparison, _)| *comparison) else {
         if detail == Detail::Brief {
             add_only_variant(document, report);
         }
         return;
     };
-    let order = first.by_ratio();
+    let order = first.sorted_by_ratio();
     let mut max_variants = usize::MAX;
     if detail < Detail::Full {
         max_variants = MAX_BRIEF_VARIANTS;
@@ -41,10 +41,10 @@ pub fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
         let cells = columns.iter().map(|(_, _, column)| join_lines(&column[variant + 1]));
         labelled_row(report.record.name(*variant), cells)
     });
-    document.table(Table::figures(header).with(rows));
+    document.table(Table::of_figures(header).with_rows(rows));
     if let Some(rounds) = fewest_rounds(first).filter(|_| has_mean_interval(first)) {
         // If the run has two variants, the next section has the caveat.
-        let has_pair = !report.pair().is_empty();
+        let has_pair = !report.pair_rows().is_empty();
         let caveat = if has_pair { String::new() } else { format!(" {}", mean_cost_caveat(rounds)) };
         document.text(format!(
             "Ratios are those of a typical round, and mean is the ratio of mean cost.{caveat}"
@@ -61,14 +61,14 @@ fn add_only_variant(document: &mut Document, report: &Report) {
     let Some(first) = analyses.first() else { return };
     let header =
         std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| one.metric.id.as_str()));
-    let rows = first.tasks.iter().take(MAX_TASKS).map(|task| {
+    let rows = first.tasks.iter().take(MAX_BRIEF_TASKS).map(|task| {
         let at = report.record.task(&task.task.id);
         let cell = |one: &&Analysis| at.map(|at| typical_cell(&one.grid.values[at][0], one.metric.unit));
         let cells = analyses.iter().map(|one| join_lines(&cell(one).unwrap_or_default()));
         labelled_row(task_label(&task.task), cells)
     });
-    document.table(Table::figures(header).with(rows));
-    add_hidden_count(document, first.tasks.len().saturating_sub(MAX_TASKS), "more task");
+    document.table(Table::of_figures(header).with_rows(rows));
+    add_hidden_count(document, first.tasks.len().saturating_sub(MAX_BRIEF_TASKS), "more task");
 }
 
 /// Adds a line with the number of rows that the table leaves out; nothing for 0.
@@ -79,7 +79,7 @@ fn add_hidden_count(document: &mut Document, rest: usize, what: &str) {
 }
 
 /// The columns of the table: for each metric a title, the comparison over all tasks and the cells of the variants.
-fn columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
+fn standing_columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
     let mut columns = vec![];
     for analysis in report.analyses.iter().filter(|analysis| analysis.metric.direction != Direction::Neutral)
     {
@@ -88,17 +88,21 @@ fn columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
         // The title needs no unit, because each figure has its unit.
         let name = analysis.metric.id.trim_end_matches("_ns");
         // The title states if the column covers only a part of the tasks.
-        let part = if overall.tasks < overall.of { format!(" ({})", overall.scope()) } else { String::new() };
+        let part = if overall.tasks < overall.tasks_in_totals {
+            format!(" ({})", overall.scope())
+        } else {
+            String::new()
+        };
         let total_title = if overall.tasks == 1 { "" } else { "total " };
-        let [total, mean] = overall.wholes();
+        let [total, mean] = overall.comparisons();
         let mut of_metric: Vec<(String, &Comparison, Vec<Cell>)> = vec![];
         for (what, comparison) in [(total_title, total), ("geomean ", mean)] {
-            if let Some(comparison) = comparison.filter(|comparison| comparison.compares()) {
+            if let Some(comparison) = comparison.filter(|comparison| comparison.has_ratio()) {
                 let cells = ratio_row(String::new(), comparison, unit, None);
                 of_metric.push((format!("{what}{name}{part}"), comparison, cells));
             }
         }
-        let main = overall.main();
+        let main = overall.total_or_geometric();
         if !of_metric.is_empty() && has_mean_interval(&main.comparison) {
             let title = format!("mean {name}{part}");
             of_metric.insert(1, (title.clone(), &main.comparison, mean_cost_row(title, main, unit)));

@@ -1,12 +1,12 @@
 //! The section with the tails of the latencies: the percentiles of all rounds together, which are not used for comparisons.
 
 use crate::document::{Cell, Detail, Document, Source, Table, labelled_row, row_with_source};
-use crate::{number::with_unit, report::Report, words::task_label};
+use crate::{number::with_unit, phrases::task_label, report::Report};
 use fsarena_core::{latency::Latencies, sample::Unit};
 use serde_json::{Value, json};
 
 /// The columns: a share of the requests, the heading, and the name in JSON.
-const SHARES: [(f64, &str, &str); 5] = [
+const PERCENTILES: [(f64, &str, &str); 5] = [
     (0.5, "50%", "p50_ns"),
     (0.9, "90%", "p90_ns"),
     (0.99, "99%", "p99_ns"),
@@ -23,11 +23,11 @@ pub fn add_tails(document: &mut Document, report: &Report, _: Detail) {
         return;
     }
     let header =
-        ["task and variant", "requests"].into_iter().chain(SHARES.map(|one| one.1)).chain(["longest"]);
+        ["task and variant", "requests"].into_iter().chain(PERCENTILES.map(|one| one.1)).chain(["longest"]);
     let rows = all.iter().take(MAX_ROWS).map(|((task, variant), latencies)| {
         let name = format!("{}: {}", task_label(&report.record.tasks[*task]), report.record.name(*variant));
-        let longest = latencies.quantile(1.0).map_or(String::new(), time_words);
-        let quantiles = SHARES.iter().map(|(share, ..)| quantile(latencies, *share));
+        let longest = latencies.quantile(1.0).map_or(String::new(), format_latency);
+        let quantiles = PERCENTILES.iter().map(|(share, ..)| format_quantile(latencies, *share));
         let figures = std::iter::once(latencies.count().to_string()).chain(quantiles).chain([longest]);
         let row = labelled_row(name, figures.map(Cell::from));
         row_with_source(Source::new(Some(*task), [*variant]), row)
@@ -41,18 +41,18 @@ pub fn add_tails(document: &mut Document, report: &Report, _: Detail) {
         "Each figure is of all requests of all rounds, to the nearest percent; — where fewer than ten requests lie beyond \
          it. These are shown, not compared: comparisons take the percentile of each round.{rest}"
     ));
-    document.table(Table::figures(header).with(rows));
+    document.table(Table::of_figures(header).with_rows(rows));
 }
 
 /// A time in nanoseconds with its unit.
-fn time_words(ns: u64) -> String {
+fn format_latency(ns: u64) -> String {
     with_unit(ns as f64, Unit::Nanoseconds)
 }
 
 /// The latency that this share of the requests does not exceed; `—` if it is unreliable.
-fn quantile(latencies: &Latencies, share: f64) -> String {
+fn format_quantile(latencies: &Latencies, share: f64) -> String {
     match latencies.quantile(share) {
-        Some(ns) if is_reliable(latencies, share) => time_words(ns),
+        Some(ns) if is_reliable(latencies, share) => format_latency(ns),
         _ => "—".into(),
     }
 }
@@ -72,7 +72,7 @@ pub fn tails_json(report: &Report) -> Value {
             "requests_count": latencies.count(),
             "longest_ns": latencies.quantile(1.0),
         });
-        for (share, _, name) in SHARES.iter().filter(|(share, ..)| is_reliable(latencies, *share)) {
+        for (share, _, name) in PERCENTILES.iter().filter(|(share, ..)| is_reliable(latencies, *share)) {
             value[*name] = json!(latencies.quantile(*share));
         }
         value
@@ -86,7 +86,10 @@ mod tests {
 
     #[test]
     fn a_quantile_requires_ten_requests_beyond_it() {
-        let of = Latencies::new([(100, 990), (200, 10)]);
-        assert_eq!([0.5, 0.99, 0.999].map(|share| quantile(&of, share)), ["0.100 µs", "0.100 µs", "—"]);
+        let latencies = Latencies::new([(100, 990), (200, 10)]);
+        assert_eq!(
+            [0.5, 0.99, 0.999].map(|share| format_quantile(&latencies, share)),
+            ["0.100 µs", "0.100 µs", "—"]
+        );
     }
 }

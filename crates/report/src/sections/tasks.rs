@@ -5,14 +5,14 @@ use crate::document::{Cell, Detail, Document, Part, Source, Table, labelled_row}
 use crate::figures::{
     fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
 };
-use crate::matrix::{self, ALIKE};
-use crate::{advice, number, number::plural, report::Report, words::task_label};
+use crate::matrix::{self, NOT_DIFFERENT};
+use crate::{advice, number, number::plural, phrases::task_label, report::Report};
 use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
 use fsarena_core::sample::{Fold, Unit};
 use fsarena_core::{metric::reading, record::RunRecord};
 use fsarena_stats::analyse::{Analysis, TaskAnalysis, analyse};
 use fsarena_stats::comparison::{Comparison, VariantResult};
-use fsarena_stats::{mean_ratio::FIRST_ROUND, simulate::parallel};
+use fsarena_stats::{mean_ratio::ROUNDS_FOR_MEAN_RATIO, simulate::in_parallel};
 
 /// Adds a table of ratios and one of medians for each metric. A brief report has none, except if the run has no samples.
 pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
@@ -25,8 +25,9 @@ pub fn add_tasks(document: &mut Document, report: &Report, detail: Detail) {
     }
 }
 
-/// Adds the table of ratios of one analysis. The `first` table of a report also has the usable space after mkfs, and a legend.
-fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, first: bool) {
+/// Adds the table of ratios of one analysis. The first table of a report also has the usable space after
+/// mkfs, and a legend.
+fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_first: bool) {
     let (record, unit) = (&report.record, analysis.metric.unit);
     document.heading(3, format!("{}: {}", analysis.metric.id, analysis.metric.help));
     if analysis.tasks.is_empty() {
@@ -42,28 +43,28 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, fir
     let task_row = |task: &TaskAnalysis| {
         ratio_row(task_label(&task.task), &task.comparison, unit, record.task(&task.task.id))
     };
-    let mut rows: Vec<Vec<Cell>> = analysis.tasks().map(task_row).collect();
+    let mut rows: Vec<Vec<Cell>> = analysis.tasks_in_totals().map(task_row).collect();
     if let Some(overall) = &analysis.overall {
         let total = overall.total.as_ref().map(|total| (overall.name.to_uppercase(), total));
         for (name, all) in total.into_iter().chain([("GEOMETRIC MEAN".into(), &overall.geometric)]) {
             let title = format!("{name} of {}", overall.scope());
             rows.push(ratio_row(title, &all.comparison, unit, None));
         }
-        if overall.main().comparison.compares() {
+        if overall.total_or_geometric().comparison.has_ratio() {
             let title = format!("MEAN {} over rounds", overall.name);
-            rows.push(mean_cost_row(title, overall.main(), unit));
+            rows.push(mean_cost_row(title, overall.total_or_geometric(), unit));
         }
     }
     rows.extend(analysis.tasks.iter().filter(|task| !task.task.in_totals).map(task_row));
-    if first {
+    if is_first {
         rows.extend(space_row(record, "usable_space", "Usable space, of the device"));
-        rows.extend(space_row(record, reading::HELD, "Bytes that the files take"));
+        rows.extend(space_row(record, reading::FILES_SPACE, "Bytes that the files take"));
     }
-    document.table(Table::figures(variant_header(record, "task")).with(rows));
-    if first {
+    document.table(Table::of_figures(variant_header(record, "task")).with_rows(rows));
+    if is_first {
         document.text(ratio_legend(analysis));
     }
-    document.list(left_out_values(record, analysis));
+    document.list(left_out_sentences(record, analysis));
 }
 
 /// Adds the table of the medians, in the unit of the metric.
@@ -74,7 +75,7 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     let (record, unit) = (&report.record, analysis.metric.unit);
     let tasks: Vec<_> =
         analysis.tasks.iter().filter_map(|task| Some((&task.task, record.task(&task.task.id)?))).collect();
-    let mut rows = parallel(tasks.len(), |row| {
+    let mut rows = in_parallel(tasks.len(), |row| {
         let (task, at) = tasks[row as usize];
         labelled_row(task_label(task), typical_cells(&analysis.grid.values[at], unit, Some(at)))
     });
@@ -85,7 +86,7 @@ fn add_medians(document: &mut Document, report: &Report, analysis: &Analysis) {
     }
     if !rows.is_empty() {
         document.heading(4, format!("{}: medians over rounds", analysis.metric.id));
-        document.table(Table::figures(variant_header(record, "task")).with(rows));
+        document.table(Table::of_figures(variant_header(record, "task")).with_rows(rows));
         document.text(medians_legend(&report.analyses));
     }
 }
@@ -100,7 +101,7 @@ pub fn variant_header(record: &RunRecord, first: &str) -> Vec<String> {
 pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Option<usize>) -> Vec<Cell> {
     let figure = |variant: usize| {
         let best = comparison.best().filter(|_| comparison.variants[variant].ratio.is_some());
-        ratio_cell_of(comparison, variant, unit)
+        variant_ratio_cell(comparison, variant, unit)
             .with_source(Source::new(task, std::iter::once(variant).chain(best)))
     };
     labelled_row(title, (0..comparison.variants.len()).map(figure))
@@ -108,25 +109,28 @@ pub fn ratio_row(title: String, comparison: &Comparison, unit: Unit, task: Optio
 
 /// The cell of a variant: its ratio to the best one, and below it the interval; marked if the difference is not significant. For
 /// the best variant: `1.00`, and below it the median.
-fn ratio_cell_of(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
+fn variant_ratio_cell(comparison: &Comparison, variant: usize, unit: Unit) -> Cell {
     let result = &comparison.variants[variant];
     if comparison.best() == Some(variant) && comparison.order.len() > 1 {
         // If variants have exactly the same values, highlight none.
-        let alone = comparison.leader() == Some(variant);
-        let mark = if comparison.provisional() { "?" } else { "" };
-        return Cell::two_lines("1.00", value_or_dash(result.median, unit)).mark(mark).strong_if(alone);
+        let is_alone = comparison.sole_best() == Some(variant);
+        let mark = if comparison.is_provisional() { "?" } else { "" };
+        return Cell::two_lines("1.00", value_or_dash(result.median, unit))
+            .with_mark(mark)
+            .strong_if(is_alone);
     }
     let Some(ratio) = result.ratio else { return value_or_dash(result.median, unit).into() };
-    let mark = if comparison.provisional() || ratio.provisional {
+    let mark = if comparison.is_provisional() || ratio.provisional {
         "?"
-    } else if comparison.tied().contains(&variant) {
-        ALIKE
+    } else if comparison.without_significant_difference().contains(&variant) {
+        NOT_DIFFERENT
     } else {
         ""
     };
     // A single round has no interval.
-    let interval = if ratio.rounds > 1 { number::interval(ratio.low, ratio.high) } else { String::new() };
-    Cell::two_lines(number::beside(ratio.value, &[1.0]), interval).mark(mark)
+    let interval =
+        if ratio.rounds > 1 { number::ratio_interval(ratio.low, ratio.high) } else { String::new() };
+    Cell::two_lines(number::three_digits_beside(ratio.value, &[1.0]), interval).with_mark(mark)
 }
 
 /// The row with a metric of the space on the filesystem, which one task of the lifecycle has: the median of each variant.
@@ -148,17 +152,17 @@ fn ratio_legend(analysis: &Analysis) -> String {
     if analysis.tasks.iter().all(|task| task.comparison.order.len() < 2) {
         return "Each figure is the median over rounds.".into();
     }
-    let first = "Each figure is the ratio to the best variant of its row in a typical round (Hodges–Lehmann, within \
+    let sentence = "Each figure is the ratio to the best variant of its row in a typical round (Hodges–Lehmann, within \
                  rounds); the best shows its median.";
     let mean = mean_row_legend(analysis);
-    if analysis.provisional() {
+    if analysis.is_provisional() {
         return format!(
-            "{first} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
+            "{sentence} Below it is the range of the rounds. ? marks provisional figures: fewer than 8 rounds give no exact \
              interval.{mean}"
         );
     }
     format!(
-        "{first} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
+        "{sentence} Below it is the 95% confidence interval. ≈ marks variants with no significant difference from the best, \
          which does not make them equal; ? marks variants with fewer than 8 rounds. Intervals hold for each pair and \
          task, and are not corrected for their number.{mean}"
     )
@@ -166,20 +170,20 @@ fn ratio_legend(analysis: &Analysis) -> String {
 
 /// Explains the row of means, with a leading space; empty if the table has no such row.
 fn mean_row_legend(analysis: &Analysis) -> String {
-    let all = analysis.overall.as_ref().map(|overall| &overall.main().comparison);
+    let all = analysis.overall.as_ref().map(|overall| &overall.total_or_geometric().comparison);
     let Some(rounds) = all.and_then(fewest_rounds) else { return String::new() };
     format!(
         " The row MEAN is the ratio of mean cost, the sum over all rounds divided by that of the best variant. It counts \
-         every slow round, and has an interval from {FIRST_ROUND} rounds on; {}.",
+         every slow round, and has an interval from {ROUNDS_FOR_MEAN_RATIO} rounds on; {}.",
         unseen_stalls(rounds)
     )
 }
 
 /// Sentences about values that the table leaves out.
-fn left_out_values(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
+fn left_out_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
     let mut sentences = vec![];
     if let Some(overall) = &analysis.overall {
-        for (variant, &rounds) in overall.main().left_out.iter().enumerate() {
+        for (variant, &rounds) in overall.total_or_geometric().left_out_rounds.iter().enumerate() {
             if rounds > 0 {
                 let (rounds, name) = (plural(rounds, "round"), record.name(variant));
                 sentences
@@ -208,7 +212,7 @@ const TOTAL_METRICS: [&str; 17] = [
     reading::WRITTEN,
     reading::DEVICE_WRITTEN,
     "write_amplification",
-    reading::STORED,
+    reading::SPACE_GROWTH,
     "overhead_ratio",
     reading::DEVICE_READ,
     reading::DEVICE_FLUSHES,
@@ -234,7 +238,7 @@ pub fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");
         document.text(format!("Medians over rounds of the sum over all tasks.{largest}"));
-        document.table(Table::figures(variant_header(record, "over all tasks")).with(rows));
+        document.table(Table::of_figures(variant_header(record, "over all tasks")).with_rows(rows));
         document.text(medians_legend(&report.analyses));
     }
 }
@@ -243,6 +247,6 @@ pub fn add_totals(document: &mut Document, report: &Report, _: Detail) {
 pub fn add_samples(document: &mut Document, report: &Report, _: Detail) {
     let count = plural(report.record.samples.len(), "sample");
     document.heading(3, "Samples");
-    let words = format!("{count}; {} prints them all.", advice::print_samples(&report.record.id));
-    document.parts.push(Part::Samples(words));
+    let text = format!("{count}; {} prints them all.", advice::print_samples(&report.record.id));
+    document.parts.push(Part::Samples(text));
 }

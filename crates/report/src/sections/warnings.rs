@@ -2,8 +2,8 @@
 
 use crate::document::{Detail, Document};
 use crate::number::{percent, plural};
-use crate::{report::Report, words::shorten_list_to};
-use fsarena_core::event::{MEANWHILE, Note, NoteKind, Outcome};
+use crate::{phrases::shorten_list_to, report::Report};
+use fsarena_core::event::{MEANWHILE_SEPARATOR, Note, NoteKind, Outcome};
 use fsarena_core::observations::{Grid, never_steady};
 use fsarena_core::{names::distinct, record::RunRecord, setting_text::setting};
 use fsarena_stats::comparison::median;
@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
     let record = &report.record;
     let mut disturbances: Vec<String> = dropped_rounds(record).collect();
-    disturbances.extend(unsteady_loads(record));
-    disturbances.extend(busy_tasks(record));
+    disturbances.extend(unsteady_loads_sentence(record));
+    disturbances.extend(busy_machine_sentence(record));
     disturbances.extend(carry_over_sentence(report));
     let groups = [
         ("Failed", failures(record)),
@@ -80,7 +80,7 @@ fn dropped_rounds(record: &RunRecord) -> impl Iterator<Item = String> {
 }
 
 /// A sentence on the loads that did not become steady in any round, with a longer run time to try. `None` if there are none.
-fn unsteady_loads(record: &RunRecord) -> Option<String> {
+fn unsteady_loads_sentence(record: &RunRecord) -> Option<String> {
     let cells = never_steady(record);
     if cells.is_empty() {
         return None;
@@ -111,24 +111,24 @@ fn load_seconds(record: &RunRecord, task: usize, variant: usize) -> Option<f64> 
 /// A warning if the variant that ran before changes the primary metric significantly.
 fn carry_over_sentence(report: &Report) -> Option<String> {
     let metric = &report.analyses.first()?.metric;
-    let carry = report.carry_over().filter(|carry| carry.significant)?;
-    let size = percent(carry.change.abs());
-    let direction = if carry.change > 0.0 { "higher" } else { "lower" };
+    let carry_over = report.carry_over().filter(|carry_over| carry_over.significant)?;
+    let size = percent(carry_over.change.abs());
+    let direction = if carry_over.change > 0.0 { "higher" } else { "lower" };
     Some(format!(
         "Order effect (95% confidence): in cells right after {}, {} of the other variants is {size} {direction} than \
          elsewhere. Random order keeps the comparison fair.",
-        report.record.name(carry.after),
+        report.record.name(carry_over.after),
         metric.id
     ))
 }
 
 /// A sentence with the number of tasks that began on a busy machine, by variant, and the processes that kept it busy. `None` if
 /// there are none.
-fn busy_tasks(record: &RunRecord) -> Option<String> {
+fn busy_machine_sentence(record: &RunRecord) -> Option<String> {
     let (mut by_variant, mut processes) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
     for (_, note) in record.notes_of(NoteKind::IdleTimeout) {
         *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
-        let list = note.text.split_once(MEANWHILE).map_or("", |(_, processes)| processes);
+        let list = note.text.split_once(MEANWHILE_SEPARATOR).map_or("", |(_, processes)| processes);
         // The list is like `rsync (4711) moved 35.0 MiB, …`. A program with several processes counts once for each note.
         let names: BTreeSet<&str> =
             list.split(", ").filter_map(|one| Some(one.split_once(" (")?.0)).collect();
@@ -136,8 +136,8 @@ fn busy_tasks(record: &RunRecord) -> Option<String> {
             *processes.entry(name).or_default() += 1;
         }
     }
-    let times: usize = by_variant.values().sum();
-    if times == 0 {
+    let tasks: usize = by_variant.values().sum();
+    if tasks == 0 {
         return None;
     }
     let counts = |all: &[(&str, usize)]| {
@@ -149,7 +149,7 @@ fn busy_tasks(record: &RunRecord) -> Option<String> {
     let busy = counts(&busiest);
     let busy = if busy.is_empty() { String::new() } else { format!(" Busy meanwhile: {busy}.") };
     let variants = counts(&by_variant.into_iter().collect::<Vec<_>>());
-    Some(format!("The machine was still busy when {} began ({variants}).{busy}", plural(times, "task")))
+    Some(format!("The machine was still busy when {} began ({variants}).{busy}", plural(tasks, "task")))
 }
 
 /// Adds the remarks, and the readings that were unavailable.
@@ -185,8 +185,8 @@ fn note_sentence(note: &Note, variants: &[&str]) -> String {
     subject.extend(note.task.clone());
     subject.retain(|word| !word.is_empty());
     let subject = if subject.is_empty() { String::new() } else { format!("{}: ", subject.join(", ")) };
-    let fix = note.fix.as_ref().map_or(String::new(), |fix| format!(" (remedy: {fix})"));
-    format!("{subject}{}{fix}", note.text)
+    let remedy = note.fix.as_ref().map_or(String::new(), |remedy| format!(" (remedy: {remedy})"));
+    format!("{subject}{}{remedy}", note.text)
 }
 
 #[cfg(test)]

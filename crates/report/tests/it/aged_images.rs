@@ -2,8 +2,8 @@
 
 use crate::fixture::{self, run};
 use fsarena_core::cell::{TaskId, TaskInfo};
-use fsarena_core::metric::layout::{BEFORE, DYNAMIC_SCORE, LAYOUT};
-use fsarena_core::metric::{LIFECYCLE, reading::IMAGE_SEED};
+use fsarena_core::metric::layout::{BEFORE, DYNAMIC_SCORE, LAYOUT_READINGS};
+use fsarena_core::metric::{LIFECYCLE_READINGS, reading::IMAGE_SEED};
 use fsarena_core::record::RunRecord;
 use fsarena_core::sample::MetricSpec;
 use fsarena_report::exporters;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// Adds a reading to every cell of a run, in a task that the cell has or gets. `value` takes the round and the variant.
 fn with_reading(record: &mut RunRecord, task: &str, id: &str, value: impl Fn(u32, usize) -> f64) {
-    let spec = LIFECYCLE.iter().chain(LAYOUT).find(|spec| spec.id == id).unwrap();
+    let spec = LIFECYCLE_READINGS.iter().chain(LAYOUT_READINGS).find(|spec| spec.id == id).unwrap();
     record.readings.push(MetricSpec::from(spec));
     let id = TaskId::new(task);
     record.tasks.push(TaskInfo { id, title: task.into(), number: None, in_totals: false });

@@ -38,7 +38,7 @@ fn term(report: &mut Report) -> String {
 #[test]
 fn curves_have_a_law_a_saturation_and_a_peak() {
     let mut report = fixture::report(record(), &["throughput"]).unwrap();
-    let charts = charts::all(&report);
+    let charts = charts::charts_of_report(&report);
     let found = |id: &str| charts.iter().find(|chart| chart.id == id).unwrap_or_else(|| panic!("no {id}"));
     assert_eq!(found("clients").panels.len(), 1);
     let fitted = found("clients-fit");
@@ -57,6 +57,6 @@ fn a_load_that_did_nothing_once_is_left_out_of_its_curve_and_said() {
     let (column, row) = (record.readings.len() - 1, record.samples.task.iter().position(|task| *task == 3));
     record.samples.values[column][row.unwrap()] = 0.0;
     let mut report = fixture::report(record, &["throughput"]).unwrap();
-    assert!(charts::all(&report).iter().any(|chart| chart.id == "clients-fit"));
+    assert!(charts::charts_of_report(&report).iter().any(|chart| chart.id == "clients-fit"));
     assert!(term(&mut report).contains("1 value of zero left out"), "{}", term(&mut report));
 }

@@ -3,7 +3,7 @@
 use crate::fixture;
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
-use fsarena_core::series::{Latency, Point, SeriesTable};
+use fsarena_core::series::{LatencyPercentiles, Point, SeriesTable};
 use fsarena_report::exporters::find;
 use fsarena_report::import::{Samples, parse};
 use proptest::prelude::*;
@@ -124,11 +124,11 @@ fn series_are_rows_and_their_medians_are_in_the_document() {
             100 * (at + 1) + record.cells[record.samples.cell[row as usize] as usize].round,
         ),
         bytes: 4096,
-        latency: (at > 0).then_some(Latency { p50_ns: 10, p99_ns: 20, p999_ns: 30 }),
+        latency: (at > 0).then_some(LatencyPercentiles { p50_ns: 10, p99_ns: 20, p999_ns: 30 }),
     };
     record.series = SeriesTable {
         points: rows.iter().flat_map(|row| [point(*row, 0), point(*row, 1)]).collect(),
-        row: rows.iter().flat_map(|row| [*row, *row]).collect(),
+        sample_row: rows.iter().flat_map(|row| [*row, *row]).collect(),
         left_out: 0,
     };
     let csv = String::from_utf8(export(record.clone(), "series")).unwrap();
@@ -178,7 +178,7 @@ fn printed() -> impl Strategy<Value = MetricSpec> {
         "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|synced"
     ];
     (name, 0..UNITS.len()).prop_map(|(name, unit)| {
-        MetricSpec::new(UNITS[unit].named(&name), UNITS[unit], Direction::Higher, String::new())
+        MetricSpec::new(UNITS[unit].with_suffix(&name), UNITS[unit], Direction::Higher, String::new())
     })
 }
 
@@ -231,7 +231,7 @@ proptest! {
             let unit = reading.unit;
             let of_column = samples.series.iter().filter(|series| series.unit == unit.symbol());
             // A metric of fsarena's own is read without its unit.
-            for series in of_column.filter(|series| series.metric == name || unit.named(&series.metric) == name) {
+            for series in of_column.filter(|series| series.metric == name || unit.with_suffix(&series.metric) == name) {
                 prop_assert!(series.rounds.is_some());
                 prop_assert_eq!(series.values.len(), series.rounds.as_ref().unwrap().len());
                 found.extend(series.values.iter().map(|value| value.to_bits()));

@@ -1,13 +1,21 @@
 //! Findings of a published matrix and of a small one with replicates, in each format.
 
 use fsarena_report::{findings::page, page::Page};
-use fsarena_stats::matrix::analyse;
-use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_stats::matrix::cells::{Matrix, MatrixRow};
+use fsarena_stats::matrix::find_anomalies;
 
-fn row(variant: &str, mode: &str, block_size: u64, threads: u32, iops: Vec<f64>) -> Row {
-    let raw = variant == "device";
+fn row(variant: &str, mode: &str, block_size: u64, threads: u32, iops: Vec<f64>) -> MatrixRow {
+    let is_bare_device = variant == "device";
     let iops = iops.into_iter().map(Some).collect();
-    Row { variant: variant.into(), raw, mode: mode.into(), block_size, threads, iops, client_bound: false }
+    MatrixRow {
+        variant: variant.into(),
+        is_bare_device,
+        mode: mode.into(),
+        block_size,
+        threads,
+        iops,
+        client_bound: false,
+    }
 }
 
 fn published() -> Matrix {
@@ -63,7 +71,7 @@ fn widest(text: &str) -> usize {
 #[test]
 fn a_published_matrix() {
     let matrix = published();
-    let analysis = analyse(&matrix, Some(650e6));
+    let analysis = find_anomalies(&matrix, Some(650e6));
     let brief = page("published:engel", &matrix, &analysis, false);
     let term = shown(&brief, "term");
     assert!(widest(&term) <= 100, "{}", widest(&term));
@@ -76,7 +84,7 @@ fn a_published_matrix() {
 #[test]
 fn replicates_have_intervals_and_are_unconfirmed() {
     let matrix = replicated();
-    let page = page("run 7", &matrix, &analyse(&matrix, None), true);
+    let page = page("run 7", &matrix, &find_anomalies(&matrix, None), true);
     insta::assert_snapshot!("replicated_findings_term", shown(&page, "term"));
     let json: serde_json::Value = serde_json::from_str(&shown(&page, "json")).unwrap();
     let first = &json["findings"][0];
@@ -99,11 +107,13 @@ fn replicates_have_intervals_and_are_unconfirmed() {
 
 #[test]
 fn what_the_generator_holds_up_is_no_finding_and_is_said() {
-    let cell =
-        |threads, iops, client_bound| Row { client_bound, ..row("one", "seqrd", 512, threads, vec![iops]) };
+    let cell = |threads, iops, client_bound| MatrixRow {
+        client_bound,
+        ..row("one", "seqrd", 512, threads, vec![iops])
+    };
     let shown = |client_bound| {
         let matrix = Matrix::new(&[cell(1, 100.0, false), cell(2, 40.0, client_bound)]).unwrap();
-        let page = page("run 9", &matrix, &analyse(&matrix, None), true);
+        let page = page("run 9", &matrix, &find_anomalies(&matrix, None), true);
         let json: serde_json::Value = serde_json::from_str(&shown(&page, "json")).unwrap();
         (shown(&page, "term"), json)
     };
@@ -123,6 +133,6 @@ fn what_the_generator_holds_up_is_no_finding_and_is_said() {
 #[test]
 fn nothing_found_is_said() {
     let matrix = Matrix::new(&[row("one", "seqrd", 512, 1, vec![10.0])]).unwrap();
-    let term = shown(&page("run 8", &matrix, &analyse(&matrix, None), false), "term");
+    let term = shown(&page("run 8", &matrix, &find_anomalies(&matrix, None), false), "term");
     assert!(term.contains("No anomaly in 1 cell of one"), "{term}");
 }

@@ -11,7 +11,7 @@ const AMOUNTS: [u32; 7] = [1_000, 3_200, 10_000, 32_000, 100_000, 320_000, 1_000
 /// Four rounds of the fixture at seven numbers of files. On ext4 the cost of a file grows from 32,000 on, on xfs never.
 fn record() -> RunRecord {
     let mut record = fixture::run(&["ext4", "xfs"], 4);
-    record.plan.workloads[0].grid.push("files".into());
+    record.plan.workloads[0].grid_settings.push("files".into());
     record.tasks.truncate(2);
     for amount in AMOUNTS {
         let mut id = TaskId::new("create");
@@ -40,7 +40,7 @@ fn record() -> RunRecord {
 #[test]
 fn the_growth_of_a_cost_is_drawn_with_its_law_its_bend_and_what_follows() {
     let mut report = fixture::report(record(), &["elapsed"]).unwrap();
-    let charts = charts::all(&report);
+    let charts = charts::charts_of_report(&report);
     let chart = charts.iter().find(|chart| chart.id == "growth-elapsed").expect("a chart of the growth");
     let [panel] = &chart.panels[..] else { panic!("{} panels", chart.panels.len()) };
     assert_eq!(panel.title, "Create files");

@@ -3,7 +3,7 @@
 
 use crate::fixture;
 use fsarena_core::event::{CommandEnd, CommandRecord, Note, NoteKind, Outcome};
-use fsarena_core::record::{LogLine, RunRecord};
+use fsarena_core::record::{CommandLogLine, RunRecord};
 use fsarena_core::{claim::Claim, plan::Stage, setting::Value};
 use fsarena_report::drawing::svg;
 use fsarena_report::{charts, exporters, report::Report};
@@ -79,9 +79,9 @@ fn with(text: &str) -> Report {
         ms: 1,
         output: None,
     };
-    report.commands.push(&LogLine { at: text.into(), cell: Some(cell), command });
-    report.resolution = Some(text.into());
-    report.charts = Some("charts".into());
+    report.commands.push(&CommandLogLine { at: text.into(), cell: Some(cell), command });
+    report.resolution_sentence = Some(text.into());
+    report.charts_folder = Some("charts".into());
     report
 }
 
@@ -144,10 +144,10 @@ fn script_in_every_field_is_text() {
 #[test]
 fn charts_and_markdown_hold_hostile_text_as_text() {
     let report = with("]()<script>alert(1)</script>\u{1b}[31m\"'");
-    let charts = charts::all(&report);
+    let charts = charts::charts_of_report(&report);
     assert!(charts.len() > 5, "{}", charts.len());
     for chart in &charts {
-        let svg = svg::file(chart);
+        let svg = svg::file_text(chart);
         assert!(!svg.contains("<script") && !svg.contains('\u{1b}'), "{}", chart.id);
     }
     let mut md = Vec::new();

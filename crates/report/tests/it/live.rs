@@ -5,19 +5,19 @@ use fsarena_core::cell::{Cell, TaskId, TaskInfo, WorkloadPlan};
 use fsarena_core::event::{CellEvent, Event, Note, NoteKind, Outcome, Phase};
 use fsarena_core::sample::{Readings, Sample};
 use fsarena_core::{metric::reading, record::RunRecord, state::RunState};
-use fsarena_report::live::{Intervals, RunView};
+use fsarena_report::live::{RunView, VariantIntervals};
 use serde_json::{Value, json};
 
 struct Run {
     state: RunState,
-    intervals: Intervals,
+    intervals: VariantIntervals,
 }
 
 impl Run {
     /// A run of ext4 and xfs, compared by this metric.
     fn of(metric: &str) -> Run {
         let RunRecord { plan, variants, .. } = fixture::run(&["ext4", "xfs"], 0);
-        Run { state: RunState::new(RunRecord::new(plan, variants)), intervals: Intervals::new(metric) }
+        Run { state: RunState::new(RunRecord::new(plan, variants)), intervals: VariantIntervals::new(metric) }
     }
 
     fn hear(&mut self, at: f64, event: &Event) {

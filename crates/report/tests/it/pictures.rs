@@ -3,11 +3,11 @@
 use crate::fixture;
 use fsarena_core::record::RunRecord;
 use fsarena_report::charts;
-use fsarena_report::drawing::{Chart, Mark, Sign};
+use fsarena_report::drawing::{Chart, KeySign, Mark};
 use std::collections::BTreeMap;
 
 fn all(record: RunRecord) -> Vec<Chart> {
-    charts::all(&fixture::report(record, &["elapsed"]).unwrap())
+    charts::charts_of_report(&fixture::report(record, &["elapsed"]).unwrap())
 }
 
 fn named<'c>(charts: &'c [Chart], id: &str) -> &'c Chart {
@@ -39,19 +39,19 @@ fn what_zeros_leave_out_is_said() {
     let zero = |variant, round| variant == 0 || (variant == 1 && round > 1);
     let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), zero));
     let ratios = named(&charts, "ratios-elapsed");
-    assert!(ratios.about.contains("ext4 is not drawn"), "{}", ratios.about);
+    assert!(ratios.caption.contains("ext4 is not drawn"), "{}", ratios.caption);
     assert!(
-        ratios.about.contains(": in every round either it or the best variant is zero"),
+        ratios.caption.contains(": in every round either it or the best variant is zero"),
         "{}",
-        ratios.about
+        ratios.caption
     );
-    assert!(ratios.about.contains("in TOTAL: 6 of 8 rounds are left out"), "{}", ratios.about);
+    assert!(ratios.caption.contains("in TOTAL: 6 of 8 rounds are left out"), "{}", ratios.caption);
     assert!(
-        ratios.about.contains("largest value, because fewer than 8 rounds have a ratio"),
+        ratios.caption.contains("largest value, because fewer than 8 rounds have a ratio"),
         "{}",
-        ratios.about
+        ratios.caption
     );
-    assert!(!ratios.about.contains("give no 95% interval"), "there are 8 rounds: {}", ratios.about);
+    assert!(!ratios.caption.contains("give no 95% interval"), "there are 8 rounds: {}", ratios.caption);
     assert_eq!(intervals(ratios), 5, "one variant against the best: three tasks, TOTAL, GEOMETRIC MEAN");
     // In units, zeros have an interval: three variants and a panel for each task and the TOTAL.
     assert_eq!(intervals(named(&charts, "raw-elapsed")), 3 * 4);
@@ -59,7 +59,7 @@ fn what_zeros_leave_out_is_said() {
     let one_round = |variant, round| variant == 0 || (variant == 1 && round > 0);
     let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), one_round));
     let ratios = named(&charts, "ratios-elapsed");
-    assert!(ratios.about.contains("has no interval in TOTAL: in 7 of 8 rounds"), "{}", ratios.about);
+    assert!(ratios.caption.contains("has no interval in TOTAL: in 7 of 8 rounds"), "{}", ratios.caption);
     assert_eq!(intervals(ratios), 0);
 }
 
@@ -67,7 +67,7 @@ fn what_zeros_leave_out_is_said() {
 fn whole_runs_leave_nothing_out() {
     for chart in all(fixture::run(&["ext4", "xfs", "btrfs"], 9)) {
         for words in ["ot drawn", "left out", "no interval in"] {
-            assert!(!chart.about.contains(words), "{}: {}", chart.id, chart.about);
+            assert!(!chart.caption.contains(words), "{}: {}", chart.id, chart.caption);
         }
     }
 }
@@ -94,7 +94,7 @@ fn an_interval_beyond_the_picture_says_its_end() {
     let of_tasks = ends("ratios-elapsed");
     assert!(!of_tasks.is_empty() && of_tasks.iter().all(|end| end.ends_with('%')), "{of_tasks:?}");
     assert!(ends("raw-elapsed").iter().any(|end| end.ends_with(" s")), "{:?}", ends("raw-elapsed"));
-    let drawn = fsarena_report::drawing::svg::inline(named(&charts, "ratios-elapsed"));
+    let drawn = fsarena_report::drawing::svg::inline_element(named(&charts, "ratios-elapsed"));
     assert!(drawn.contains(&of_tasks[0]), "{of_tasks:?}");
 }
 
@@ -111,7 +111,7 @@ fn a_variant_looks_the_same_in_every_picture() {
         for key in chart.legend.iter().filter(|key| names.contains(&key.label)) {
             let colour = *colours.entry(key.label.clone()).or_insert(key.colour);
             assert_eq!(key.colour, colour, "{} in {}", key.label, chart.id);
-            if let Sign::Series(shape, dash) = key.sign {
+            if let KeySign::Series(shape, dash) = key.sign {
                 let line = *lines.entry(key.label.clone()).or_insert((shape, dash));
                 assert_eq!((shape, dash), line, "{} in {}", key.label, chart.id);
             }

@@ -1,7 +1,7 @@
 //! Ranks, weights, and the variant that the headline names.
 
 use crate::fixture::{self, run};
-use fsarena_core::host::{IMAGES, Storage};
+use fsarena_core::host::{IMAGES_PREFIX, Storage};
 use fsarena_core::record::RunRecord;
 use fsarena_report::report::{self, Report, ReportOptions};
 use fsarena_report::{exporters, report::check_weights};
@@ -181,7 +181,7 @@ fn the_current_variant_is_the_one_named_or_the_filesystem_below() {
             firmware: part("1.07"),
             rotating: false,
         };
-        record.hosts[0].facts.extend(below.facts(IMAGES));
+        record.hosts[0].facts.extend(below.facts(IMAGES_PREFIX));
         record
     };
     let (_, text) = decided(lay_on(run(&["ext4", "xfs", "btrfs"], 24), "xfs"), ReportOptions::default());

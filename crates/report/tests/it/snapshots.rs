@@ -3,7 +3,7 @@
 use crate::fixture;
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Backing, Emulator, GuestPlan};
-use fsarena_core::published::{Published, parse};
+use fsarena_core::published::{PublishedSet, parse};
 use fsarena_core::record::RunRecord;
 use fsarena_report::compare::{compare_all, compare_published, compare_samples};
 use fsarena_report::error::Error;
@@ -47,7 +47,7 @@ fn widest(text: &str) -> usize {
 }
 
 /// Two sets of figures over the fixture's tasks.
-fn figures() -> Vec<Published> {
+fn figures() -> Vec<PublishedSet> {
     let csv = "set,task,title,filesystem,metric,value,unit\n\
                I,001,Touch,ext2,elapsed,2,s\nI,001,Touch,xfs,elapsed,1.25,s\nI,001,Touch,jfs,elapsed,0.5,s\n\
                I,009,Untar,ext2,elapsed,10,s\nI,009,Untar,xfs,elapsed,12,s\nI,009,Untar,jfs,elapsed,11,s\n\

@@ -7,9 +7,9 @@ use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::plan::{Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, Plan, StopPlan};
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{factor, matrix, metric::reading, scale::Scale};
-use fsarena_run::privsep::Agents;
+use fsarena_run::privsep::AgentConfig;
 use fsarena_run::{context::RunContext, executor::Executor};
-use fsarena_run::{guest::Guests, preflight};
+use fsarena_run::{guest::GuestExecutor, preflight};
 use fsarena_stats::verdict::{Verdict, judge};
 use fsarena_sys::{kernel::SysRoot, user::User};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub struct Work<'a> {
 /// Guests for all variants of some work.
 pub struct Crew {
     plan: Plan,
-    guests: Guests,
+    guests: GuestExecutor,
 }
 
 impl Crew {
@@ -41,19 +41,19 @@ impl Crew {
         let plan = plan(work, guest.clone())?;
         let kernel = SysRoot::host();
         let (variants, user) = (matrix::expand(&plan), User::of_process());
-        let check = preflight::check(&kernel, &plan, &variants, desk.dir, 1, &user)?;
+        let requirements = preflight::check(&kernel, &plan, &variants, desk.dir, 1, &user)?;
         let run = RunContext {
             kernel,
             plan: plan.clone(),
-            check,
+            requirements,
             journal: desk.journal.clone(),
             dir: desk.dir.join(name),
-            agents: Agents::unconfined(),
+            agent_config: AgentConfig::unconfined(),
             declared: Default::default(),
             shell: None,
-            machines: None,
+            machines_dir: None,
         };
-        Ok(Crew { plan, guests: Guests::start(guest, run, &mut |_| Ok(()))? })
+        Ok(Crew { plan, guests: GuestExecutor::start(guest, run, &mut |_| Ok(()))? })
     }
 
     /// The counts of one round of a variant.
@@ -83,7 +83,7 @@ impl Crew {
 }
 
 fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
-    let workload = fsarena_load::workloads::find(work.workload).ok_or("unknown workload")?;
+    let workload = fsarena_load::workloads::find_workload(work.workload).ok_or("unknown workload")?;
     let mut settings = Settings::defaults(workload.def().settings);
     settings.0.insert("driver".into(), Value::Text("native".into()));
     settings.0.extend(work.settings.iter().map(|(name, value)| (name.to_string(), value.clone())));
@@ -115,7 +115,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
         stop: StopPlan { rounds: ROUNDS, ..StopPlan::default() },
         idle: IdlePlan { timeout_s: 5.0, dirty: bytesize::ByteSize::mib(4), io_pressure_percent: 10.0 },
         variants: vec![],
-        workloads: vec![WorkloadPlan { name: work.workload.into(), settings, grid: vec![] }],
+        workloads: vec![WorkloadPlan { name: work.workload.into(), settings, grid_settings: vec![] }],
     })
 }
 

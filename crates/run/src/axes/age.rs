@@ -1,8 +1,8 @@
 //! The axis of aged filesystems. Their images are made before the first round ([`crate::aged`]).
 
 use super::axis::{Axis, LevelCheck};
+use crate::device_layout::{DeviceRole, DeviceSpec};
 use crate::error::{Result, RunError, require};
-use crate::layout::{DeviceRole, DeviceSpec};
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::factor::{self, age, age::Age};
 use fsarena_core::{plan::Plan, setting::Value};
@@ -19,7 +19,7 @@ pub const AXIS: Axis = Axis::new(
     "how the filesystem was used before the work: `churn:3x` creates, deletes, overwrites and appends to files until three times its size was written, `git:1000` pulls 1000 commits, `command:10:'…'` runs your own program ten times; `none` holds the same files, copied to a new filesystem",
     |level| age::parse(level).map(drop),
 )
-.checked(check);
+.with_check(check);
 
 /// The age of a variant; None if it is not aged.
 pub fn age_of(variant: &Variant) -> Option<Age> {
@@ -27,12 +27,12 @@ pub fn age_of(variant: &Variant) -> Option<Age> {
 }
 
 /// Whether programs of this machine age a variant.
-pub fn starts_programs(variant: &Variant) -> bool {
+pub fn is_aged_by_program(variant: &Variant) -> bool {
     matches!(age_of(variant), Some(Age::Git { .. } | Age::Command { .. }))
 }
 
 /// The setup script of a workload whose result is kept in an image; None if the workload has none.
-pub fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
+pub fn kept_setup_of(workload: &WorkloadPlan) -> Option<&str> {
     match workload.settings.0.get(SETUP_ONCE)? {
         Value::Text(script) if !script.is_empty() => Some(script),
         _ => None,
@@ -42,7 +42,7 @@ pub fn setup_of(workload: &WorkloadPlan) -> Option<&str> {
 /// Whether a run keeps images of filesystems: of aged ones, or after a setup.
 pub fn keeps_images(plan: &Plan, variants: &[Variant]) -> bool {
     let ages = variants.iter().any(|variant| age_of(variant).is_some());
-    ages || plan.workloads.iter().any(|workload| setup_of(workload).is_some())
+    ages || plan.workloads.iter().any(|workload| kept_setup_of(workload).is_some())
 }
 
 /// Refuses aged variants on several devices: copies of an image have the same UUID, so only one may be attached.
@@ -52,7 +52,7 @@ pub fn keeps_images(plan: &Plan, variants: &[Variant]) -> bool {
 pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<DeviceSpec>) -> Result<()> {
     let holds_copy =
         |device: &&DeviceSpec| !matches!(device.role, DeviceRole::Journal | DeviceRole::Member(2..));
-    let images: Vec<String> = devices.iter().filter(holds_copy).map(DeviceSpec::image).collect();
+    let images: Vec<String> = devices.iter().filter(holds_copy).map(DeviceSpec::image_name).collect();
     require(images.len() < 2 || !keeps_images(plan, variants), || {
         let images = images.join(", ");
         RunError::Plan(format!(
@@ -63,12 +63,12 @@ pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<De
 }
 
 /// The space that the files of aged variants take, for ages whose level does not state it as a share.
-pub fn room(plan: &Plan, variants: &[Variant]) -> Result<Room> {
+pub fn room_of_ages(plan: &Plan, variants: &[Variant]) -> Result<Room> {
     let mut room = Room::default();
     for variant in variants {
         let Some(Age::Git { pulls }) = age_of(variant) else { continue };
         let repository = plan.age.repository.as_ref().map(|path| tree_bytes(path)).transpose()?;
-        room.bytes = room.bytes.max(GitPulls::bytes(pulls, repository));
+        room.bytes = room.bytes.max(GitPulls::space_bytes(pulls, repository));
         room.inodes = room.inodes.max(room.bytes >> 13);
     }
     Ok(room)
@@ -88,17 +88,19 @@ fn check(check: &LevelCheck) -> Result<()> {
     let variant = check.variant;
     let Some(age) = age_of(variant) else { return Ok(()) };
     let fs = variant.level(factor::FS);
-    require(fs != factor::RAW, || check.wrong("a bare device has no files; leave it out"))?;
+    require(fs != factor::RAW, || check.plan_error("a bare device has no files; leave it out"))?;
     let def = filesystems::find(fs)?;
     let general = def.is_general();
-    require(general, || check.wrong(format!("{} does not keep files that are written to it", def.title)))?;
-    let missing = |program: &str| check.lacking(format!("program {program} is not installed"));
+    require(general, || {
+        check.plan_error(format!("{} does not keep files that are written to it", def.title))
+    })?;
+    let missing = |program: &str| check.missing_error(format!("program {program} is not installed"));
     match age {
         Age::Churn { .. } => Ok(()),
         Age::Git { .. } => require(program::find("git").is_some(), || missing("git")),
-        Age::Command { words, .. } => {
-            let found = words[0].contains('/') || program::find(&words[0]).is_some();
-            require(found, || missing(&words[0]))
+        Age::Command { argv, .. } => {
+            let found = argv[0].contains('/') || program::find(&argv[0]).is_some();
+            require(found, || missing(&argv[0]))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::{Result, RunError};
 use fsarena_core::{cell::Variant, event::Note, factor::FactorDef, plan::Plan};
-use fsarena_sys::cgroup::{self, Group};
+use fsarena_sys::cgroup::{self, ControlGroup};
 use fsarena_sys::undo::{self, UndoGuard};
 use fsarena_sys::{device::BlockDevice, kernel::SysRoot};
 use std::{fmt::Display, path::PathBuf};
@@ -13,7 +13,7 @@ pub struct Axis {
     /// The factor with the definition of its levels.
     pub def: FactorDef,
     /// Whether variants that are existing directories can have this axis.
-    pub of_directories: bool,
+    pub allows_directories: bool,
     /// Refuses, before anything is made, a level that this machine, plan or filesystem does not support.
     pub check: fn(&LevelCheck) -> Result<()>,
     /// Sets up the level for one cell. Does nothing for axes that only determine the devices of the run.
@@ -22,29 +22,29 @@ pub struct Axis {
 
 impl Axis {
     /// A new axis, for formatted devices only, that every machine supports and that sets nothing up. `id` is the name of its
-    /// factor, `example` lists levels, `help` is the help text, and `level` checks the syntax of a level.
+    /// factor, `example` lists levels, `help` is the help text, and `check_level` checks the syntax of a level.
     pub const fn new(
         id: &'static str,
         example: &'static str,
         help: &'static str,
-        level: fn(&str) -> Result<(), String>,
+        check_level: fn(&str) -> Result<(), String>,
     ) -> Axis {
-        let def = FactorDef { id, default: "", example, help, check: level };
-        Axis { def, of_directories: false, check: |_| Ok(()), set_up: |_| Ok(()) }
+        let def = FactorDef { id, default: "", example, help, check: check_level };
+        Axis { def, allows_directories: false, check: |_| Ok(()), set_up: |_| Ok(()) }
     }
 
     /// Also allows the axis for variants that are existing directories.
-    pub const fn and_directories(self) -> Axis {
-        Axis { of_directories: true, ..self }
+    pub const fn also_for_directories(self) -> Axis {
+        Axis { allows_directories: true, ..self }
     }
 
     /// Adds the function that refuses levels which a machine or plan does not support.
-    pub const fn checked(self, check: fn(&LevelCheck) -> Result<()>) -> Axis {
+    pub const fn with_check(self, check: fn(&LevelCheck) -> Result<()>) -> Axis {
         Axis { check, ..self }
     }
 
     /// Adds the function that sets up a level for a cell.
-    pub const fn set_up(self, set_up: fn(&mut CellSetup) -> Result<(), fsarena_sys::Error>) -> Axis {
+    pub const fn with_set_up(self, set_up: fn(&mut CellSetup) -> Result<(), fsarena_sys::Error>) -> Axis {
         Axis { set_up, ..self }
     }
 }
@@ -68,12 +68,12 @@ impl<'a> LevelCheck<'a> {
     }
 
     /// The error of a level that does not fit the plan or its workload.
-    pub fn wrong(&self, why: impl Display) -> RunError {
+    pub fn plan_error(&self, why: impl Display) -> RunError {
         RunError::Plan(self.describe(why))
     }
 
     /// The error of a level that this machine does not support.
-    pub fn lacking(&self, why: impl Display) -> RunError {
+    pub fn missing_error(&self, why: impl Display) -> RunError {
         RunError::Missing(self.describe(why))
     }
 
@@ -95,7 +95,7 @@ pub struct CellSetup<'a> {
     /// All devices of its filesystem.
     pub devices: &'a [&'a BlockDevice],
     /// The conditions set up so far.
-    pub done: &'a mut Conditions,
+    pub conditions: &'a mut Conditions,
 }
 
 impl<'a> CellSetup<'a> {
@@ -118,7 +118,7 @@ impl<'a> CellSetup<'a> {
 #[derive(Debug, Default)]
 pub struct Conditions {
     /// The control groups and CPUs of the measuring process.
-    pub confine: Confine,
+    pub confinement: Confinement,
     /// Notes for the report on how the levels were set up.
     pub notes: Vec<Note>,
     guards: Vec<UndoGuard>,
@@ -126,13 +126,13 @@ pub struct Conditions {
 
 /// The control groups and CPUs that a process and its children are confined to.
 #[derive(Debug, Clone, Default)]
-pub struct Confine {
+pub struct Confinement {
     groups: Vec<PathBuf>,
     /// The CPUs that it may use; None for all.
     pub cpus: Option<Vec<usize>>,
 }
 
-impl Confine {
+impl Confinement {
     /// Confines a process, which must not have started other processes yet.
     ///
     /// # Errors
@@ -180,13 +180,13 @@ impl Conditions {
     }
 
     /// Adds a guard that undoes a change when the conditions are undone.
-    pub fn keep(&mut self, guard: UndoGuard) {
+    pub fn add_guard(&mut self, guard: UndoGuard) {
         self.guards.push(guard);
     }
 
     /// Adds a control group that the measuring process will run in.
-    pub fn join(&mut self, group: Group) {
-        self.confine.groups.push(group.path().to_path_buf());
+    pub fn add_group(&mut self, group: ControlGroup) {
+        self.confinement.groups.push(group.path().to_path_buf());
         self.guards.extend(group.into_guards());
     }
 }

@@ -15,9 +15,9 @@ pub const AXIS: Axis = Axis::new(
     "speed of the CPUs: a share (`50%`: of the highest frequency where the machine sets it, else of CPU time by a cgroup quota), a governor, or a highest frequency; empty leaves it",
     |level| parse(level).map(drop),
 )
-.and_directories()
-.checked(check)
-.set_up(set_up);
+.also_for_directories()
+.with_check(check)
+.with_set_up(set_up);
 
 /// The period of a quota, in microseconds. It is short, so that the pauses of the load are short too.
 const PERIOD_US: u64 = 10_000;
@@ -37,7 +37,7 @@ fn cpu_controller(kernel: &SysRoot) -> Option<Controller> {
 }
 
 fn check(check: &LevelCheck) -> Result<()> {
-    let speed = parse(check.level()).map_err(|why| check.wrong(why))?;
+    let speed = parse(check.level()).map_err(|why| check.plan_error(why))?;
     let policies = policies(check.kernel);
     let Some(speed) = speed else { return Ok(()) };
     let why = match (speed, policies.first()) {
@@ -49,26 +49,26 @@ fn check(check: &LevelCheck) -> Result<()> {
             "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`".into()
         }
         (Speed::Governor(name), Some(policy)) => {
-            let available = read(policy, "scaling_available_governors");
+            let available = read_setting(policy, "scaling_available_governors");
             if available.split_whitespace().any(|governor| governor == name) {
                 return Ok(());
             }
             format!("its governors are {available}")
         }
         (Speed::Frequency(khz), Some(policy)) => {
-            let least = read(policy, "cpuinfo_min_freq").parse().unwrap_or(0);
-            let most = read(policy, "cpuinfo_max_freq").parse().unwrap_or(u64::MAX);
-            if (least..=most).contains(&khz) {
+            let lowest = read_setting(policy, "cpuinfo_min_freq").parse().unwrap_or(0);
+            let highest = read_setting(policy, "cpuinfo_max_freq").parse().unwrap_or(u64::MAX);
+            if (lowest..=highest).contains(&khz) {
                 return Ok(());
             }
-            format!("its frequencies are from {} to {} MHz", least / 1000, most / 1000)
+            format!("its frequencies are from {} to {} MHz", lowest / 1000, highest / 1000)
         }
     };
-    Err(check.lacking(why))
+    Err(check.missing_error(why))
 }
 
 /// The value of a setting in a `cpufreq` directory; empty if it cannot be read.
-fn read(policy: &Path, name: &str) -> String {
+fn read_setting(policy: &Path, name: &str) -> String {
     std::fs::read_to_string(policy.join(name)).unwrap_or_default().trim().to_string()
 }
 
@@ -79,8 +79,8 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
         None => Ok(()),
         Some(Speed::Share(share)) if policies.is_empty() => set_quota(setup, share),
         Some(Speed::Share(share)) => set_each(setup, &policies, "scaling_max_freq", |policy| {
-            let most: f64 = read(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
-            ((most * share) as u64).to_string()
+            let highest: f64 = read_setting(policy, "cpuinfo_max_freq").parse().unwrap_or(0.0);
+            ((highest * share) as u64).to_string()
         }),
         Some(Speed::Governor(name)) => set_each(setup, &policies, "scaling_governor", |_| name.clone()),
         Some(Speed::Frequency(khz)) => set_each(setup, &policies, "scaling_max_freq", |_| khz.to_string()),
@@ -95,9 +95,9 @@ fn set_each(
     value: impl Fn(&Path) -> String,
 ) -> Result<(), Error> {
     for policy in policies {
-        let (value, former) = (value(policy), read(policy, name));
+        let (value, former) = (value(policy), read_setting(policy, name));
         if value != former {
-            setup.done.keep(attribute::set(setup.journal, &policy.join(name), &value, &former)?);
+            setup.conditions.add_guard(attribute::set(setup.journal, &policy.join(name), &value, &former)?);
         }
     }
     Ok(())
@@ -113,16 +113,16 @@ fn set_quota(setup: &mut CellSetup, share: f64) -> Result<(), Error> {
     // The kernel accepts no quota below a millisecond.
     let quota = (share * PERIOD_US as f64 * count as f64).max(1000.0) as u64;
     let group = controller.make_group(setup.journal)?;
-    if controller.unified {
+    if controller.is_v2 {
         group.set("cpu.max", &format!("{quota} {PERIOD_US}"))?;
     } else {
         group.set("cpu.cfs_period_us", &PERIOD_US.to_string())?;
         group.set("cpu.cfs_quota_us", &quota.to_string())?;
     }
-    setup.done.join(group);
+    setup.conditions.add_group(group);
     let text = "this machine sets no frequency, so the CPUs are slowed by a quota of CPU time (cgroup): the load \
                 stops and goes within 10 ms, and threads of the kernel are not slowed";
-    setup.done.notes.push(Note::new(NoteKind::Remark, text));
+    setup.conditions.notes.push(Note::new(NoteKind::Remark, text));
     Ok(())
 }
 
@@ -173,7 +173,7 @@ mod tests {
         std::fs::write(cpu.join("cpu1/cpufreq/scaling_max_freq"), "2000000\n").unwrap();
         let found = policies(&SysRoot::at(dir.path()));
         assert_eq!(found, [cpu.join("cpu1/cpufreq")]);
-        assert_eq!(read(&found[0], "scaling_max_freq"), "2000000");
+        assert_eq!(read_setting(&found[0], "scaling_max_freq"), "2000000");
     }
 
     #[test]

@@ -61,9 +61,9 @@ pub fn bytes_with_fill(variants: &[Variant], bytes: u64) -> u64 {
 }
 
 /// The directory of the filling files, beside that of the work.
-const DIR: &str = "fill";
+const FILL_DIR: &str = "fill";
 /// The smallest size of a file in bytes.
-const LEAST_FILE: u64 = 256 << 10;
+const MIN_FILE_BYTES: u64 = 256 << 10;
 /// The largest number of files.
 const MAX_FILES: u64 = 8192;
 /// The largest number of bytes of one write.
@@ -71,7 +71,7 @@ const WRITE_BYTES: u64 = 256 << 10;
 const FILES_PER_DIR: u64 = 256;
 /// How often fsarena reads the used space and fills again, because a filesystem with delayed allocation
 /// counts space as used only after it has written the data back.
-const PASSES: u64 = 3;
+const MAX_PASSES: u64 = 3;
 
 /// Fills the filesystem that is mounted at `target` to the level of the cell, with files that cannot be compressed. Does nothing
 /// without a level.
@@ -87,17 +87,17 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
     bench.emit(CellEvent::Phase { name: Phase::Task("fill".into()) });
     let begun = Instant::now();
     let noise = Noise::new(cell.seed, WRITE_BYTES as usize);
-    for pass in 0..PASSES {
-        let missing = missing_bytes(used_of_all(target)?, share);
+    for pass in 0..MAX_PASSES {
+        let missing = missing_bytes(used_and_total_bytes(target)?, share);
         if missing == 0 {
             break;
         }
-        let dir = target.join(DIR).join(pass.to_string());
+        let dir = target.join(FILL_DIR).join(pass.to_string());
         write_files(&dir, missing, &noise).map_err(Error::io("filling", &dir))?;
         sync_all(&[target]).map_err(Error::io("syncing", target))?;
     }
-    bench.spent(SpentOn::Lifecycle, begun.elapsed());
-    let (used, all) = used_of_all(target)?;
+    bench.record_time(SpentOn::Lifecycle, begun.elapsed());
+    let (used, all) = used_and_total_bytes(target)?;
     let text = fill_note(level, share, used as f64 / all as f64);
     bench.note(Note::new(NoteKind::Options, text).task(factor::FILL));
     Ok(())
@@ -106,8 +106,8 @@ pub fn fill(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResult {
 /// The used bytes of a filesystem, and all bytes that ordinary users can fill.
 ///
 /// # Errors
-/// The filesystem cannot be asked, or its answer is no usable size.
-fn used_of_all(target: &Path) -> Result<(u64, u64), Error> {
+/// The filesystem reports no usable size.
+fn used_and_total_bytes(target: &Path) -> Result<(u64, u64), Error> {
     let space = Space::at_path(target)?;
     let sizes = space.used_bytes().zip(space.free_bytes());
     let sizes = sizes.and_then(|(used, free)| Some((used, used.checked_add(free).filter(|all| *all > 0)?)));
@@ -121,7 +121,7 @@ fn used_of_all(target: &Path) -> Result<(u64, u64), Error> {
 /// The bytes that a filesystem lacks until this share of its space is in use; 0 if less than a file is missing.
 fn missing_bytes((used, all): (u64, u64), share: f64) -> u64 {
     let missing = ((share * all as f64) as u64).saturating_sub(used);
-    if missing < LEAST_FILE { 0 } else { missing }
+    if missing < MIN_FILE_BYTES { 0 } else { missing }
 }
 
 /// The note on a filled filesystem, of which the share `reached` is in use. Names that share if it differs by more than 1%
@@ -138,19 +138,19 @@ fn fill_note(level: &str, share: f64, reached: f64) -> String {
 
 /// Writes files of equal size, `bytes` in all, in directories below `dir`.
 fn write_files(dir: &Path, bytes: u64, noise: &Noise) -> std::io::Result<()> {
-    let size = (bytes / MAX_FILES).max(LEAST_FILE);
+    let size = (bytes / MAX_FILES).max(MIN_FILE_BYTES);
     let mut pieces = 0;
     for number in 0..bytes / size {
-        let below = dir.join((number / FILES_PER_DIR).to_string());
+        let subdir = dir.join((number / FILES_PER_DIR).to_string());
         if number % FILES_PER_DIR == 0 {
-            std::fs::create_dir_all(&below)?;
+            std::fs::create_dir_all(&subdir)?;
         }
-        let mut file = File::create(below.join(number.to_string()))?;
-        let mut left = size;
-        while left > 0 {
-            let length = left.min(WRITE_BYTES);
+        let mut file = File::create(subdir.join(number.to_string()))?;
+        let mut bytes_left = size;
+        while bytes_left > 0 {
+            let length = bytes_left.min(WRITE_BYTES);
             file.write_all(noise.contents(pieces, length as usize))?;
-            left -= length;
+            bytes_left -= length;
             pieces += 1;
         }
     }
@@ -191,11 +191,11 @@ mod tests {
     #[test]
     fn files_have_as_many_bytes_in_all_as_asked_for() {
         let dir = tempfile::tempdir().unwrap();
-        write_files(dir.path(), 3 * LEAST_FILE + 5, &Noise::new(1, WRITE_BYTES as usize)).unwrap();
+        write_files(dir.path(), 3 * MIN_FILE_BYTES + 5, &Noise::new(1, WRITE_BYTES as usize)).unwrap();
         let files: Vec<u64> = std::fs::read_dir(dir.path().join("0"))
             .unwrap()
             .map(|file| file.unwrap().metadata().unwrap().len())
             .collect();
-        assert_eq!(files, [LEAST_FILE; 3]);
+        assert_eq!(files, [MIN_FILE_BYTES; 3]);
     }
 }

@@ -7,7 +7,7 @@
 use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use fsarena_core::event::{Note, NoteKind};
-use fsarena_core::factor::{self, bytes};
+use fsarena_core::factor::{self, parse_bytes};
 use fsarena_sys::{Error, attribute, cgroup::Controller, device::BlockDevice, kernel::SysRoot};
 use std::path::Path;
 
@@ -18,8 +18,8 @@ pub const AXIS: Axis = Axis::new(
     "emulated slower device, by the kernel's I/O throttling: bytes a second each way (`20MB/s`), requests a second each way (`200iops`), or the least time from one request to the next (`2ms`); joined by `+`",
     |level| parse(level).map(drop),
 )
-.checked(check)
-.set_up(set_up);
+.with_check(check)
+.with_set_up(set_up);
 
 /// The cgroup controller of block I/O, if the kernel has one.
 fn io_controller(kernel: &SysRoot) -> Option<Controller> {
@@ -31,13 +31,13 @@ fn check(check: &LevelCheck) -> Result<()> {
         return Ok(());
     }
     // In version 2 the root group has no `io.max` to look for. A kernel without it fails when the limit is set.
-    let can_throttle = |found: Controller| found.unified || found.root.join(WRITE_BYTES).exists();
+    let can_throttle = |found: Controller| found.is_v2 || found.root.join(WRITE_BYTES_FILE).exists();
     let why = "this kernel throttles no I/O (cgroup io.max or blkio.throttle)";
-    require(io_controller(check.kernel).is_some_and(can_throttle), || check.lacking(why))
+    require(io_controller(check.kernel).is_some_and(can_throttle), || check.missing_error(why))
 }
 
 /// The file of version 1 that limits the bytes written per second.
-const WRITE_BYTES: &str = "blkio.throttle.write_bps_device";
+const WRITE_BYTES_FILE: &str = "blkio.throttle.write_bps_device";
 
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     let Some(limit) = setup.parse_level(parse)? else { return Ok(()) };
@@ -45,27 +45,29 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
         what: "cgroup".into(),
         why: "the controller of I/O is gone since the run was checked".into(),
     })?;
-    if controller.unified {
+    if controller.is_v2 {
         throttle_unified(setup, &controller, &limit)?;
     } else {
-        let mut groups = vec![controller.root.clone(), controller.own.clone()];
+        let mut groups = vec![controller.root.clone(), controller.own_group.clone()];
         groups.dedup();
         let devices = setup.devices;
-        for (group, device) in groups.iter().flat_map(|group| devices.iter().map(move |d| (group, *d))) {
-            for (file, _, maximum) in limit.each() {
+        for (group, device) in
+            groups.iter().flat_map(|group| devices.iter().map(move |device| (group, *device)))
+        {
+            for (file, _, maximum) in limit.settings() {
                 throttle(setup, &group.join(file), device, maximum)?;
             }
         }
     }
-    let how = if controller.unified { "io.max" } else { "blkio.throttle" };
+    let interface = if controller.is_v2 { "io.max" } else { "blkio.throttle" };
     // A latency is rounded to whole requests per second, so the note has the rate.
     let rate = limit.requests_per_s.map_or(String::new(), |rate| format!(" ({rate} requests a second)"));
     let text = format!(
-        "reads and writes are each held to {}{rate} by {how}: a limit of the queue, so that requests wait in the kernel; \
+        "reads and writes are each held to {}{rate} by {interface}: a limit of the queue, so that requests wait in the kernel; \
          a slow device would also merge and reorder them",
         setup.level()
     );
-    setup.done.notes.push(Note::new(NoteKind::Remark, text).task("device"));
+    setup.conditions.notes.push(Note::new(NoteKind::Remark, text).task("device"));
     Ok(())
 }
 
@@ -76,7 +78,12 @@ fn throttle(setup: &mut CellSetup, path: &Path, device: &BlockDevice, maximum: u
     let mut lines = text.lines().map(|line| line.split_whitespace());
     let former = lines.find_map(|mut words| (words.next() == Some(&numbers)).then(|| words.next())).flatten();
     let former = format!("{numbers} {}", former.unwrap_or("0"));
-    setup.done.keep(attribute::set(setup.journal, path, &format!("{numbers} {maximum}"), &former)?);
+    setup.conditions.add_guard(attribute::set(
+        setup.journal,
+        path,
+        &format!("{numbers} {maximum}"),
+        &former,
+    )?);
     Ok(())
 }
 
@@ -84,10 +91,10 @@ fn throttle(setup: &mut CellSetup, path: &Path, device: &BlockDevice, maximum: u
 fn throttle_unified(setup: &mut CellSetup, controller: &Controller, limit: &Limit) -> Result<(), Error> {
     let group = controller.make_group(setup.journal)?;
     for device in setup.devices {
-        let keys: String = limit.each().map(|(_, key, maximum)| format!(" {key}={maximum}")).collect();
+        let keys: String = limit.settings().map(|(_, key, maximum)| format!(" {key}={maximum}")).collect();
         group.set("io.max", &(device.numbers() + &keys))?;
     }
-    setup.done.join(group);
+    setup.conditions.add_group(group);
     Ok(())
 }
 
@@ -102,9 +109,9 @@ struct Limit {
 
 impl Limit {
     /// The settings of the limits: the file in version 1, the key in version 2, and the value.
-    fn each(self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    fn settings(self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         let all = [
-            (WRITE_BYTES, "wbps", self.bytes_per_s),
+            (WRITE_BYTES_FILE, "wbps", self.bytes_per_s),
             ("blkio.throttle.read_bps_device", "rbps", self.bytes_per_s),
             ("blkio.throttle.write_iops_device", "wiops", self.requests_per_s),
             ("blkio.throttle.read_iops_device", "riops", self.requests_per_s),
@@ -125,17 +132,17 @@ fn parse(level: &str) -> Result<Option<Limit>, String> {
         || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
     let mut limit = Limit::default();
     for part in level.split('+').map(str::trim) {
-        let (place, value) = if let Some(rate) = part.strip_suffix("/s") {
-            (&mut limit.bytes_per_s, bytes(rate))
+        let (field, value) = if let Some(rate) = part.strip_suffix("/s") {
+            (&mut limit.bytes_per_s, parse_bytes(rate))
         } else if let Some(rate) = part.strip_suffix("iops") {
             (&mut limit.requests_per_s, rate.parse().ok().filter(|rate| *rate > 0))
         } else {
             (&mut limit.requests_per_s, requests_per_s(part))
         };
-        if value.is_none() || place.is_some() {
+        if value.is_none() || field.is_some() {
             return Err(wrong());
         }
-        *place = value;
+        *field = value;
     }
     Ok(Some(limit))
 }

@@ -3,8 +3,8 @@
 use super::axis::{Axis, CellSetup, LevelCheck};
 use crate::error::{Result, require};
 use bytesize::ByteSize;
-use fsarena_core::factor::{self, bytes};
-use fsarena_sys::kernel::{SysRoot, cpu_list};
+use fsarena_core::factor::{self, parse_bytes};
+use fsarena_sys::kernel::{SysRoot, parse_cpu_list};
 use fsarena_sys::{Error, cgroup::Controller};
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ pub const CLIENTS: Axis = Axis::new(
     "number of clients of the load, as a difference between variants: it sets the workload's `clients` or `threads`; empty leaves them",
     |level| factor::parse_clients(level).map(drop),
 )
-.and_directories()
-.checked(check_clients);
+.also_for_directories()
+.with_check(check_clients);
 
 fn check_clients(check: &LevelCheck) -> Result<()> {
     if check.level().is_empty() {
@@ -26,7 +26,7 @@ fn check_clients(check: &LevelCheck) -> Result<()> {
         return Ok(());
     };
     let why = format!("workload {} has neither clients nor threads", workload.name);
-    Err(check.wrong(why))
+    Err(check.plan_error(why))
 }
 
 /// The CPUs that the load may run on, by affinity, which ends with the process.
@@ -36,21 +36,21 @@ pub const CPUS: Axis = Axis::new(
     "CPUs that the load may run on, by number: `0`, `0-3`, `0-1+4`; threads of the kernel are not bound. Empty for all",
     |level| parse_cpus(level).map(drop),
 )
-.and_directories()
-.checked(check_cpus)
-.set_up(set_up_cpus);
+.also_for_directories()
+.with_check(check_cpus)
+.with_set_up(set_up_cpus);
 
 fn check_cpus(check: &LevelCheck) -> Result<()> {
-    let parsed = parse_cpus(check.level()).map_err(|why| check.wrong(why))?;
+    let parsed = parse_cpus(check.level()).map_err(|why| check.plan_error(why))?;
     let Some(list) = parsed else { return Ok(()) };
     let Some(online) = check.kernel.fact("sys/devices/system/cpu/online") else { return Ok(()) };
     let known = parse_cpus(&online).ok().flatten().unwrap_or_default();
     let why = |cpu| format!("there is no CPU {cpu}; online are {online}");
-    list.iter().try_for_each(|cpu| require(known.contains(cpu), || check.lacking(why(cpu))))
+    list.iter().try_for_each(|cpu| require(known.contains(cpu), || check.missing_error(why(cpu))))
 }
 
 fn set_up_cpus(setup: &mut CellSetup) -> Result<(), Error> {
-    setup.done.confine.cpus = setup.parse_level(parse_cpus)?;
+    setup.conditions.confinement.cpus = setup.parse_level(parse_cpus)?;
     Ok(())
 }
 
@@ -63,7 +63,7 @@ pub fn parse_cpus(level: &str) -> Result<Option<Vec<usize>>, String> {
         return Ok(None);
     }
     // Accepts `+`, which plans use, and `,`, which taskset(1) uses.
-    let cpus = cpu_list(&level.replace('+', ","));
+    let cpus = parse_cpu_list(&level.replace('+', ","));
     cpus.map(Some).ok_or_else(|| format!("invalid list of CPUs `{level}`; write `0`, `0-3` or `0-1+4`"))
 }
 
@@ -74,7 +74,7 @@ pub const FURTHER_IDLE: Axis = Axis::new(
     "time to idle after the idle wait, before each task: 60s; empty begins at once",
     |level| parse_idle_time(level).map(drop),
 )
-.and_directories();
+.also_for_directories();
 
 /// Parses a level of [`FURTHER_IDLE`].
 ///
@@ -95,9 +95,9 @@ pub const MEMORY: Axis = Axis::new(
     "memory of the load by a cgroup limit, page cache that it fills included: `256MiB`; empty for no limit",
     |level| parse_memory(level).map(drop),
 )
-.and_directories()
-.checked(check_memory)
-.set_up(set_up_memory);
+.also_for_directories()
+.with_check(check_memory)
+.with_set_up(set_up_memory);
 
 fn memory_controller(kernel: &SysRoot) -> Option<Controller> {
     Controller::find(kernel, "memory", "memory")
@@ -106,16 +106,18 @@ fn memory_controller(kernel: &SysRoot) -> Option<Controller> {
 fn check_memory(check: &LevelCheck) -> Result<()> {
     let why = "this kernel offers no memory controller (cgroup)";
     let is_possible = check.level().is_empty() || memory_controller(check.kernel).is_some();
-    require(is_possible, || check.lacking(why))
+    require(is_possible, || check.missing_error(why))
 }
 
 fn set_up_memory(setup: &mut CellSetup) -> Result<(), Error> {
-    let most = setup.parse_level(parse_memory)?;
-    let (Some(most), Some(controller)) = (most, memory_controller(setup.kernel)) else { return Ok(()) };
+    let max_bytes = setup.parse_level(parse_memory)?;
+    let (Some(max_bytes), Some(controller)) = (max_bytes, memory_controller(setup.kernel)) else {
+        return Ok(());
+    };
     let group = controller.make_group(setup.journal)?;
-    let attribute = if controller.unified { "memory.max" } else { "memory.limit_in_bytes" };
-    group.set(attribute, &most.to_string())?;
-    setup.done.join(group);
+    let attribute = if controller.is_v2 { "memory.max" } else { "memory.limit_in_bytes" };
+    group.set(attribute, &max_bytes.to_string())?;
+    setup.conditions.add_group(group);
     Ok(())
 }
 
@@ -130,7 +132,8 @@ pub fn parse_memory(level: &str) -> Result<Option<u64>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let bytes = bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
+    let bytes =
+        parse_bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
     if bytes < MIN_MEMORY {
         let least = ByteSize(MIN_MEMORY);
         return Err(format!("`{level}` is too little: the measuring process itself needs {least}"));

@@ -9,9 +9,9 @@ use fsarena_sys::{Error, attribute, device::BlockDevice, kernel::SysRoot};
 use std::collections::BTreeSet;
 
 /// The schedulers of Linux.
-const KNOWN: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 /// The schedulers of Linux before 5.0. A machine can lack them, but they are not typing mistakes.
-const FORMER: [&str; 3] = ["noop", "deadline", "cfq"];
+const FORMER_SCHEDULERS: [&str; 3] = ["noop", "deadline", "cfq"];
 
 /// The axis.
 pub const AXIS: Axis = Axis::new(
@@ -21,8 +21,8 @@ pub const AXIS: Axis = Axis::new(
      The disk below a loop device keeps its own",
     check_name,
 )
-.checked(check)
-.set_up(set_up);
+.with_check(check)
+.with_set_up(set_up);
 
 fn check(check: &LevelCheck) -> Result<()> {
     let level = check.level();
@@ -42,10 +42,10 @@ fn check(check: &LevelCheck) -> Result<()> {
         return Ok(());
     };
     let only = offered.join(", ");
-    if KNOWN.contains(&level) || FORMER.contains(&level) {
-        return Err(check.lacking(format!("the device has only {only}")));
+    if SCHEDULERS.contains(&level) || FORMER_SCHEDULERS.contains(&level) {
+        return Err(check.missing_error(format!("the device has only {only}")));
     }
-    Err(check.wrong(unknown("scheduler", level, KNOWN)))
+    Err(check.plan_error(unknown("scheduler", level, SCHEDULERS)))
 }
 
 /// The schedulers that devices of this kind (`loop`, `zram`) offer, read from the first one; None if there is no such device.
@@ -60,14 +60,14 @@ fn schedulers_of_kind(kernel: &SysRoot, kind: &str) -> Option<Vec<String>> {
 fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
     let level = setup.level();
     for device in setup.devices {
-        let path = device.queue_path("scheduler");
+        let path = device.queue_attribute_path("scheduler");
         let former = device.scheduler().unwrap_or_else(|| "none".into());
         if former != level {
-            setup.done.keep(attribute::set(setup.journal, &path, level, &former)?);
+            setup.conditions.add_guard(attribute::set(setup.journal, &path, level, &former)?);
         }
     }
     if let Some(note) = disks_below_note(setup) {
-        setup.done.notes.push(note);
+        setup.conditions.notes.push(note);
     }
     Ok(())
 }
@@ -81,13 +81,13 @@ fn disks_below_note(setup: &CellSetup) -> Option<Note> {
         let current = line.split_once('[')?.1.split_once(']')?.0.to_string();
         Some(format!("{disk} ({current})"))
     };
-    let kept: Vec<String> = disks.into_iter().filter_map(describe).collect();
-    if kept.is_empty() {
+    let descriptions: Vec<String> = disks.into_iter().filter_map(describe).collect();
+    if descriptions.is_empty() {
         return None;
     }
     let text = format!(
         "the factor scheduler sets the scheduler of the loop device; the disk below keeps its own: {}",
-        kept.join(", ")
+        descriptions.join(", ")
     );
     let fix = format!("{} compares schedulers of the disk itself", setting("erase", "DEVICE"));
     Some(Note::new(NoteKind::Fairness, text).fix(fix))

@@ -3,12 +3,12 @@
 
 use super::axis::{Axis, LevelCheck};
 use crate::error::{Result, require};
-use crate::{layers, layout::filesystem_of};
+use crate::{device_layout::filesystem_of, layers};
 use fsarena_core::factor;
 use fsarena_core::factor::device::{self, BackingDevice};
 use fsarena_core::plan::Backing;
 use fsarena_core::setting_text::setting;
-use fsarena_sys::device_mapper::Mapper;
+use fsarena_sys::device_mapper::DeviceMapper;
 use fsarena_sys::{links, zram};
 
 /// The journal or log on a separate device, made once per run.
@@ -18,7 +18,7 @@ pub const JOURNAL: Axis = Axis::new(
     "place of the journal or log: `external` on a separate device, with a size (`external:256MiB`) or a backing device (`external@ram`); empty for inside the filesystem",
     |level| device::parse_journal(level).map(drop),
 )
-.checked(check_journal);
+.with_check(check_journal);
 
 fn check_journal(check: &LevelCheck) -> Result<()> {
     if check.level().is_empty() || check.variant.level(factor::FS) == factor::RAW {
@@ -36,7 +36,7 @@ pub const RAID: Axis = Axis::new(
     "several devices of equal size: `raid0` stripes data and metadata over two, `raid1` mirrors them; `raid0:3` over three. On this machine btrfs alone does it; in a guest md does it for every filesystem",
     |level| device::parse_raid(level).map(drop),
 )
-.checked(check_raid);
+.with_check(check_raid);
 
 fn check_raid(check: &LevelCheck) -> Result<()> {
     let fs = check.variant.level(factor::FS);
@@ -53,11 +53,11 @@ fn check_raid(check: &LevelCheck) -> Result<()> {
             "{fs} stripes nothing by itself, and fsarena assembles md arrays in guests only; take btrfs, or a guest: {}",
             setting("on", "qemu")
         );
-        return Err(check.lacking(why));
+        return Err(check.missing_error(why));
     }
     let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
     let why = || format!("{} names one device; say device=loop, ram or zram", setting("erase", ""));
-    require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || check.wrong(why()))
+    require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || check.plan_error(why()))
 }
 
 /// Devices between the disk and the filesystem, made for each cell.
@@ -67,17 +67,17 @@ pub const STACK: Axis = Axis::new(
     "devices between the disk and the filesystem (device mapper): `crypt` encrypts, `luks` encrypts with a LUKS header like cryptsetup, `integrity` keeps checksums, `thin` allocates on the first write, `snapshot` and `thin-snapshot` put the filesystem under a snapshot, so that the first write to each block copies it; `thin+crypt` is a chain from the disk up; empty for none",
     links::check_level,
 )
-.checked(check_stack);
+.with_check(check_stack);
 
 fn check_stack(check: &LevelCheck) -> Result<()> {
-    let links = links::parse(check.level()).map_err(|why| check.wrong(why))?;
+    let links = links::parse_level(check.level()).map_err(|why| check.plan_error(why))?;
     if links.is_empty() || check.variant.level(factor::FS) == factor::RAW {
         return Ok(());
     }
     let guest = setting("on", "qemu");
     let (_, options) = filesystem_of(check.variant)?;
     require(options.raid.is_none() && options.journal.is_none(), || {
-        check.wrong("it lies over one device: leave out `raid` and `journal`")
+        check.plan_error("it lies over one device: leave out `raid` and `journal`")
     })?;
     let erases = matches!(check.plan.device.backing, Backing::Erase { .. });
     require(!erases || !check.variant.level(factor::DEVICE).is_empty(), || {
@@ -85,16 +85,16 @@ fn check_stack(check: &LevelCheck) -> Result<()> {
             "it needs room beside the filesystem, and {} names one device; say device=loop, ram or zram",
             setting("erase", "")
         );
-        check.wrong(why)
+        check.plan_error(why)
     })?;
     // A missing control device, missing rights, or a kernel without the device mapper (CONFIG_BLK_DEV_DM).
-    let mapper = Mapper::open(None)
-        .map_err(|error| check.lacking(format!("no device mapper: {error}; take a guest: {guest}")))?;
-    links::check_programs(check.level()).map_err(|why| check.lacking(why))?;
+    let mapper = DeviceMapper::open(None)
+        .map_err(|error| check.missing_error(format!("no device mapper: {error}; take a guest: {guest}")))?;
+    links::check_programs(check.level()).map_err(|why| check.missing_error(why))?;
     let mut targets = links.iter().flat_map(|link| link.targets);
     let Some(target) = targets.find(|target| !mapper.has_target(target)) else { return Ok(()) };
     let why = format!("this kernel's device mapper has no target {target}; take a guest: {guest}");
-    Err(check.lacking(why))
+    Err(check.missing_error(why))
 }
 
 /// The backing device of the filesystem, made once per run and shared by the variants with the same level.
@@ -104,14 +104,14 @@ pub const DEVICE: Axis = Axis::new(
     "backing device of the filesystem: `loop` (image on disk), `ram` (image in memory), `zram` (compressed memory, no loop device between); empty for the device of the plan",
     |level| device::parse_device(level).map(drop),
 )
-.checked(check_device);
+.with_check(check_device);
 
 fn check_device(check: &LevelCheck) -> Result<()> {
     let level = device::parse_device(check.level()).unwrap_or_default();
     let zram =
         level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
-    require(!zram || zram::is_supported(check.kernel), || check.lacking(why))
+    require(!zram || zram::is_supported(check.kernel), || check.missing_error(why))
 }
 
 /// Injected faults of the device. They are set up inside guests, whose kernel runs nothing else.
@@ -121,7 +121,7 @@ pub const FAULTS: Axis = Axis::new(
     "a device that misbehaves, in a guest (device mapper): `delay:5ms` delays each request, `flaky:9s/1s` fails for 1 s after every 9 s, `error:64MiB+1MiB` fails in that range; empty for none",
     |level| device::parse_faults(level).map(drop),
 )
-.checked(check_faults);
+.with_check(check_faults);
 
 fn check_faults(check: &LevelCheck) -> Result<()> {
     let guest = setting("on", "qemu");
@@ -130,7 +130,7 @@ fn check_faults(check: &LevelCheck) -> Result<()> {
             "fsarena injects faults only in guests, never into devices of this machine; take a guest: {guest}"
         )
     };
-    require(check.level().is_empty(), || check.lacking(why()))
+    require(check.level().is_empty(), || check.missing_error(why()))
 }
 
 /// The layer over the mounted filesystem that the load works through, mounted for each cell.
@@ -140,17 +140,17 @@ pub const LAYER: Axis = Axis::new(
     "second filesystem over the mounted one, which the load uses: `overlay` (overlayfs with the prepared files in one lower directory, `overlay:3` with two more), `overlay-upper` (with all files in the upper directory), `fuse` (fuse2fs, an ext4 image in user space), `bindfs` (a FUSE program that passes every request on); `none` or empty for nothing",
     layers::check_level,
 )
-.checked(check_layer);
+.with_check(check_layer);
 
 fn check_layer(check: &LevelCheck) -> Result<()> {
     let level = check.level();
     let Some(module) = layers::module(level) else { return Ok(()) };
     layers::check_filesystem(check.variant)?;
-    let types = check.kernel.filesystems()?;
+    let types = check.kernel.mountable_filesystems()?;
     let guest = setting("on", "qemu");
     let why = || {
         format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}")
     };
-    require(types.contains(module), || check.lacking(why()))?;
-    layers::check_programs(level).map_err(|why| check.lacking(why))
+    require(types.contains(module), || check.missing_error(why()))?;
+    layers::check_programs(level).map_err(|why| check.missing_error(why))
 }

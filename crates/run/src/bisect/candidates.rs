@@ -4,27 +4,27 @@
 //! fsarena, so nothing touches the repository itself and a build can reuse the one before. What the variant needs of the tree is
 //! copied away, because the next commit overwrites it.
 
-use crate::baseline::keep_kernel;
+use crate::baseline::copy_kernel;
 use crate::error::{Result, RunError, require};
 use crate::privsep;
 use fsarena_core::bisect::{Bisection, Candidate, History, Levels};
 use fsarena_core::event::CommandEnd;
 use fsarena_core::factor;
-use fsarena_guest::kernel::{self, Places};
+use fsarena_guest::kernel::{self, KernelDirs};
 use fsarena_sys::CommandError;
-use fsarena_sys::argv::{Argv, Finished};
+use fsarena_sys::argv::{Argv, FinishedCommand};
 use fsarena_sys::process_output::or_printed_nothing;
 use fsarena_sys::{Error, dirs, input, user::User};
 use std::path::{Path, PathBuf};
 
 /// In a template: the level of a candidate of a list.
-pub const LEVEL: &str = "{level}";
+pub const LEVEL_PLACEHOLDER: &str = "{level}";
 /// In a template: the directory with the tree of a commit.
-pub const TREE: &str = "{tree}";
+pub const TREE_PLACEHOLDER: &str = "{tree}";
 /// In a template: the content of a file of the tree, whose path and `}` follow.
-pub const FILE: &str = "{file:";
+pub const FILE_PLACEHOLDER: &str = "{file:";
 /// The largest file of a tree that can be part of a level, in bytes.
-const LARGEST_LEVEL: u64 = 4096;
+const MAX_LEVEL_BYTES: u64 = 4096;
 
 /// The candidates of a bisection.
 pub struct Candidates {
@@ -79,7 +79,7 @@ impl Candidates {
             argv = argv.arg("--first-parent");
         }
         let argv = argv.arg(bad).args(goods.iter().map(|good| format!("^{good}"))).arg("--").args(paths);
-        let output = succeed(&argv)?.stdout;
+        let output = run_successfully(&argv)?.stdout;
         let ids = output.lines().filter_map(|line| line.split(' ').next());
         Ok(ids.filter(|id| *id != bad).map(String::from).collect())
     }
@@ -99,7 +99,7 @@ impl Candidates {
                     "--end-of-options",
                     &commit,
                 ]);
-                match argv.expect(&mut |_| {}) {
+                match argv.run_checked(&mut |_| {}) {
                     Ok(finished) => Ok(finished.stdout.trim().into()),
                     Err(CommandError::Failed { output, ended, .. }) if ended != CommandEnd::Exit(1) => {
                         Err(RunError::Plan(format!("{repo}: {output}")))
@@ -134,8 +134,8 @@ impl Candidates {
                 })
             }
             History::List(levels) => {
-                let place = |id: &str| levels.iter().position(|level| level == id);
-                require(place(good) < place(bad), || {
+                let position = |id: &str| levels.iter().position(|level| level == id);
+                require(position(good) < position(bad), || {
                     RunError::Plan(format!("GOOD ({good}) must come before BAD ({bad}) in the list"))
                 })
             }
@@ -162,8 +162,10 @@ impl Candidates {
         let (repo, build) = match &self.history {
             History::Git { repo, build, .. } => (repo, build),
             History::List(_) => {
-                let levels =
-                    self.template.iter().map(|(factor, text)| (factor.clone(), text.replace(LEVEL, id)));
+                let levels = self
+                    .template
+                    .iter()
+                    .map(|(factor, text)| (factor.clone(), text.replace(LEVEL_PLACEHOLDER, id)));
                 return Ok(Candidate { label: id.into(), levels: levels.collect(), ..Candidate::default() });
             }
         };
@@ -171,40 +173,51 @@ impl Candidates {
         if !tree.join(".git").exists() {
             // Its objects are those of the repository, so it takes only the space of the files.
             let argv = self.as_user("git").args(["clone", "--quiet", "--shared", "--no-checkout", "--"]);
-            succeed(&argv.arg(repo).arg(tree))?;
+            run_successfully(&argv.arg(repo).arg(tree))?;
         }
-        let log = succeed(&self.git(repo.as_ref()).args(["log", "-1", "--format=%h%x00%s", id]))?.stdout;
+        let log =
+            run_successfully(&self.git(repo.as_ref()).args(["log", "-1", "--format=%h%x00%s", id]))?.stdout;
         let (label, subject) = log.trim_end().split_once('\0').unwrap_or((id, ""));
         let mut candidate =
             Candidate { label: label.into(), subject: subject.into(), ..Candidate::default() };
-        let kept = self.dir.join("made").join(label);
-        match self.build(id, tree, build, &kept) {
+        let variant_dir = self.dir.join("made").join(label);
+        match self.build(id, tree, build, &variant_dir) {
             Ok(levels) => candidate.levels = levels,
-            Err(Failed::Candidate(why)) => candidate.skipped = Some(why),
-            Err(Failed::All(error)) => return Err(*error),
+            Err(BuildFailure::Candidate(why)) => candidate.skipped = Some(why),
+            Err(BuildFailure::All(error)) => return Err(*error),
         }
         Ok(candidate)
     }
 
-    /// Checks out a commit in `tree`, builds it, and returns the levels of its variant. What they need of the tree goes to `kept`.
-    fn build(&self, id: &str, tree: &Path, build: &[Vec<String>], kept: &Path) -> Result<Levels, Failed> {
-        if kept.exists() {
-            std::fs::remove_dir_all(kept).map_err(Error::io("removing", kept))?;
+    /// Checks out a commit in `tree`, builds it, and returns the levels of its variant. What they need of the tree goes to
+    /// `variant_dir`.
+    fn build(
+        &self,
+        id: &str,
+        tree: &Path,
+        build: &[Vec<String>],
+        variant_dir: &Path,
+    ) -> Result<Levels, BuildFailure> {
+        if variant_dir.exists() {
+            std::fs::remove_dir_all(variant_dir).map_err(Error::io("removing", variant_dir))?;
         }
-        std::fs::create_dir_all(kept).map_err(Error::io("making", kept))?;
+        std::fs::create_dir_all(variant_dir).map_err(Error::io("making", variant_dir))?;
         let checkout = self.git(tree).args(["checkout", "--quiet", "--force", "--detach", id]);
-        self.step(&checkout, &kept.with_extension("log"))?;
+        self.run_build_step(&checkout, &variant_dir.with_extension("log"))?;
         for words in build {
             let (program, args) =
-                words.split_first().ok_or_else(|| Failed::Candidate("an empty command".into()))?;
-            self.step(&self.as_user(program).args(args).cwd(tree), &kept.with_extension("log"))?;
+                words.split_first().ok_or_else(|| BuildFailure::Candidate("an empty command".into()))?;
+            self.run_build_step(
+                &self.as_user(program).args(args).cwd(tree),
+                &variant_dir.with_extension("log"),
+            )?;
         }
         let mut levels = Levels::new();
         for (id, text) in &self.template {
-            let mut level = with_files(text, tree).map_err(Failed::Candidate)?;
-            if text.contains(TREE) {
-                level = level.replace(TREE, &tree.to_string_lossy());
-                level = self.keep(id, Path::new(&level), &kept.join(id))?;
+            let mut level = insert_files(text, tree).map_err(BuildFailure::Candidate)?;
+            if text.contains(TREE_PLACEHOLDER) {
+                level = level.replace(TREE_PLACEHOLDER, &tree.to_string_lossy());
+                level = self.copy_out(id, Path::new(&level), &variant_dir.join(id))?;
             }
             levels.insert(id.clone(), level);
         }
@@ -212,10 +225,12 @@ impl Candidates {
     }
 
     /// Runs one command of a build, whose output goes to a file.
-    fn step(&self, argv: &Argv, log: &Path) -> Result<(), Failed> {
+    fn run_build_step(&self, argv: &Argv, log: &Path) -> Result<(), BuildFailure> {
         let finished = match argv.run() {
             Ok(finished) => finished,
-            Err(error @ CommandError::NotFound { .. }) => return Err(Failed::Candidate(error.to_string())),
+            Err(error @ CommandError::NotFound { .. }) => {
+                return Err(BuildFailure::Candidate(error.to_string()));
+            }
             Err(error) => return Err(Error::from(error).into()),
         };
         if finished.status.success() {
@@ -225,7 +240,7 @@ impl Candidates {
         std::fs::write(log, &output).map_err(Error::io("writing", log))?;
         let last = or_printed_nothing(&output).lines().next_back().unwrap_or_default().to_string();
         let words = argv.words().join(" ");
-        Err(Failed::Candidate(format!(
+        Err(BuildFailure::Candidate(format!(
             "{words}: {}: {last} (all of it: {})",
             finished.ended(),
             log.display()
@@ -234,18 +249,19 @@ impl Candidates {
 
     /// Copies what a level of a factor names in the tree: of a kernel the file that boots and the modules that guests need.
     /// Returns the level that names the copy.
-    fn keep(&self, id: &str, path: &Path, to: &Path) -> Result<String, Failed> {
+    fn copy_out(&self, id: &str, path: &Path, to: &Path) -> Result<String, BuildFailure> {
         if id == factor::KERNEL {
-            let found = kernel::find(&path.to_string_lossy(), &Places::usual(None), &mut |_| {});
-            let found = found.map_err(|error| Failed::Candidate(error.to_string()))?;
-            keep_kernel(&found, to)?;
+            let found =
+                kernel::find(&path.to_string_lossy(), &KernelDirs::of_this_machine(None), &mut |_| {});
+            let found = found.map_err(|error| BuildFailure::Candidate(error.to_string()))?;
+            copy_kernel(&found, to)?;
         } else {
             // Programs look for their files beside themselves by their own names, so these stay.
             std::fs::create_dir_all(to).map_err(Error::io("making", to))?;
             let copied = Argv::new("cp").args(["-a", "--"]).arg(path).arg(to).run();
             let copied = copied.map_err(Error::from)?;
             if !copied.status.success() {
-                return Err(Failed::Candidate(format!("{id}: {}", copied.stderr.trim())));
+                return Err(BuildFailure::Candidate(format!("{id}: {}", copied.stderr.trim())));
             }
             let name = path.file_name().unwrap_or_default();
             return Ok(to.join(name).to_string_lossy().into_owned());
@@ -269,34 +285,34 @@ impl Candidates {
 }
 
 /// Runs a command that must succeed.
-fn succeed(argv: &Argv) -> Result<Finished> {
-    Ok(argv.expect(&mut |_| {}).map_err(Error::from)?)
+fn run_successfully(argv: &Argv) -> Result<FinishedCommand> {
+    Ok(argv.run_checked(&mut |_| {}).map_err(Error::from)?)
 }
 
 /// Why a candidate has no variant.
-enum Failed {
+enum BuildFailure {
     /// The candidate itself fails, so it is skipped.
     Candidate(String),
     /// No candidate can be made.
     All(Box<RunError>),
 }
 
-impl From<Error> for Failed {
-    fn from(error: Error) -> Failed {
-        Failed::All(Box::new(error.into()))
+impl From<Error> for BuildFailure {
+    fn from(error: Error) -> BuildFailure {
+        BuildFailure::All(Box::new(error.into()))
     }
 }
 
-impl From<RunError> for Failed {
-    fn from(error: RunError) -> Failed {
-        Failed::All(Box::new(error))
+impl From<RunError> for BuildFailure {
+    fn from(error: RunError) -> BuildFailure {
+        BuildFailure::All(Box::new(error))
     }
 }
 
 /// The levels of a list between the last good one and `bad`, from the middle outwards.
 fn between(levels: &[String], goods: &[&str], bad: &str) -> Vec<String> {
-    let place = |id: &str| levels.iter().position(|level| level == id).unwrap_or_default();
-    let (last_good, bad) = (goods.iter().map(|good| place(good)).max().unwrap_or_default(), place(bad));
+    let position = |id: &str| levels.iter().position(|level| level == id).unwrap_or_default();
+    let (last_good, bad) = (goods.iter().map(|good| position(good)).max().unwrap_or_default(), position(bad));
     let mut inner: Vec<usize> = (last_good + 1..bad).collect();
     // Half of those from the first one to `bad`, which can each be the first bad one, are before the middle.
     inner.sort_by_key(|at| (2 * at).abs_diff(last_good + bad));
@@ -304,12 +320,12 @@ fn between(levels: &[String], goods: &[&str], bad: &str) -> Vec<String> {
 }
 
 /// A text of a template with the contents of the files that it names, without blanks around them.
-fn with_files(text: &str, tree: &Path) -> Result<String, String> {
-    let Some((before, rest)) = text.split_once(FILE) else { return Ok(text.into()) };
+fn insert_files(text: &str, tree: &Path) -> Result<String, String> {
+    let Some((before, rest)) = text.split_once(FILE_PLACEHOLDER) else { return Ok(text.into()) };
     let (path, after) = rest.split_once('}').ok_or_else(|| format!("`{text}`: a `}}` is missing"))?;
-    let bytes = input::read(&tree.join(path), LARGEST_LEVEL).map_err(|error| format!("{path}: {error}"))?;
+    let bytes = input::read(&tree.join(path), MAX_LEVEL_BYTES).map_err(|error| format!("{path}: {error}"))?;
     let content = String::from_utf8_lossy(&bytes);
-    Ok(format!("{before}{}{}", content.trim(), with_files(after, tree)?))
+    Ok(format!("{before}{}{}", content.trim(), insert_files(after, tree)?))
 }
 
 #[cfg(test)]
@@ -328,9 +344,12 @@ mod tests {
     fn files_of_the_tree_become_part_of_a_level() {
         let tree = tempfile::tempdir().unwrap();
         std::fs::write(tree.path().join("options"), "noatime\n").unwrap();
-        assert_eq!(with_files("a,{file:options},{file:options}", tree.path()).unwrap(), "a,noatime,noatime");
-        assert_eq!(with_files("{tree}/x", tree.path()).unwrap(), "{tree}/x");
-        assert!(with_files("{file:none}", tree.path()).unwrap_err().starts_with("none: "));
-        assert!(with_files("{file:options", tree.path()).is_err());
+        assert_eq!(
+            insert_files("a,{file:options},{file:options}", tree.path()).unwrap(),
+            "a,noatime,noatime"
+        );
+        assert_eq!(insert_files("{tree}/x", tree.path()).unwrap(), "{tree}/x");
+        assert!(insert_files("{file:none}", tree.path()).unwrap_err().starts_with("none: "));
+        assert!(insert_files("{file:options", tree.path()).is_err());
     }
 }

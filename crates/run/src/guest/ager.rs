@@ -1,23 +1,23 @@
 //! Ages filesystems in guests, so that the guest's kernel puts their files in place.
 
 use super::host_programs::HostPrograms;
-use super::start::{Ageing, Formatted, GuestRun, Guests, Started};
+use super::start::{AgeingGuest, CellFilesystem, GuestExecutor, GuestRun, StartedGuest};
 use crate::ageing::AgeStep;
-use crate::ager::{Ager, Bed, ageing_cell, event_of_run};
-use crate::axes::age::{age_of, starts_programs};
+use crate::ager::{Ager, VariantFilesystem, ageing_cell, to_run_event};
+use crate::axes::age::{age_of, is_aged_by_program};
+use crate::device_layout::DeviceLayout;
 use crate::error::{CellError, Result};
-use crate::executor::{RunSink, logged};
-use crate::layout::Layout;
+use crate::executor::{RunSink, with_log};
 use crate::power_cut::PowerSupply;
 use crate::protocol::ProcessRole;
 use fsarena_core::cell::{Variant, WorkloadPlan};
-use fsarena_core::event::{CellEvent, LeftTree};
+use fsarena_core::event::{CellEvent, TreeState};
 use fsarena_core::factor::{self, age::Age};
 use fsarena_core::matrix;
 use fsarena_fs::fairness::VariantFacts;
 use fsarena_fs::lifecycle::Devices;
 use fsarena_fs::safety::ScratchDevice;
-use fsarena_guest::{cache, host_root::is_own};
+use fsarena_guest::{cache, host_root::is_in_own_dir};
 use fsarena_sys::{Error, cancel};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -27,89 +27,94 @@ use std::rc::Rc;
 
 /// Ages filesystems in the guests of a run.
 pub struct GuestAger<'a> {
-    guests: RefCell<&'a mut Guests>,
+    guests: RefCell<&'a mut GuestExecutor>,
     /// The image that the filesystems lie on.
-    whole: Rc<ScratchDevice>,
+    mkfs_image: Rc<ScratchDevice>,
     /// The disk with the copies of trees and histories.
-    stage: RefCell<Option<ScratchDevice>>,
-    /// The programs of this machine, and the rights of the agents; None for agents of the guest's root that start none.
+    stage_disk: RefCell<Option<ScratchDevice>>,
+    /// The programs of this machine, and the rights of the agents; None if the agents run as root and start no programs.
     programs: Option<HostPrograms>,
-    /// What is known of kernels, by the level of the factor `kernel`.
-    kernels: RefCell<BTreeMap<String, String>>,
+    /// The descriptions of kernels, by the level of the factor `kernel`.
+    kernel_descriptions: RefCell<BTreeMap<String, String>>,
     /// The number of guests so far.
     count: Cell<u32>,
 }
 
 /// The programs and data of this machine that ageing needs and that guests do not see at their own paths.
-fn copies(guests: &Guests) -> Vec<PathBuf> {
+fn paths_to_copy(guests: &GuestExecutor) -> Vec<PathBuf> {
     let mut paths = vec![];
     for variant in matrix::expand(&guests.run.plan) {
         match age_of(&variant) {
-            Some(Age::Command { words, .. }) => paths.extend(words.first().map(PathBuf::from)),
+            Some(Age::Command { argv, .. }) => paths.extend(argv.first().map(PathBuf::from)),
             Some(Age::Git { .. }) => paths.extend(guests.run.plan.age.repository.clone()),
             _ => {}
         }
     }
-    paths.retain(|path| is_own(path));
+    paths.retain(|path| is_in_own_dir(path));
     paths
 }
 
 impl<'a> GuestAger<'a> {
     /// Ages on the image of these guests.
-    pub fn new(guests: &'a mut Guests) -> GuestAger<'a> {
+    pub fn new(guests: &'a mut GuestExecutor) -> GuestAger<'a> {
         let variants = matrix::expand(&guests.run.plan);
-        let is_needed = guests.programs.is_some() || variants.iter().any(starts_programs);
-        let programs = is_needed.then(|| HostPrograms::for_ageing(&guests.run, copies(guests)));
+        let is_needed = guests.programs.is_some() || variants.iter().any(is_aged_by_program);
+        let programs = is_needed.then(|| HostPrograms::for_ageing(&guests.run, paths_to_copy(guests)));
         GuestAger {
-            whole: guests.images.whole.clone(),
+            mkfs_image: guests.images.mkfs_image.clone(),
             guests: RefCell::new(guests),
-            stage: RefCell::new(None),
+            stage_disk: RefCell::new(None),
             programs,
-            kernels: RefCell::new(BTreeMap::new()),
+            kernel_descriptions: RefCell::new(BTreeMap::new()),
             count: Cell::new(0),
         }
     }
 
     /// The disk with the copies of trees and histories.
-    fn stage(&self, guests: &Guests, emit: RunSink) -> Result<PathBuf, CellError> {
-        let mut stage = self.stage.borrow_mut();
-        if let Some(device) = &*stage {
+    fn stage_disk(&self, guests: &GuestExecutor, emit: RunSink) -> Result<PathBuf, CellError> {
+        let mut stage_disk = self.stage_disk.borrow_mut();
+        if let Some(device) = &*stage_disk {
             return Ok(device.path().into());
         }
         let copies = self.programs.as_ref().map_or(&[][..], |programs| programs.copies());
-        let made = logged(emit, |log| guests.images.make_stage(&guests.run, copies, log))??;
+        let made = with_log(emit, |log| guests.images.make_stage_disk(&guests.run, copies, log))??;
         let path = made.path().to_path_buf();
-        *stage = Some(made);
+        *stage_disk = Some(made);
         Ok(path)
     }
 }
 
 impl Ager for GuestAger<'_> {
-    fn devices(&self, _: &Layout) -> Result<Devices<'_>> {
-        Ok(Devices::from(&*self.whole))
+    fn devices(&self, _: &DeviceLayout) -> Result<Devices<'_>> {
+        Ok(Devices::from(&*self.mkfs_image))
     }
 
-    fn links(&self, _: &Variant, _: &Layout, _: &Devices) -> Result<Option<ScratchDevice>, CellError> {
+    fn make_links(
+        &self,
+        _: &Variant,
+        _: &DeviceLayout,
+        _: &Devices,
+    ) -> Result<Option<ScratchDevice>, CellError> {
         Ok(None)
     }
 
-    fn kernel(&self, variant: &Variant) -> Result<String, CellError> {
+    fn kernel_version(&self, variant: &Variant) -> Result<String, CellError> {
         let level = variant.level(factor::KERNEL);
-        if let Some(known) = self.kernels.borrow().get(level) {
-            return Ok(known.clone());
+        if let Some(description) = self.kernel_descriptions.borrow().get(level) {
+            return Ok(description.clone());
         }
         let guests = self.guests.borrow();
-        let kernel = &guests.run.check.kernels.by_level[level];
+        let kernel = &guests.run.requirements.kernels.by_level[level];
         let code = File::open(&kernel.code).and_then(cache::digest);
         let code = code.map_err(Error::io("reading", &kernel.code))?;
         let (name, emulator, memory) =
-            (kernel.name(), guests.guest.emulator.name(), guests.guest.memory.as_u64());
-        let known = format!("{name} {code}, {emulator} guest with {memory} bytes of memory");
-        self.kernels.borrow_mut().insert(level.into(), known.clone());
-        Ok(known)
+            (kernel.name(), guests.guest_plan.emulator.name(), guests.guest_plan.memory.as_u64());
+        let description = format!("{name} {code}, {emulator} guest with {memory} bytes of memory");
+        self.kernel_descriptions.borrow_mut().insert(level.into(), description.clone());
+        Ok(description)
     }
 
-    fn user(&self) -> u32 {
+    fn owner_uid(&self) -> u32 {
         match self.programs.as_ref().map(HostPrograms::role) {
             Some(ProcessRole::Supervisor(rights)) => rights.user.uid,
             _ => 0,
@@ -120,53 +125,57 @@ impl Ager for GuestAger<'_> {
         false
     }
 
-    fn perform(
+    fn perform_step(
         &self,
-        bed: &Bed,
+        filesystem: &VariantFilesystem,
         step: AgeStep,
         workload: Option<&WorkloadPlan>,
         emit: RunSink,
-    ) -> Result<Option<LeftTree>, CellError> {
+    ) -> Result<Option<TreeState>, CellError> {
         let guests = &mut **self.guests.borrow_mut();
-        let mut cell = ageing_cell(&guests.run, bed.variant, workload)?;
+        let mut cell = ageing_cell(&guests.run, filesystem.variant, workload)?;
         // Limits and layers are for the work.
         cell.variant.levels.retain(|id, _| [factor::FS, factor::KERNEL].contains(&id.as_str()));
-        let stage = self.stage(guests, emit)?;
+        let stage_disk = self.stage_disk(guests, emit)?;
         let facts = VariantFacts {
             variant: cell.variant.name.clone(),
-            def: bed.def,
-            options: bed.options.clone(),
-            effective: String::new(),
+            def: filesystem.def,
+            options: filesystem.options.clone(),
+            effective_options: String::new(),
             features: String::new(),
-            size_bytes: self.whole.size_bytes(),
+            size_bytes: self.mkfs_image.size_bytes(),
             levels: cell.variant.levels.clone(),
         };
-        let image = self.whole.path().to_path_buf();
-        let is_made = !bed.is_unmade.take();
-        let formatted = Formatted { facts, image, packed_bytes: None, is_made };
+        let image = self.mkfs_image.path().to_path_buf();
+        let has_filesystem = !filesystem.needs_mkfs.take();
+        let formatted = CellFilesystem { facts, image, packed_bytes: None, has_filesystem };
         self.count.set(self.count.get() + 1);
-        let ageing =
-            Ageing { step: &step, stage: &stage, programs: self.programs.as_ref(), number: self.count.get() };
+        let ageing = AgeingGuest {
+            step: &step,
+            stage_disk: &stage_disk,
+            programs: self.programs.as_ref(),
+            number: self.count.get(),
+        };
         let supply = PowerSupply::on();
         let run = GuestRun { ageing: Some(&ageing), ..GuestRun::with(&supply) };
-        let (mut events, mut left) = (vec![], None);
+        let (mut events, mut left_tree) = (vec![], None);
         let mut keep = |event: CellEvent| match event {
-            CellEvent::Tree(tree) => left = Some(tree),
-            event => events.extend(event_of_run(event)),
+            CellEvent::Tree(tree) => left_tree = Some(tree),
+            event => events.extend(to_run_event(event)),
         };
         let started = guests.start_guest(&cell, &formatted, run, &mut keep);
         events.into_iter().try_for_each(emit)?;
-        let Started::Ended(exit) = started? else {
+        let StartedGuest::Ended(exit) = started? else {
             return Err(CellError::internal("a guest that ages began with a saved machine"));
         };
         cancel::check()?;
-        CellError::check(guests.explain_full_disk(exit.outcome))?;
-        Ok(left)
+        CellError::result_of(guests.explain_full_disk(exit.outcome))?;
+        Ok(left_tree)
     }
 
-    fn clear_stage(&self, emit: RunSink) -> Result<()> {
-        match self.stage.borrow_mut().take() {
-            Some(device) => Ok(logged(emit, |log| device.release(log))??),
+    fn remove_stage(&self, emit: RunSink) -> Result<()> {
+        match self.stage_disk.borrow_mut().take() {
+            Some(device) => Ok(with_log(emit, |log| device.release(log))??),
             None => Ok(()),
         }
     }

@@ -1,15 +1,15 @@
 //! Starts the guest of a cell: from a snapshot of a booted machine, or by booting its kernel.
 
-use super::initramfs::{KernelDemands, Packer};
-use super::session::{GuestExit, GuestOwner, SPENT_ON, run_guest};
-use super::snapshot_pool::{LEAST_MEMORY, SnapshotPool, file_size, keep_command_line};
+use super::initramfs::{InitramfsPacker, KernelDemands};
+use super::session::{BOOT_CATEGORY, GuestExit, GuestOwner, run_guest};
+use super::snapshot_pool::{MIN_MEMORY_BYTES, SnapshotPool, file_size, write_command_line};
 use crate::error::{CellError, Result, RunError};
 use crate::executor::CellSink;
 use bytesize::ByteSize;
 use fsarena_core::event::{CellEvent, Outcome};
 use fsarena_core::setting_text::setting;
-use fsarena_guest::counter::{COUNTS, Counter};
-use fsarena_guest::{config::GuestConfig, emulator::Machine, launch::Launch};
+use fsarena_guest::counter::{COUNTS_FILE, CounterPlugin};
+use fsarena_guest::{config::GuestConfig, emulator::Machine, launch::GuestCommand};
 use fsarena_sys::cancel;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
@@ -30,12 +30,12 @@ pub struct GuestStarter<'a> {
     /// The run that the guest belongs to.
     pub owner: GuestOwner<'a>,
     /// The packer of the initramfs.
-    pub packer: &'a mut Packer,
+    pub packer: &'a mut InitramfsPacker,
     /// The plugin that counts instructions, if this emulator can load it. A guest that counts
     /// instructions never starts from a snapshot.
-    pub counter: Option<&'a Counter>,
+    pub counter: Option<&'a CounterPlugin>,
     /// When the power is cut, counted from the beginning of the work; None if it stays on.
-    pub cut: Option<Duration>,
+    pub cut_after: Option<Duration>,
     /// The connection to a terminal, which becomes the standard input of the emulator; None for guests without a terminal.
     /// A guest with a terminal must boot: the standard input of one that starts from a snapshot is the snapshot.
     pub terminal: Option<OwnedFd>,
@@ -48,8 +48,8 @@ impl GuestStarter<'_> {
     /// The emulator cannot be started, or its files cannot be written.
     pub fn boot(&mut self, cell: &GuestCell, emit: CellSink) -> Result<GuestExit> {
         let initramfs = self.packer.initramfs(cell.demands)?;
-        let (memory, size) = (self.owner.guest.memory.as_u64(), file_size(&initramfs.path));
-        if memory < size + LEAST_MEMORY {
+        let (memory, size) = (self.owner.guest_plan.memory.as_u64(), file_size(&initramfs.path));
+        if memory < size + MIN_MEMORY_BYTES {
             let (memory, size) = (ByteSize(memory), ByteSize(size));
             let why = format!(
                 "a guest with {memory} of memory cannot boot, because its initramfs takes {size}: raise {}",
@@ -60,9 +60,10 @@ impl GuestStarter<'_> {
         initramfs.set_config(cell.config)?;
         let path = initramfs.path.clone();
         let machine = Machine { initramfs: Some(&path), ..cell.machine.clone() };
-        let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
+        let counting =
+            self.counter.iter().flat_map(|counter| counter.count_arguments(&machine.dir.join(COUNTS_FILE)));
         let stdin = self.terminal.take().map_or_else(Stdio::null, Stdio::from);
-        self.run(&machine, machine.launch(counting, stdin), emit)
+        self.run(&machine, machine.guest_command(counting, stdin), emit)
     }
 
     /// Starts a guest from a snapshot of a booted machine, if the pool has one, and runs it to its end; else boots it. For guests
@@ -80,9 +81,9 @@ impl GuestStarter<'_> {
         let machine = Machine { config: Some(&path), ..cell.machine.clone() };
         let begun = Instant::now();
         // Recorded are the writes of a cell, and the machine of a snapshot only boots. For the guest the disk is the same device.
-        let unrecorded = Machine { record: None, ..machine.clone() };
-        let snapshot = pool.take(&unrecorded, cell.config, cell.demands, self.packer, self.owner)?;
-        emit(CellEvent::Spent { what: SPENT_ON, ns: begun.elapsed().as_nanos() as u64 });
+        let unrecorded = Machine { write_recording: None, ..machine.clone() };
+        let snapshot = pool.get_or_make(&unrecorded, cell.config, cell.demands, self.packer, self.owner)?;
+        emit(CellEvent::Spent { what: BOOT_CATEGORY, ns: begun.elapsed().as_nanos() as u64 });
         let Some(snapshot) = snapshot else {
             if cancel::requested().is_some() {
                 return Ok(GuestExit::not_started(Outcome::Interrupted));
@@ -94,7 +95,7 @@ impl GuestStarter<'_> {
         let config = GuestConfig { now, ..cell.config.clone() };
         let text = serde_json::to_vec(&config).map_err(|error| RunError::Agent(error.to_string()))?;
         std::fs::write(&path, text).map_err(fsarena_sys::Error::io("writing", &path))?;
-        let why = match snapshot.launch(&machine) {
+        let why = match snapshot.guest_command(&machine) {
             Ok(launch) => match self.run(&machine, launch, emit)? {
                 // The snapshot did not resume, so the failure is not one of the cell: boot its guest instead.
                 GuestExit { outcome: Outcome::Failed { why, .. }, has_sent: false, .. } => why,
@@ -107,8 +108,8 @@ impl GuestStarter<'_> {
     }
 
     /// Runs a guest to its end, and keeps its command line.
-    pub(super) fn run(&self, machine: &Machine, launch: Launch, emit: CellSink) -> Result<GuestExit> {
-        keep_command_line(machine.dir, "command.json", &launch)?;
-        run_guest(self.owner, launch, self.cut, emit)
+    pub(super) fn run(&self, machine: &Machine, launch: GuestCommand, emit: CellSink) -> Result<GuestExit> {
+        write_command_line(machine.dir, "command.json", &launch)?;
+        run_guest(self.owner, launch, self.cut_after, emit)
     }
 }

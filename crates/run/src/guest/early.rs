@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 
 /// The largest number of begun guests for each guest that may run at a time. The others have ended before the turns of their
 /// cells.
-const MAX_BEGUN: usize = 4;
+const MAX_BEGUN_PER_RUNNING: usize = 4;
 
 /// The guests of a run that began before the turns of their cells.
 pub struct EarlyGuests {
@@ -25,7 +25,7 @@ pub struct EarlyGuests {
     upcoming: VecDeque<Cell>,
     begun: Vec<EarlyGuest>,
     /// The number of guests that run at a time.
-    at_once: usize,
+    max_running: usize,
 }
 
 /// A guest that runs on a separate thread.
@@ -45,7 +45,11 @@ impl EarlyGuests {
     pub fn new(kernel: &SysRoot, guest_memory: u64) -> EarlyGuests {
         let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
         let fitting = available_memory(kernel).map_or(1, |free| free / guest_memory.max(1));
-        EarlyGuests { upcoming: VecDeque::new(), begun: vec![], at_once: cpus.min(fitting as usize).max(1) }
+        EarlyGuests {
+            upcoming: VecDeque::new(),
+            begun: vec![],
+            max_running: cpus.min(fitting as usize).max(1),
+        }
     }
 
     /// Takes the cells that will probably come next, in this order. Guests of other cells are ended.
@@ -66,7 +70,7 @@ impl EarlyGuests {
     /// The next cell whose guest may begin now; None if enough guests run, or there is no such cell.
     pub fn next_cell(&mut self) -> Option<Cell> {
         let running = self.begun.iter().filter(|guest| guest.is_running()).count();
-        if running >= self.at_once || self.begun.len() >= MAX_BEGUN * self.at_once {
+        if running >= self.max_running || self.begun.len() >= MAX_BEGUN_PER_RUNNING * self.max_running {
             return None;
         }
         self.upcoming.pop_front()
@@ -136,9 +140,9 @@ mod tests {
 
     #[test]
     fn cells_begin_in_the_announced_order() {
-        let record = crate::testing::empty(&["ext4", "xfs"], &[]);
+        let record = crate::testing::empty_record(&["ext4", "xfs"], &[]);
         let cells = matrix::cells(&record.plan, &record.variants, &[0, 1], 0);
-        let mut early = EarlyGuests { upcoming: VecDeque::new(), begun: vec![], at_once: 1 };
+        let mut early = EarlyGuests { upcoming: VecDeque::new(), begun: vec![], max_running: 1 };
         assert!(early.next_cell().is_none());
         early.announce(cells.clone());
         assert!(!early.has_begun(&cells[0]));

@@ -4,12 +4,12 @@ use crate::{error::Result, layers, preflight::guests};
 use fsarena_core::plan::Emulator;
 use fsarena_fs::{def::FsDef, filesystems::FILESYSTEMS};
 use fsarena_guest::modules::{Module, Modules};
-use fsarena_guest::{config::Stack, emulator, host_root, packing::Initramfs};
+use fsarena_guest::{config::StackConfig, emulator, host_root, packing::Initramfs};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Modules of the virtual hardware. No other module depends on them.
-const HARDWARE: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
+const HARDWARE_MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "virtio_console"];
 
 /// The modules that a cell needs of a kernel.
 #[derive(Debug, Clone, Copy)]
@@ -25,14 +25,14 @@ pub struct KernelDemands<'a> {
 }
 
 /// Packs the initramfs of each kernel and set of modules.
-pub struct Packer {
+pub struct InitramfsPacker {
     emulator: Emulator,
     /// The filesystem of the source disk.
-    other: &'static FsDef,
+    source_fs: &'static FsDef,
     /// All filesystems that guests of the run mount, sorted by name.
     mounted: Vec<&'static FsDef>,
     /// Whether guests start programs of the host.
-    programs: bool,
+    starts_programs: bool,
     dir: PathBuf,
     /// The modules to load, by [`demands_key`].
     modules: BTreeMap<(String, String), Vec<Module>>,
@@ -40,19 +40,19 @@ pub struct Packer {
     packed: BTreeMap<(String, String), Initramfs>,
 }
 
-impl Packer {
+impl InitramfsPacker {
     /// A packer that writes its files to `dir`. `mounted` are all filesystems that guests of the run mount.
     pub fn new(
         emulator: Emulator,
-        other: &'static FsDef,
+        source_fs: &'static FsDef,
         mounted: &[&'static FsDef],
-        programs: bool,
+        starts_programs: bool,
         dir: &Path,
-    ) -> Packer {
+    ) -> InitramfsPacker {
         let mut mounted = mounted.to_vec();
         mounted.sort_by_key(|def| def.id);
         let (modules, packed) = Default::default();
-        Packer { emulator, other, mounted, programs, dir: dir.into(), modules, packed }
+        InitramfsPacker { emulator, source_fs, mounted, starts_programs, dir: dir.into(), modules, packed }
     }
 
     /// The modules that a cell needs, in the order in which they are loaded.
@@ -63,7 +63,7 @@ impl Packer {
         let key = demands_key(demands);
         if !self.modules.contains_key(&key) {
             let mut names = guests::filesystem_modules(demands.modules, demands.def);
-            names.extend(guests::filesystem_modules(demands.modules, self.other));
+            names.extend(guests::filesystem_modules(demands.modules, self.source_fs));
             let further = demands.further.iter().map(String::as_str);
             let modules = self.with_dependencies(demands.modules, names.into_iter().chain(further))?;
             self.modules.insert(key.clone(), modules);
@@ -87,7 +87,7 @@ impl Packer {
 
     /// The names by which a snapshot of this run differs from snapshots of other runs with the same kernel: the unusual
     /// modules of the cell and the filesystems of the run.
-    pub fn particular(&self, demands: KernelDemands) -> Vec<String> {
+    pub fn distinguishing_names(&self, demands: KernelDemands) -> Vec<String> {
         let usual = usual_modules(demands.modules);
         let unusual = demands.further.iter().filter(|name| !usual.contains(&name.as_str()));
         unusual.map(String::as_str).chain(self.mounted.iter().map(|def| def.id)).map(String::from).collect()
@@ -100,7 +100,7 @@ impl Packer {
     /// # Errors
     /// A module is missing, or there is not enough space.
     pub fn pack_for_snapshot(&mut self, demands: KernelDemands) -> Result<(Initramfs, Vec<String>)> {
-        let here = self.mounted.iter().filter(|def| guests::in_modules(demands.modules, def));
+        let here = self.mounted.iter().filter(|def| guests::modules_support(demands.modules, def));
         let mounted = here.flat_map(|def| guests::filesystem_modules(demands.modules, def));
         let mut all = self.with_dependencies(demands.modules, mounted)?;
         let load_first = all.iter().map(|module| module.name.clone()).collect();
@@ -124,12 +124,12 @@ impl Packer {
             return Ok(vec![]);
         }
         let mut all: Vec<&str> = match self.emulator {
-            Emulator::Exact if emulator::has_memory_disks(modules) => emulator::MEMORY_DISKS.to_vec(),
-            Emulator::Qemu | Emulator::Exact => HARDWARE.to_vec(),
+            Emulator::Exact if emulator::has_memory_disks(modules) => emulator::MEMORY_DISK_DRIVERS.to_vec(),
+            Emulator::Qemu | Emulator::Exact => HARDWARE_MODULES.to_vec(),
         };
-        if self.programs {
+        if self.starts_programs {
             // The device with the files of the host is virtio, whatever the disks are.
-            all.push(HARDWARE[0]);
+            all.push(HARDWARE_MODULES[0]);
             all.extend(host_root::MODULES);
         }
         // Translated by QEMU, the CRC32C instruction of the CPU is slower than the generic code. A guest that counts
@@ -137,18 +137,23 @@ impl Packer {
         let crc32c = if self.emulator == Emulator::Exact { "crc32c_intel" } else { "crc32c_generic" };
         all.extend([crc32c].into_iter().filter(|name| modules.has(name)));
         all.extend(wanted);
-        Ok(modules.closure(&all, crc32c)?)
+        Ok(modules.load_order(&all, crc32c)?)
     }
 }
 
 /// Every module of this kernel that a guest may need, with its dependencies, sorted by name.
 pub fn guest_modules(modules: &Modules) -> Vec<Module> {
     let mut names = usual_modules(modules);
-    names.extend(HARDWARE.iter().chain(&emulator::MEMORY_DISKS).chain(&["crc32c_generic", "crc32c_intel"]));
+    names.extend(
+        HARDWARE_MODULES
+            .iter()
+            .chain(&emulator::MEMORY_DISK_DRIVERS)
+            .chain(&["crc32c_generic", "crc32c_intel"]),
+    );
     let mut all = BTreeMap::new();
     for name in names.into_iter().filter(|name| modules.has(name)) {
         // A module whose dependency is missing cannot be loaded, so no guest needs it.
-        let found = modules.closure(&[name], "crc32c_generic").unwrap_or_default();
+        let found = modules.load_order(&[name], "crc32c_generic").unwrap_or_default();
         all.extend(found.into_iter().map(|module| (module.name.clone(), module)));
     }
     all.into_values().collect()
@@ -158,11 +163,11 @@ pub fn guest_modules(modules: &Modules) -> Vec<Module> {
 fn usual_modules(modules: &Modules) -> Vec<&'static str> {
     // Modules that fsarena compiled are large: only the runs that mount such a filesystem carry them.
     let filesystems =
-        FILESYSTEMS.iter().filter(|def| def.source.is_none() && guests::in_modules(modules, def));
+        FILESYSTEMS.iter().filter(|def| def.module_source.is_none() && guests::modules_support(modules, def));
     let filesystems = filesystems.flat_map(|def| guests::filesystem_modules(modules, def));
-    let schedulers = guests::SCHEDULERS.map(|(_, module)| module);
+    let schedulers = guests::SCHEDULER_MODULES.map(|(_, module)| module);
     filesystems
-        .chain(Stack::all_modules())
+        .chain(StackConfig::all_modules())
         .chain(layers::MODULES)
         .chain(schedulers)
         .filter(|name| modules.has(name))

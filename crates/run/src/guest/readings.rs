@@ -3,18 +3,18 @@
 use crate::bench::readings;
 use fsarena_core::sample::{Readings, Sample, Unit};
 use fsarena_core::{metric::reading, plan::Emulator};
-use fsarena_guest::counter::Counts;
+use fsarena_guest::counter::InstructionCounts;
 
 /// Readings of CPU time, each with the reading of instructions that replaces it in a guest whose clock counts instructions.
 /// Readings of waiting time have no such counterpart, because such a clock skips waiting.
-const COUNTED: [(&str, &str); 2] = [
+const INSTRUCTIONS_BY_TIME: [(&str, &str); 2] = [
     (reading::MACHINE_CPU, reading::GUEST_INSTRUCTIONS),
     (reading::TREE_CPU_SYNCED, reading::TREE_INSTRUCTIONS_SYNCED),
 ];
 
 /// Returns the sample without the readings that this emulator cannot measure. If the emulator counts instructions, the sample
 /// has instructions instead of times.
-pub fn for_emulator(emulator: Emulator, sample: Sample, counts: Option<Counts>) -> Sample {
+pub fn sample_for_emulator(emulator: Emulator, sample: Sample, counts: Option<InstructionCounts>) -> Sample {
     match emulator {
         Emulator::Qemu => sample,
         // Without time there is no time series either.
@@ -27,28 +27,28 @@ pub fn for_emulator(emulator: Emulator, sample: Sample, counts: Option<Counts>) 
 /// Replaces times with instructions, and drops other times and rates. `counts` come from the instruction counter, a plugin of
 /// QEMU, if the guest runs with it. The clock of such a guest advances by 1 ns for each instruction, so the numbers of
 /// nanoseconds are numbers of instructions.
-fn instruction_readings(readings: &Readings, counts: Option<Counts>) -> Readings {
-    let mut kept = Readings::default();
+fn instruction_readings(readings: &Readings, counts: Option<InstructionCounts>) -> Readings {
+    let mut converted = Readings::default();
     if let (Some(user), Some(system)) = (readings.get(reading::USER), readings.get(reading::SYSTEM)) {
-        kept.set(reading::TREE_INSTRUCTIONS, user + system);
-        kept.set(reading::USER_INSTRUCTIONS, user);
-        kept.set(reading::KERNEL_INSTRUCTIONS, system);
+        converted.set(reading::TREE_INSTRUCTIONS, user + system);
+        converted.set(reading::USER_INSTRUCTIONS, user);
+        converted.set(reading::KERNEL_INSTRUCTIONS, system);
     }
     for (id, value) in &readings.0 {
-        match COUNTED.iter().find(|(time, _)| time == id) {
-            Some((_, instructions)) => kept.set(instructions, *value),
-            None if !is_time_or_rate(id) => kept.set(id, *value),
+        match INSTRUCTIONS_BY_TIME.iter().find(|(time, _)| time == id) {
+            Some((_, instructions)) => converted.set(instructions, *value),
+            None if !is_time_or_rate(id) => converted.set(id, *value),
             None => {}
         }
     }
     if let Some(counts) = counts {
-        kept.set(reading::USER_INSTRUCTIONS, counts.user_synced as f64);
-        kept.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_synced as f64);
-        kept.set(reading::GUEST_INSTRUCTIONS, (counts.user_synced + counts.kernel_synced) as f64);
-        kept.set(reading::SYSTEM_CALLS, counts.calls as f64);
-        kept.set(reading::INSTRUCTIONS_AT_RETURN, (counts.user + counts.kernel) as f64);
+        converted.set(reading::USER_INSTRUCTIONS, counts.user_synced as f64);
+        converted.set(reading::KERNEL_INSTRUCTIONS, counts.kernel_synced as f64);
+        converted.set(reading::GUEST_INSTRUCTIONS, (counts.user_synced + counts.kernel_synced) as f64);
+        converted.set(reading::SYSTEM_CALLS, counts.calls as f64);
+        converted.set(reading::INSTRUCTIONS_AT_RETURN, (counts.user + counts.kernel) as f64);
     }
-    kept
+    converted
 }
 
 /// Whether a reading is a time or a rate.
@@ -83,7 +83,7 @@ mod tests {
             ("major_faults", 2.0),
         ];
         assert_eq!(instruction_readings(&taken, None), readings(&from_times));
-        let counts = Counts { user: 1, kernel: 10, user_synced: 2, kernel_synced: 20, calls: 5 };
+        let counts = InstructionCounts { user: 1, kernel: 10, user_synced: 2, kernel_synced: 20, calls: 5 };
         let kept = instruction_readings(&taken, Some(counts));
         let of = |id| kept.get(id);
         assert_eq!([of("user_instructions"), of("kernel_instructions")], [Some(2.0), Some(20.0)]);

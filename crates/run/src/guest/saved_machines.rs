@@ -8,7 +8,7 @@
 
 use super::boot::{GuestCell, GuestStarter};
 use super::session::{GuestExit, GuestOwner, SessionEnd, run_guest, run_until_ready};
-use super::snapshot_pool::keep_command_line;
+use super::snapshot_pool::write_command_line;
 use crate::error::{Result, RunError};
 use crate::executor::CellSink;
 use crate::preflight::Kernels;
@@ -17,11 +17,11 @@ use fsarena_core::plan::{Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_guest::cache;
 use fsarena_guest::config::{GuestConfig, NO_CONFIG};
-use fsarena_guest::counter::COUNTS;
-use fsarena_guest::emulator::{self, CLOCK, MEMORY_DISKS, Machine, MemoryFile};
+use fsarena_guest::counter::COUNTS_FILE;
+use fsarena_guest::emulator::{self, CLOCK_START, MEMORY_DISK_DRIVERS, Machine, MemoryFile};
 use fsarena_guest::host_tree::HostTree;
-use fsarena_guest::launch::Launch;
-use fsarena_guest::snapshot::{self, Draft, RESTORED, restore_devices, save_devices};
+use fsarena_guest::launch::GuestCommand;
+use fsarena_guest::snapshot::{self, RESTORE_ARGUMENTS, SnapshotDraft, restore_devices, save_devices};
 use fsarena_sys::{Error, undo::Journal};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,11 +37,11 @@ use std::time::{Duration, SystemTime};
 pub struct SavedMachines {
     dir: PathBuf,
     /// The first time of the clocks of machines with programs of the host: later than the time of every input.
-    now: String,
+    clock_start: String,
     /// The saved machines, by kernel, modules and workload.
     saved: BTreeMap<String, SavedMachine>,
     /// The directory of machines that this run shares with others, if it does.
-    shared: Option<PathBuf>,
+    shared_dir: Option<PathBuf>,
 }
 
 /// A machine that has everything that its cells need, except their disks and requests.
@@ -55,17 +55,17 @@ struct SavedMachine {
 pub struct RestoredGuest {
     journal: Journal,
     plan: GuestPlan,
-    launch: Launch,
+    launch: GuestCommand,
     /// The connection to the monitor of QEMU.
     monitor: UnixStream,
     state: PathBuf,
     /// The file with the config that the guest reads.
     config: PathBuf,
-    cut: Option<Duration>,
+    cut_after: Option<Duration>,
 }
 
 /// Why the guests of a run that counts instructions boot instead, each by itself; None if they begin with a saved machine.
-pub fn why_not(guest: &GuestPlan, kernels: &Kernels) -> Option<String> {
+pub fn why_not_saved(guest: &GuestPlan, kernels: &Kernels) -> Option<String> {
     if guest.emulator != Emulator::Exact {
         return Some("it does not count instructions".into());
     }
@@ -78,12 +78,14 @@ pub fn why_not(guest: &GuestPlan, kernels: &Kernels) -> Option<String> {
         );
     }
     let lacking = kernels.by_level.values().find(|kernel| !emulator::has_memory_disks(&kernel.modules));
-    lacking.map(|kernel| format!("{} has no disks in memory ({})", kernel.name(), MEMORY_DISKS.join(", ")))
+    lacking.map(|kernel| {
+        format!("{} has no disks in memory ({})", kernel.name(), MEMORY_DISK_DRIVERS.join(", "))
+    })
 }
 
 impl SavedMachine {
     /// The machine of this directory. What an interrupted run left there is removed; its state was then not complete.
-    fn below(dir: &Path) -> Result<SavedMachine, Error> {
+    fn at(dir: &Path) -> Result<SavedMachine, Error> {
         let saved = SavedMachine { memory: dir.join("memory"), state: dir.join("state") };
         if !saved.state.exists() {
             let _ = std::fs::remove_dir_all(dir);
@@ -99,11 +101,11 @@ impl RestoredGuest {
     /// # Errors
     /// The emulator cannot be started, or the undo journal cannot be written.
     pub fn run(self, is_needless: &AtomicBool, emit: CellSink) -> Result<GuestExit> {
-        let RestoredGuest { journal, plan, launch, monitor, state, config, cut } = self;
-        let owner = GuestOwner { journal: &journal, guest: &plan, is_needless: Some(is_needless) };
+        let RestoredGuest { journal, plan, launch, monitor, state, config, cut_after } = self;
+        let owner = GuestOwner { journal: &journal, guest_plan: &plan, is_needless: Some(is_needless) };
         // A guest that does not continue is silent, and is ended for that.
         let restoring = std::thread::spawn(move || restore_devices(monitor, &state));
-        let mut exit = run_guest(owner, launch, cut, emit)?;
+        let mut exit = run_guest(owner, launch, cut_after, emit)?;
         if let (Ok(Err(error)), Outcome::Failed { why, .. }) = (restoring.join(), &mut exit.outcome) {
             *why = format!("the saved machine did not continue: {error}; {why}");
         }
@@ -114,18 +116,19 @@ impl RestoredGuest {
 }
 
 impl SavedMachines {
-    /// Files of the run go into this directory, and machines without programs of the host into `shared`, if the run shares them.
-    pub fn new(dir: &Path, shared: Option<PathBuf>) -> SavedMachines {
-        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    /// Files of the run go into this directory, and machines without programs of the host into `shared_dir`, if the run
+    /// shares them.
+    pub fn new(dir: &Path, shared_dir: Option<PathBuf>) -> SavedMachines {
+        let clock_start = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         // QEMU takes no time zone: it is UTC.
-        let (now, saved) = (now.trim_end_matches('Z').into(), BTreeMap::new());
-        SavedMachines { dir: dir.into(), now, saved, shared }
+        let (clock_start, saved) = (clock_start.trim_end_matches('Z').into(), BTreeMap::new());
+        SavedMachines { dir: dir.into(), clock_start, saved, shared_dir }
     }
 
-    /// The first time of the clock of a machine with these files of the host. Without files it is the same in all runs, because the
-    /// kernel also draws its random numbers from it.
+    /// The first time of the clock of a machine with these files of the host. Without files it is the same in all runs,
+    /// because the kernel also draws its random numbers from it.
     fn clock(&self, tree: Option<&HostTree>) -> &str {
-        if tree.is_some() { &self.now } else { CLOCK }
+        if tree.is_some() { &self.clock_start } else { CLOCK_START }
     }
 }
 
@@ -157,15 +160,24 @@ impl GuestStarter<'_> {
         let text = serde_json::to_vec(cell.config).map_err(|error| RunError::Agent(error.to_string()))?;
         std::fs::write(&config, text).map_err(Error::io("writing", &config))?;
         let memory = Some(MemoryFile { path: &memory, is_written: false });
-        let machine =
-            Machine { config: Some(&config), memory, clock: machines.clock(tree), ..cell.machine.clone() };
-        let (monitor, theirs) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
-        let counting = self.counter.iter().flat_map(|counter| counter.words(&machine.dir.join(COUNTS)));
-        let further = RESTORED.map(OsString::from).into_iter().chain(Draft::words()).chain(counting);
-        let launch = machine.launch(further, Stdio::from(OwnedFd::from(theirs)));
-        keep_command_line(machine.dir, "command.json", &launch)?;
-        let (journal, plan) = (self.owner.journal.clone(), self.owner.guest.clone());
-        Ok(Ok(RestoredGuest { journal, plan, launch, monitor, state, config, cut: self.cut }))
+        let machine = Machine {
+            config: Some(&config),
+            memory,
+            clock_start: machines.clock(tree),
+            ..cell.machine.clone()
+        };
+        let (monitor, qemu_end) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
+        let counting =
+            self.counter.iter().flat_map(|counter| counter.count_arguments(&machine.dir.join(COUNTS_FILE)));
+        let further = RESTORE_ARGUMENTS
+            .map(OsString::from)
+            .into_iter()
+            .chain(SnapshotDraft::monitor_arguments())
+            .chain(counting);
+        let launch = machine.guest_command(further, Stdio::from(OwnedFd::from(qemu_end)));
+        write_command_line(machine.dir, "command.json", &launch)?;
+        let (journal, plan) = (self.owner.journal.clone(), self.owner.guest_plan.clone());
+        Ok(Ok(RestoredGuest { journal, plan, launch, monitor, state, config, cut_after: self.cut_after }))
     }
 
     /// Boots a machine, has it copy these files of the host if there are any, and saves it.
@@ -181,44 +193,47 @@ impl GuestStarter<'_> {
         std::fs::write(&config, NO_CONFIG).map_err(Error::io("writing", &config))?;
         let (mut initramfs, mut modules) = self.packer.pack_for_snapshot(cell.demands)?;
         // The drivers of disks are loaded by each guest, so that they read its own.
-        modules.retain(|name| !MEMORY_DISKS.contains(&name.as_str()));
-        let first = GuestConfig {
-            later: true,
+        modules.retain(|name| !MEMORY_DISK_DRIVERS.contains(&name.as_str()));
+        let boot_config = GuestConfig {
+            config_follows: true,
             modules,
             host_tree: tree.cloned(),
             request: serde_json::Value::Null,
             ..cell.config.clone()
         };
-        initramfs.set_config(&first)?;
-        let shared = machines.shared.as_ref().filter(|_| tree.is_none());
-        let place = shared.map(|shared| shared_place(shared, cell, &initramfs.path)).transpose()?.flatten();
-        let saved = match place {
-            Some(place) => SavedMachine::below(&place)?,
+        initramfs.set_config(&boot_config)?;
+        let shared = machines.shared_dir.as_ref().filter(|_| tree.is_none());
+        let shared_machine_dir =
+            shared.map(|shared| shared_machine_dir_of(shared, cell, &initramfs.path)).transpose()?.flatten();
+        let saved = match shared_machine_dir {
+            Some(shared_machine_dir) => SavedMachine::at(&shared_machine_dir)?,
             None => SavedMachine { memory: file("memory"), state: file("state") },
         };
         if saved.state.exists() {
             return Ok(SessionEnd::Value(saved));
         }
-        let test = [blank(&file("test"), &cell.machine.test[0])?];
-        let other = blank(&file("other"), cell.machine.other)?;
+        let test = [make_blank_copy(&file("test"), &cell.machine.test_images[0])?];
+        let other = make_blank_copy(&file("other"), cell.machine.source_image)?;
         let machine = Machine {
             initramfs: Some(&initramfs.path),
             config: Some(&config),
-            test: &test,
-            other: &other,
+            test_images: &test,
+            source_image: &other,
             memory: Some(MemoryFile { path: &saved.memory, is_written: true }),
-            clock: machines.clock(tree),
+            clock_start: machines.clock(tree),
             ..cell.machine.clone()
         };
-        let (ours, theirs) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
+        let (our_end, qemu_end) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
         let hold = self.counter.map(|counter| (counter, file("hold")));
-        let holding = hold.iter().flat_map(|(counter, hold)| counter.words_to_hold(hold));
-        let launch =
-            machine.launch(Draft::words().into_iter().chain(holding), Stdio::from(OwnedFd::from(theirs)));
-        keep_command_line(machine.dir, "boot.json", &launch)?;
+        let holding = hold.iter().flat_map(|(counter, hold)| counter.hold_arguments(hold));
+        let launch = machine.guest_command(
+            SnapshotDraft::monitor_arguments().into_iter().chain(holding),
+            Stdio::from(OwnedFd::from(qemu_end)),
+        );
+        write_command_line(machine.dir, "boot.json", &launch)?;
         let save = || {
             let new = saved.state.with_extension("new");
-            save_devices(ours, &new, hold.as_ref().map(|(_, hold)| hold.as_path()))?;
+            save_devices(our_end, &new, hold.as_ref().map(|(_, hold)| hold.as_path()))?;
             std::fs::rename(&new, &saved.state)?;
             Ok(saved.clone())
         };
@@ -234,20 +249,24 @@ impl GuestStarter<'_> {
     }
 }
 
-/// The directory of the machine that runs share which boot this initramfs with this kernel and disks of these sizes. None if other
-/// users can write there.
-fn shared_place(shared: &Path, cell: &GuestCell, initramfs: &Path) -> Result<Option<PathBuf>, Error> {
+/// The directory of the machine that runs share which boot this initramfs with this kernel and disks of these sizes. None
+/// if other users can write there.
+fn shared_machine_dir_of(
+    shared: &Path,
+    cell: &GuestCell,
+    initramfs: &Path,
+) -> Result<Option<PathBuf>, Error> {
     let digest = |path: &Path| cache::digest(File::open(path)?).map_err(std::io::Error::other);
     let mut parts = vec![digest(initramfs).map_err(Error::io("reading", initramfs))?];
-    for image in cell.machine.test.iter().map(PathBuf::as_path).chain([cell.machine.other]) {
+    for image in cell.machine.test_images.iter().map(PathBuf::as_path).chain([cell.machine.source_image]) {
         parts.push(image.metadata().map_err(Error::io("examining", image))?.len().to_string());
     }
     std::fs::create_dir_all(shared).map_err(Error::io("making", shared))?;
-    Ok(snapshot::place(shared, cell.machine, &parts))
+    Ok(snapshot::snapshot_dir(shared, cell.machine, &parts))
 }
 
 /// Makes an empty file that is as large as an image, and returns its path.
-fn blank(path: &Path, image: &Path) -> Result<PathBuf, Error> {
+fn make_blank_copy(path: &Path, image: &Path) -> Result<PathBuf, Error> {
     let make = || File::create(path)?.set_len(image.metadata()?.len());
     make().map_err(Error::io("writing", path))?;
     Ok(path.into())

@@ -2,15 +2,15 @@
 
 use crate::child::{POLL_INTERVAL, UNEXPECTED_REQUEST, kill_group_step};
 use crate::error::{CellError, Result};
-use crate::{executor::CellSink, protocol::Line};
+use crate::{executor::CellSink, protocol::AgentMessage};
 use fsarena_core::event::{Cause, CellEvent, Outcome, Phase, SpentOn};
 use fsarena_core::plan::GuestPlan;
 use fsarena_core::setting_text::setting;
-use fsarena_guest::config::{GOING_ON, NOT_READY, READY};
-use fsarena_guest::launch::LastWords;
-use fsarena_guest::launch::{Guest, GuestMessage, Launch};
-use fsarena_guest::opened::Opened;
-use fsarena_load::workload::Cut;
+use fsarena_guest::config::{CONTINUING_MESSAGE, NOT_READY_MESSAGE, READY_MESSAGE};
+use fsarena_guest::launch::ConsoleEnd;
+use fsarena_guest::launch::{Guest, GuestCommand, GuestMessage};
+use fsarena_guest::opened::AccessedPaths;
+use fsarena_load::workload::PowerCut;
 use fsarena_sys::{cancel, process_output::or_printed_nothing, undo::Journal};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ const FIRST_TASK: &str = "mount";
 /// The text between the reason of a failure and the last lines of the console.
 pub const CONSOLE_HEADING: &str = "; the end of its console:\n";
 /// The category of the time that guests take to boot.
-pub const SPENT_ON: SpentOn = SpentOn::Boot;
+pub const BOOT_CATEGORY: SpentOn = SpentOn::Boot;
 
 /// The run that a guest belongs to.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ pub struct GuestOwner<'a> {
     /// The undo journal of the run.
     pub journal: &'a Journal,
     /// The settings of guests in its plan.
-    pub guest: &'a GuestPlan,
+    pub guest_plan: &'a GuestPlan,
     /// Becomes true when the run no longer needs the guest; None for a guest that the run needs to its end.
     pub is_needless: Option<&'a AtomicBool>,
 }
@@ -47,64 +47,71 @@ pub struct GuestExit {
     /// Whether it sent anything. If a guest that starts from a snapshot sent nothing, the snapshot did not start.
     pub has_sent: bool,
     /// The files and names that the programs of a rehearsal opened and looked up.
-    pub opened: Opened,
+    pub opened: AccessedPaths,
     /// The exit code of its shell, if it ran one.
-    pub exited: Option<i32>,
+    pub shell_exit_code: Option<i32>,
 }
 
 impl GuestExit {
     /// A guest that was not started.
     pub fn not_started(outcome: Outcome) -> GuestExit {
-        GuestExit { outcome, boot_time: None, has_sent: false, opened: Opened::default(), exited: None }
+        GuestExit {
+            outcome,
+            boot_time: None,
+            has_sent: false,
+            opened: AccessedPaths::default(),
+            shell_exit_code: None,
+        }
     }
 }
 
-/// Runs a guest to its end and passes its events on. If `cut` is set, kills the guest that long after its work began, as a
+/// Runs a guest to its end and passes its events on. If `cut_after` is set, kills the guest that long after its work began, as a
 /// power cut. A failure of the guest is an outcome, not an error.
 ///
 /// # Errors
 /// The emulator cannot be started, or the undo journal cannot be written.
 pub fn run_guest(
     owner: GuestOwner,
-    launch: Launch,
-    cut: Option<Duration>,
+    launch: GuestCommand,
+    cut_after: Option<Duration>,
     emit: CellSink,
 ) -> Result<GuestExit> {
     let launched_at = Instant::now();
-    let (mut boot_time, mut has_sent, mut opened, mut exited) = (None, false, Opened::default(), None);
+    let (mut boot_time, mut has_sent, mut opened, mut shell_exit_code) =
+        (None, false, AccessedPaths::default(), None);
     let broken = |why: String| CellError::internal(format!("the guest {why}"));
     let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
         has_sent = true;
-        if line == GOING_ON {
+        if line == CONTINUING_MESSAGE {
             return Ok(None);
         }
-        match Line::read(line).map_err(broken)? {
-            Line::Event(event) => {
+        match AgentMessage::parse(line).map_err(broken)? {
+            AgentMessage::Event(event) => {
                 if let CellEvent::Phase { name: Phase::Task(name) } = &event {
                     if name == FIRST_TASK {
                         boot_time.get_or_insert(launched_at.elapsed());
                     }
-                    if name == Cut::WORK {
-                        *power_cut_at = cut.map(|after| Instant::now() + after);
+                    if name == PowerCut::WORK_TASK {
+                        *power_cut_at = cut_after.map(|after| Instant::now() + after);
                     }
                 }
                 emit(event);
                 Ok(None)
             }
-            Line::Opened(found) => {
+            AgentMessage::OpenedFiles(found) => {
                 opened = found;
                 Ok(None)
             }
-            Line::Exited(code) => {
-                exited = Some(code);
+            AgentMessage::ShellExited(code) => {
+                shell_exit_code = Some(code);
                 Ok(None)
             }
-            Line::End(outcome) => Ok(Some(outcome)),
-            Line::Ask(_) => Err(broken(UNEXPECTED_REQUEST.into())),
+            AgentMessage::End(outcome) => Ok(Some(outcome)),
+            AgentMessage::Request(_) => Err(broken(UNEXPECTED_REQUEST.into())),
         }
     })?;
     if let Some(time) = boot_time {
-        emit(CellEvent::Spent { what: SPENT_ON, ns: time.as_nanos() as u64 });
+        emit(CellEvent::Spent { what: BOOT_CATEGORY, ns: time.as_nanos() as u64 });
     }
     let outcome = match end {
         // A filesystem that lost synced files is a finding, which the guest reports in full: its console explains nothing.
@@ -118,7 +125,7 @@ pub fn run_guest(
         SessionEnd::Interrupted => Outcome::Interrupted,
         SessionEnd::Failed(error) => error.into(),
     };
-    Ok(GuestExit { outcome, boot_time, has_sent, opened, exited })
+    Ok(GuestExit { outcome, boot_time, has_sent, opened, shell_exit_code })
 }
 
 /// How a session ended.
@@ -135,20 +142,24 @@ pub enum SessionEnd<T> {
 
 /// Takes a line of a guest, and may set the time of its power cut. Returns the value that the session is for, or None to
 /// continue.
-type TakeLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<Option<T>, CellError>;
+type OnLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<Option<T>, CellError>;
 
-/// Starts a guest, passes each line that it sends to `take` until `take` returns a value, and ends the guest. Also returns
+/// Starts a guest, passes each line that it sends to `on_line` until `on_line` returns a value, and ends the guest. Also returns
 /// the last lines of its console; a failure already quotes them.
 ///
 /// # Errors
 /// The emulator cannot be started, or the undo journal cannot be written.
-fn run_until<T>(owner: GuestOwner, launch: Launch, take: TakeLine<T>) -> Result<(SessionEnd<T>, LastWords)> {
+fn run_until<T>(
+    owner: GuestOwner,
+    launch: GuestCommand,
+    on_line: OnLine<T>,
+) -> Result<(SessionEnd<T>, ConsoleEnd)> {
     let mut guest = launch.start()?;
     // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
     let group = owner.journal.note(kill_group_step(guest.pid()))?;
-    let end = receive_until(&mut guest, owner, take);
+    let end = receive_until(&mut guest, owner, on_line);
     let timeout = if let SessionEnd::Value(_) = end { POWER_OFF_TIMEOUT } else { Duration::ZERO };
-    let (status, console) = guest.end(timeout);
+    let (status, console) = guest.wait_and_kill(timeout);
     group.undo()?;
     let end = match end {
         SessionEnd::Failed(mut error) => {
@@ -167,16 +178,16 @@ fn run_until<T>(owner: GuestOwner, launch: Launch, take: TakeLine<T>) -> Result<
 /// Those of [`run_until`].
 pub fn run_until_ready<T>(
     owner: GuestOwner,
-    launch: Launch,
+    launch: GuestCommand,
     save: impl FnOnce() -> std::io::Result<T>,
 ) -> Result<SessionEnd<T>> {
     let mut save = Some(save);
     let failed = |why: String| CellError::new(Cause::Work, why);
     let (end, _) = run_until(owner, launch, &mut |line, _| {
-        if let Some(why) = line.strip_prefix(NOT_READY) {
+        if let Some(why) = line.strip_prefix(NOT_READY_MESSAGE) {
             return Err(failed(why.into()));
         }
-        let Some(save) = save.take().filter(|_| line == READY) else {
+        let Some(save) = save.take().filter(|_| line == READY_MESSAGE) else {
             return Err(failed(format!("the guest sent {line:?} instead of its report that it is ready")));
         };
         save().map(Some).map_err(|error| failed(error.to_string()))
@@ -185,14 +196,14 @@ pub fn run_until_ready<T>(
 }
 
 /// The reason of a failure, the explanation of the console's last lines if there is one, and these lines.
-fn describe_failure(why: &str, status: Option<ExitStatus>, console: &LastWords) -> String {
-    let meaning = console.meaning.as_ref().map_or(String::new(), |meaning| format!(": {meaning}"));
+fn describe_failure(why: &str, status: Option<ExitStatus>, console: &ConsoleEnd) -> String {
+    let meaning = console.reason.as_ref().map_or(String::new(), |meaning| format!(": {meaning}"));
     let status = status.map_or(String::new(), |status| format!(" ({status})"));
     format!("{why}{meaning}{status}{CONSOLE_HEADING}{}", or_printed_nothing(&console.lines))
 }
 
-/// Passes the lines of a guest to `take` until the session ends. Does not end the guest.
-fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, take: TakeLine<T>) -> SessionEnd<T> {
+/// Passes the lines of a guest to `on_line` until the session ends. Does not end the guest.
+fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, on_line: OnLine<T>) -> SessionEnd<T> {
     let started_at = Instant::now();
     let (mut last_line_at, mut power_cut_at) = (None::<Instant>, None::<Instant>);
     loop {
@@ -206,7 +217,7 @@ fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, take: TakeLine<T>) -> 
         match guest.next_message(POLL_INTERVAL) {
             GuestMessage::Line(line) => {
                 last_line_at = Some(Instant::now());
-                match take(&line, &mut power_cut_at) {
+                match on_line(&line, &mut power_cut_at) {
                     Ok(Some(value)) => return SessionEnd::Value(value),
                     Ok(None) => {}
                     Err(error) => return SessionEnd::Failed(error),
@@ -214,7 +225,7 @@ fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, take: TakeLine<T>) -> 
             }
             GuestMessage::Silence => {
                 let silent = last_line_at.unwrap_or(started_at).elapsed();
-                if let Some(error) = silence_failure(owner.guest, silent, last_line_at.is_none()) {
+                if let Some(error) = silence_failure(owner.guest_plan, silent, last_line_at.is_none()) {
                     return SessionEnd::Failed(error);
                 }
             }

@@ -1,21 +1,21 @@
 //! Snapshots of booted machines, from which guests start: found in the cache, or made by booting a machine.
 
-use super::initramfs::{KernelDemands, Packer};
+use super::initramfs::{InitramfsPacker, KernelDemands};
 use super::session::{CONSOLE_HEADING, GuestOwner, SessionEnd, run_until_ready};
 use crate::error::{Result, RunError};
 use fsarena_core::event::{Note, NoteKind};
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_core::setting_text::setting;
 use fsarena_guest::config::{GuestConfig, NO_CONFIG};
-use fsarena_guest::snapshot::{self, Draft, Snapshot};
-use fsarena_guest::{cache, emulator::Machine, launch::Launch};
+use fsarena_guest::snapshot::{self, Snapshot, SnapshotDraft};
+use fsarena_guest::{cache, emulator::Machine, launch::GuestCommand};
 use fsarena_sys::{Error, argv::Argv, undo::MadeDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{os::unix::fs::DirBuilderExt, time::Instant};
 
 /// The least memory that a kernel needs besides its initramfs, in bytes. With less it fails without a message.
-pub const LEAST_MEMORY: u64 = 64 << 20;
+pub const MIN_MEMORY_BYTES: u64 = 64 << 20;
 
 /// The snapshots that guests of a run start from.
 pub struct SnapshotPool {
@@ -56,74 +56,86 @@ impl SnapshotPool {
     ///
     /// # Errors
     /// Its files cannot be written, or the emulator cannot be started.
-    pub fn take(
+    pub fn get_or_make(
         &mut self,
         machine: &Machine,
         config: &GuestConfig,
         demands: KernelDemands,
-        packer: &mut Packer,
+        packer: &mut InitramfsPacker,
         owner: GuestOwner,
     ) -> Result<Option<Snapshot>> {
-        let Some(place) = snapshot::place(&self.cache, machine, &packer.particular(demands)) else {
+        let Some(snapshot_dir) =
+            snapshot::snapshot_dir(&self.cache, machine, &packer.distinguishing_names(demands))
+        else {
             let why = format!("{} is missing, or other users can write to it", self.cache.display());
             self.give_up(&self.cache.clone(), machine, &why);
             return Ok(None);
         };
-        if self.failed.contains(&place) {
+        if self.failed.contains(&snapshot_dir) {
             return Ok(None);
         }
-        if let Some(found) = self.find_intact(&place) {
+        if let Some(found) = self.find_intact(&snapshot_dir) {
             let text = "guests with it start from a snapshot of an earlier run";
-            self.note(&place, machine, text);
+            self.note(&snapshot_dir, machine, text);
             return Ok(Some(found));
         }
         std::fs::write(&self.config, NO_CONFIG).map_err(Error::io("writing", &self.config))?;
         let (mut initramfs, modules) = packer.pack_for_snapshot(demands)?;
         // During unpacking memory holds both the file and its contents, and the contents may take at most half of memory.
-        if (machine.memory_mib << 20) < 3 * file_size(&initramfs.path) + LEAST_MEMORY {
+        if (machine.memory_mib << 20) < 3 * file_size(&initramfs.path) + MIN_MEMORY_BYTES {
             let flag = setting("guest_memory", "");
-            self.give_up(&place, machine, &format!("it has too little memory for all modules ({flag})"));
+            self.give_up(
+                &snapshot_dir,
+                machine,
+                &format!("it has too little memory for all modules ({flag})"),
+            );
             return Ok(None);
         }
-        let first = GuestConfig { later: true, modules, request: serde_json::Value::Null, ..config.clone() };
-        initramfs.set_config(&first)?;
+        let boot_config =
+            GuestConfig { config_follows: true, modules, request: serde_json::Value::Null, ..config.clone() };
+        initramfs.set_config(&boot_config)?;
         let machine = Machine { initramfs: Some(&initramfs.path), ..machine.clone() };
-        let made = self.make(&machine, &place, owner);
+        let made = self.make(&machine, &snapshot_dir, owner);
         // Free the space now. If this fails, the file is removed with its directory at the end of the run.
         let _ = std::fs::remove_file(&initramfs.path);
         made
     }
 
-    /// The snapshot in the directory `place`, if it is intact. Removes a damaged one, so that another is made.
-    fn find_intact(&mut self, place: &Path) -> Option<Snapshot> {
-        let found = snapshot::find(place)?;
-        if !self.verified.contains(place) && !found.is_whole() {
-            cache::was_damaged(place, "boots that machine again");
+    /// The snapshot in the directory `snapshot_dir`, if it is intact. Removes a damaged one, so that another is made.
+    fn find_intact(&mut self, snapshot_dir: &Path) -> Option<Snapshot> {
+        let found = snapshot::find(snapshot_dir)?;
+        if !self.verified.contains(snapshot_dir) && !found.is_whole() {
+            cache::record_damage(snapshot_dir, "boots that machine again");
             found.discard();
             return None;
         }
-        self.verified.insert(place.into());
+        self.verified.insert(snapshot_dir.into());
         Some(found)
     }
 
-    /// Boots a machine and saves its snapshot in the directory `place`. None if that fails: the guest of the cell then boots
-    /// itself, and if that fails too, the cell fails.
-    fn make(&mut self, machine: &Machine, place: &Path, owner: GuestOwner) -> Result<Option<Snapshot>> {
+    /// Boots a machine and saves its snapshot in the directory `snapshot_dir`. None if that fails: the guest of the cell
+    /// then boots itself, and if that fails too, the cell fails.
+    fn make(
+        &mut self,
+        machine: &Machine,
+        snapshot_dir: &Path,
+        owner: GuestOwner,
+    ) -> Result<Option<Snapshot>> {
         let begun = Instant::now();
-        let (draft, stdin) = match Draft::begin(&self.cache, place.into()) {
+        let (draft, stdin) = match SnapshotDraft::begin(&self.cache, snapshot_dir.into()) {
             Ok(begun) => begun,
             Err(error) => {
-                self.give_up(place, machine, &format!("{}: {error}", self.cache.display()));
+                self.give_up(snapshot_dir, machine, &format!("{}: {error}", self.cache.display()));
                 return Ok(None);
             }
         };
         // Removes a half-written snapshot, even after a crash.
         let unfinished = MadeDir::adopt_tree(owner.journal, &draft.dir)?;
-        let launch = machine.launch(Draft::words(), stdin);
-        keep_command_line(machine.dir, "boot.json", &launch)?;
+        let launch = machine.guest_command(SnapshotDraft::monitor_arguments(), stdin);
+        write_command_line(machine.dir, "boot.json", &launch)?;
         let dir = draft.dir.display().to_string();
         let keep = || {
-            draft.keep(&machine.console()).map_err(|error| std::io::Error::other(format!("{dir}: {error}")))
+            draft.save(&machine.console()).map_err(|error| std::io::Error::other(format!("{dir}: {error}")))
         };
         let end = run_until_ready(owner, launch, keep)?;
         unfinished.remove()?;
@@ -132,12 +144,12 @@ impl SnapshotPool {
                 let took = begun.elapsed().as_secs_f64();
                 let text =
                     format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
-                self.note(place, machine, &text);
-                self.verified.insert(place.into());
+                self.note(snapshot_dir, machine, &text);
+                self.verified.insert(snapshot_dir.into());
                 Ok(Some(snapshot))
             }
             SessionEnd::Failed(error) => {
-                self.give_up(place, machine, &error.why);
+                self.give_up(snapshot_dir, machine, &error.why);
                 Ok(None)
             }
             SessionEnd::PowerCut | SessionEnd::Interrupted => Ok(None),
@@ -150,22 +162,22 @@ impl SnapshotPool {
         snapshot.discard();
     }
 
-    /// Stops using the snapshot in the directory `place`, and notes why.
-    fn give_up(&mut self, place: &Path, machine: &Machine, why: &str) {
-        self.failed.insert(place.into());
+    /// Stops using the snapshot in the directory `snapshot_dir`, and notes why.
+    fn give_up(&mut self, snapshot_dir: &Path, machine: &Machine, why: &str) {
+        self.failed.insert(snapshot_dir.into());
         let why = why.split(CONSOLE_HEADING).next().unwrap_or_default();
         let text = format!("each guest with it boots by itself, because no machine could be kept: {why}");
-        self.note(place, machine, &text);
+        self.note(snapshot_dir, machine, &text);
     }
 
     /// Adds the note on a snapshot. The first note stays, but the note of a failure replaces it.
-    fn note(&mut self, place: &Path, machine: &Machine, text: &str) {
+    fn note(&mut self, snapshot_dir: &Path, machine: &Machine, text: &str) {
         let text = format!("kernel {}: {text}", machine.kernel.name());
         let note = Note::new(NoteKind::Remark, text).task("boot");
-        if self.failed.contains(place) {
-            self.notes.remove(place);
+        if self.failed.contains(snapshot_dir) {
+            self.notes.remove(snapshot_dir);
         }
-        self.notes.entry(place.into()).or_insert(note);
+        self.notes.entry(snapshot_dir.into()).or_insert(note);
     }
 }
 
@@ -176,7 +188,7 @@ pub fn file_size(path: &Path) -> u64 {
 
 /// Writes the command line of a guest to a file, as JSON. Its last words describe the standard input if that is not empty:
 /// the state of a snapshot, or the process that requests the state from QEMU.
-pub fn keep_command_line(dir: &Path, name: &str, launch: &Launch) -> Result<()> {
+pub fn write_command_line(dir: &Path, name: &str, launch: &GuestCommand) -> Result<()> {
     let path = dir.join(name);
     let words = Argv::new(&launch.argv[0]).args(&launch.argv[1..]).words();
     let text = serde_json::to_string_pretty(&words).map_err(|error| RunError::Agent(error.to_string()))?;

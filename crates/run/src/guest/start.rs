@@ -4,21 +4,21 @@ use super::boot::{GuestCell, GuestStarter};
 use super::early::EarlyGuests;
 use super::host_programs::{self, HostPrograms};
 use super::images::Images;
-use super::initramfs::{KernelDemands, Packer};
+use super::initramfs::{InitramfsPacker, KernelDemands};
 use super::saved_machines::{RestoredGuest, SavedMachines};
 use super::session::{GuestExit, GuestOwner};
 use super::snapshot_pool::SnapshotPool;
 use crate::aged::AgedImages;
-use crate::ageing::{AGED, AgeStep, AgeWork};
+use crate::ageing::{AGED_DIR, AgeStep, AgeWork};
 use crate::context::RunContext;
+use crate::device_layout::DeviceLayout;
 use crate::error::{CellError, Result, RunError};
 use crate::executor::CellSink;
 use crate::format_cache::FormatCache;
-use crate::layout::Layout;
-use crate::packed::WORK;
-use crate::packed_programs::{self, OTHER};
+use crate::packed::WORK_DIR;
+use crate::packed_programs::{self, SOURCE_DIR};
 use crate::preflight::guests;
-use crate::protocol::{Guest, MountRequest, Power, ProcessRole, Request};
+use crate::protocol::{AgentRequest, GuestRequest, MountRequest, Power, ProcessRole};
 use crate::{layers, power_cut::PowerSupply, shell::ShellSession};
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Outcome};
@@ -26,8 +26,8 @@ use fsarena_core::factor;
 use fsarena_core::plan::{Accelerator, Emulator, GuestPlan};
 use fsarena_fs::lifecycle::{self, VariantOptions};
 use fsarena_fs::{def::FsDef, fairness::VariantFacts, grammar, safety::ScratchDevice};
-use fsarena_guest::config::{GuestConfig, Stack};
-use fsarena_guest::counter::Counter;
+use fsarena_guest::config::{GuestConfig, StackConfig};
+use fsarena_guest::counter::CounterPlugin;
 use fsarena_guest::emulator::{self, Machine};
 use fsarena_guest::host_tree::HostTree;
 use fsarena_guest::layout::MemoryLayout;
@@ -44,16 +44,16 @@ const COMMAND_PATIENCE_S: f64 = 25.0 * 3600.0;
 /// With less free space than this many bytes, sparse images on the host can no longer grow.
 const SCARCE_BYTES: u64 = 1 << 20;
 /// Where the guest mounts the filesystem under test. Programs of this machine have no file below `/run`.
-const TARGET: &str = "/run/fsarena/test";
+const TARGET_DIR: &str = "/run/fsarena/test";
 
 /// A freshly made filesystem for a cell, with its facts and its image.
-pub(super) struct Formatted {
+pub(super) struct CellFilesystem {
     pub(super) facts: VariantFacts,
     pub(super) image: PathBuf,
     /// The size of a read-only filesystem with all its files, in bytes; None for other filesystems.
     pub(super) packed_bytes: Option<u64>,
     /// Whether the image has the filesystem, so that the guest need not make it.
-    pub(super) is_made: bool,
+    pub(super) has_filesystem: bool,
 }
 
 /// How to run a guest.
@@ -62,7 +62,7 @@ pub(super) struct GuestRun<'a> {
     /// The connection to the terminal of a shell.
     pub(super) terminal: Option<OwnedFd>,
     /// The step of ageing that it performs instead of the tasks of its cell, if any.
-    pub(super) ageing: Option<&'a Ageing<'a>>,
+    pub(super) ageing: Option<&'a AgeingGuest<'a>>,
 }
 
 impl GuestRun<'_> {
@@ -74,7 +74,7 @@ impl GuestRun<'_> {
 
 /// The purpose of a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum GuestPurpose {
     /// To find out which files of this machine the programs of a cell open.
     Rehearse,
     /// To see whether the programs do the same without the files of this machine.
@@ -83,19 +83,19 @@ pub(super) enum Purpose {
     Measure,
 }
 
-impl Purpose {
+impl GuestPurpose {
     /// The end of the name of the guest's directory.
     fn suffix(self) -> &'static str {
         match self {
-            Purpose::Rehearse => "-rehearsal",
-            Purpose::Verify => "-without-host",
-            Purpose::Measure => "",
+            GuestPurpose::Rehearse => "-rehearsal",
+            GuestPurpose::Verify => "-without-host",
+            GuestPurpose::Measure => "",
         }
     }
 }
 
 /// A guest that was started.
-pub(super) enum Started {
+pub(super) enum StartedGuest {
     /// It has ended.
     Ended(GuestExit),
     /// It can run on a separate thread.
@@ -103,17 +103,17 @@ pub(super) enum Started {
 }
 
 /// The executor of guest kernels.
-pub struct Guests {
+pub struct GuestExecutor {
     pub(super) run: RunContext,
-    pub(super) guest: GuestPlan,
+    pub(super) guest_plan: GuestPlan,
     pub(super) facts: BTreeMap<String, VariantFacts>,
-    pub(super) packer: Packer,
+    pub(super) packer: InitramfsPacker,
     /// The snapshots of booted machines that guests start from; None if each guest boots.
     pub(super) snapshots: Option<SnapshotPool>,
     /// The time from launch to the first timed operation, for each guest that got there.
     pub(super) boot_times: Vec<Duration>,
     /// The plugin that counts the instructions of exact guests; None if this QEMU cannot load it.
-    pub(super) counter: Option<Counter>,
+    pub(super) counter: Option<CounterPlugin>,
     /// The formatted filesystems of exact guests.
     pub(super) format_cache: FormatCache,
     pub(super) images: Images,
@@ -121,8 +121,8 @@ pub struct Guests {
     pub(super) aged: Option<AgedImages>,
     /// The programs of this machine that the guests start, if any.
     pub(super) programs: Option<HostPrograms>,
-    /// The saved machines with which guests begin that count instructions.
-    pub(super) machines: SavedMachines,
+    /// The saved machines that guests begin with, if they count instructions.
+    pub(super) saved_machines: SavedMachines,
     /// Why each of these guests boots instead; None if they begin with saved machines.
     pub(super) why_booted: Option<String>,
     /// The guests that began before the turns of their cells.
@@ -130,18 +130,18 @@ pub struct Guests {
 }
 
 /// The work of a guest that ages a filesystem.
-pub struct Ageing<'a> {
+pub struct AgeingGuest<'a> {
     /// The step that its agent performs.
     pub step: &'a AgeStep,
     /// The disk with the copies of trees and histories.
-    pub stage: &'a Path,
+    pub stage_disk: &'a Path,
     /// The programs of this machine, and the rights of the agent.
     pub programs: Option<&'a HostPrograms>,
     /// The number of the guest.
     pub number: u32,
 }
 
-impl Ageing<'_> {
+impl AgeingGuest<'_> {
     /// Whether its step starts programs of this machine.
     pub fn starts_programs(&self) -> bool {
         matches!(self.step, AgeStep::Part { work: AgeWork::Git(_) | AgeWork::Command { .. }, .. })
@@ -156,7 +156,7 @@ impl Ageing<'_> {
     }
 }
 
-impl Guests {
+impl GuestExecutor {
     /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
     pub(super) fn mkfs_words(
         &self,
@@ -164,18 +164,20 @@ impl Guests {
         options: &VariantOptions,
     ) -> Result<Vec<String>, fsarena_fs::Error> {
         let mut options = options.clone();
-        if self.guest.emulator == Emulator::Exact {
+        if self.guest_plan.emulator == Emulator::Exact {
             grammar::pin_random_values(def, &mut options.mkfs);
         }
         lifecycle::mkfs_words(def, &options)
     }
 
     /// The purpose of the next guest of a cell.
-    pub(super) fn purpose(&self, cell: &Cell) -> Purpose {
+    pub(super) fn purpose(&self, cell: &Cell) -> GuestPurpose {
         match &self.programs {
-            Some(programs) if self.run.shell.is_none() && programs.is_new(cell) => Purpose::Rehearse,
-            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => Purpose::Verify,
-            _ => Purpose::Measure,
+            Some(programs) if self.run.shell.is_none() && programs.is_new(cell) => GuestPurpose::Rehearse,
+            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => {
+                GuestPurpose::Verify
+            }
+            _ => GuestPurpose::Measure,
         }
     }
 
@@ -183,17 +185,17 @@ impl Guests {
     pub(super) fn start_guest(
         &mut self,
         cell: &Cell,
-        formatted: &Formatted,
+        formatted: &CellFilesystem,
         GuestRun { supply, terminal, ageing }: GuestRun,
         emit: CellSink,
-    ) -> Result<Started> {
+    ) -> Result<StartedGuest> {
         let dir = match ageing {
             Some(ageing) => self.run.dir.join(format!("guests/ageing-{:03}", ageing.number)),
-            None if supply.cut.is_some() => self.dir(cell, "-before"),
-            None => self.dir(cell, self.purpose(cell).suffix()),
+            None if supply.cut_after.is_some() => self.guest_dir(cell, "-before"),
+            None => self.guest_dir(cell, self.purpose(cell).suffix()),
         };
         make_dir(&dir)?;
-        let (image, record) = match &supply.recorded {
+        let (image, record) = match &supply.recording {
             Some((image, record)) => (image, Some(record.as_path())),
             None => (&formatted.image, None),
         };
@@ -203,23 +205,23 @@ impl Guests {
         let stack = self.stack(cell, formatted, &layout)?;
         let test = self.images.disks(image, &layout, &stack)?;
         let mut further = guests::further_modules(&cell.variant, &stack, &options.mount);
-        let kernel = &self.run.check.kernels.by_level[level];
+        let kernel = &self.run.requirements.kernels.by_level[level];
         further.extend(stack.faster_modules().filter(|name| kernel.modules.has(name)).map(String::from));
         let mut log = |record| emit(CellEvent::Command(record));
-        let other = match ageing {
-            Some(ageing) => ageing.stage.to_path_buf(),
-            None => self.images.source_disk(&self.run, cell, &mut log)?.to_path_buf(),
+        let source_disk = match ageing {
+            Some(ageing) => ageing.stage_disk.to_path_buf(),
+            None => self.images.source_disk_of(&self.run, cell, &mut log)?.to_path_buf(),
         };
         let machine = Machine {
-            emulator: self.guest.emulator,
-            accelerator: self.guest.accelerator.unwrap_or(Accelerator::Tcg),
+            emulator: self.guest_plan.emulator,
+            accelerator: self.guest_plan.accelerator.unwrap_or(Accelerator::Tcg),
             kernel,
             initramfs: None,
             config: None,
-            test: &test,
-            record,
-            journal: self.images.journal(&layout).map(ScratchDevice::path),
-            other: &other,
+            test_images: &test,
+            write_recording: record,
+            journal_image: self.images.journal(&layout).map(ScratchDevice::path),
+            source_image: &source_disk,
             host_files: match ageing {
                 Some(ageing) => ageing.starts_programs(),
                 None => self.programs.is_some(),
@@ -227,8 +229,8 @@ impl Guests {
             terminal: terminal.is_some(),
             memory: None,
             keeps_disks: ageing.is_some(),
-            clock: emulator::CLOCK,
-            memory_mib: self.guest.memory.as_u64() >> 20,
+            clock_start: emulator::CLOCK_START,
+            memory_mib: self.guest_plan.memory.as_u64() >> 20,
             dir: &dir,
         };
         let demands = KernelDemands {
@@ -240,82 +242,87 @@ impl Guests {
         let config = GuestConfig {
             modules: self.packer.modules(demands)?.iter().map(|module| module.name.clone()).collect(),
             events: machine.events(),
-            disks: machine.disks(),
+            disk_lookup: machine.disk_lookup(),
             stack,
-            request: self.request(cell, formatted, supply.power, ageing)?,
+            request: self.guest_request(cell, formatted, supply.power, ageing)?,
             ..GuestConfig::default()
         };
         let guest_cell = GuestCell { machine: &machine, config: &config, demands };
-        let patient = GuestPlan { patience_s: self.patience_s(cell, ageing), ..self.guest.clone() };
-        let tree = self.programs.as_ref().and_then(|programs| programs.tree(cell));
-        let begins_saved = self.begins_saved(tree.as_ref(), ageing);
+        let guest_plan = GuestPlan { patience_s: self.patience_s(cell, ageing), ..self.guest_plan.clone() };
+        let host_tree = self.programs.as_ref().and_then(|programs| programs.files_in_memory(cell));
+        let begins_with_saved_machine = self.begins_with_saved_machine(host_tree.as_ref(), ageing);
         let mut starter = GuestStarter {
-            owner: GuestOwner { journal: &self.run.journal, guest: &patient, is_needless: None },
+            owner: GuestOwner { journal: &self.run.journal, guest_plan: &guest_plan, is_needless: None },
             packer: &mut self.packer,
             counter: self.counter.as_ref().filter(|_| ageing.is_none()),
-            cut: supply.cut,
+            cut_after: supply.cut_after,
             terminal,
         };
-        if begins_saved {
-            let workload = tree.as_ref().map(|_| format!("{:?}", cell.workload)).unwrap_or_default();
+        if begins_with_saved_machine {
+            let workload = host_tree.as_ref().map(|_| format!("{:?}", cell.workload)).unwrap_or_default();
             let key = [level, &further.join(" "), &workload].join("\n");
-            match starter.prepare_restored(&mut self.machines, &key, tree.as_ref(), &guest_cell)? {
-                Ok(guest) => return Ok(Started::Restored(Box::new(guest))),
+            match starter.prepare_restored(&mut self.saved_machines, &key, host_tree.as_ref(), &guest_cell)? {
+                Ok(guest) => return Ok(StartedGuest::Restored(Box::new(guest))),
                 // Cells without programs of this machine can boot instead.
-                Err(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if tree.is_none() => {
+                Err(GuestExit { outcome: Outcome::Failed { why, .. }, .. }) if host_tree.is_none() => {
                     self.why_booted = Some(why);
                 }
-                Err(exit) => return Ok(Started::Ended(exit)),
+                Err(exit) => return Ok(StartedGuest::Ended(exit)),
             }
         }
         let exit = match self.snapshots.as_mut().filter(|_| starter.terminal.is_none()) {
             None => starter.boot(&guest_cell, emit)?,
             Some(pool) => starter.start_from_snapshot(pool, &guest_cell, emit)?,
         };
-        Ok(Started::Ended(exit))
+        Ok(StartedGuest::Ended(exit))
     }
 
     /// The longest silence of the guest of a cell, in seconds.
-    fn patience_s(&self, cell: &Cell, ageing: Option<&Ageing>) -> f64 {
+    fn patience_s(&self, cell: &Cell, ageing: Option<&AgeingGuest>) -> f64 {
         match (&self.run.shell, ageing) {
-            (_, Some(ageing)) => self.guest.patience_s.max(ageing.patience_s()),
+            (_, Some(ageing)) => self.guest_plan.patience_s.max(ageing.patience_s()),
             // The user of a shell may be silent for any time.
             (Some(_), None) => f64::INFINITY,
-            (None, None) => host_programs::patience(&self.guest, cell),
+            (None, None) => host_programs::patience_s(&self.guest_plan, cell),
         }
     }
 
-    /// Whether the guest of a cell begins with a saved machine; `tree` are the files of this machine that it has in memory.
-    fn begins_saved(&self, tree: Option<&HostTree>, ageing: Option<&Ageing>) -> bool {
+    /// Whether the guest of a cell begins with a saved machine; `host_tree` are the files of this machine that it has in memory.
+    fn begins_with_saved_machine(&self, host_tree: Option<&HostTree>, ageing: Option<&AgeingGuest>) -> bool {
         // Equal histories must put files at equal places, so nothing may depend on the time at which the machine was saved.
-        if self.guest.emulator != Emulator::Exact || ageing.is_some() {
+        if self.guest_plan.emulator != Emulator::Exact || ageing.is_some() {
             return false;
         }
-        if self.programs.is_some() { tree.is_some() } else { self.why_booted.is_none() }
+        if self.programs.is_some() { host_tree.is_some() } else { self.why_booted.is_none() }
     }
 
     /// The devices between the disks of the guest of a cell and its filesystem. Only the guest has the device for a filesystem
     /// above links, so it gets the command that makes the filesystem.
-    pub(super) fn stack(&self, cell: &Cell, formatted: &Formatted, layout: &Layout) -> Result<Stack> {
+    pub(super) fn stack(
+        &self,
+        cell: &Cell,
+        formatted: &CellFilesystem,
+        layout: &DeviceLayout,
+    ) -> Result<StackConfig> {
         let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
-        let mut stack = guests::stack(&cell.variant, layout, options.raid)?;
+        let mut stack = guests::guest_stack(&cell.variant, layout, options.raid)?;
         if !stack.links.is_empty() {
             stack.bytes = *size_bytes;
         }
-        if !formatted.is_made && (!stack.links.is_empty() || def.pool.is_some()) {
+        if !formatted.has_filesystem && (!stack.links.is_empty() || def.pool.is_some()) {
             stack.mkfs = self.mkfs_words(def, options)?;
-            stack.mkfs.splice(..1, packed_programs::command(Path::new(OTHER), def.mkfs).words());
+            stack.mkfs.splice(..1, packed_programs::command(Path::new(SOURCE_DIR), def.mkfs).words());
         }
         Ok(stack)
     }
 
     /// The request to the agent in a guest. It names no devices, because the guest finds its disks itself.
-    pub(super) fn request(
+    pub(super) fn guest_request(
         &self,
         cell: &Cell,
-        formatted: &Formatted,
+        formatted: &CellFilesystem,
         power: Power,
-        ageing: Option<&Ageing>,
+        ageing: Option<&AgeingGuest>,
     ) -> Result<serde_json::Value> {
         let level = cell.variant.level(factor::LAYER);
         let facts = &formatted.facts;
@@ -323,50 +330,50 @@ impl Guests {
             Some(ageing) => ageing.programs,
             None => self.programs.as_ref(),
         };
-        let owner = all_programs.filter(|_| !facts.def.traits.unix).map(HostPrograms::owner);
+        let owner = all_programs.filter(|_| !facts.def.traits.unix).map(HostPrograms::owner_mount_options);
         let options = [Some(facts.options.mount.clone()).filter(|options| !options.is_empty()), owner];
         let mount = MountRequest {
             source: PathBuf::new(),
-            target: TARGET.into(),
+            target: TARGET_DIR.into(),
             fs_type: facts.def.id.into(),
             options: options.into_iter().flatten().collect::<Vec<_>>().join(","),
             journal: None,
-            by_call: true,
-            layer: layers::request(level, Path::new(TARGET), Some(Path::new(OTHER))),
+            by_syscall: true,
+            layer: layers::layer_request(level, Path::new(TARGET_DIR), Some(Path::new(SOURCE_DIR))),
             packed_bytes: formatted.packed_bytes,
         };
-        let root = layers::root(Path::new(TARGET), level);
-        let root = root.join(if ageing.is_some() { AGED } else { WORK });
-        let counts = self.guest.emulator == Emulator::Exact;
-        let layout = (counts && ageing.is_none()).then(|| match self.guest.fixed_layout {
+        let root = layers::layer_root(Path::new(TARGET_DIR), level);
+        let root = root.join(if ageing.is_some() { AGED_DIR } else { WORK_DIR });
+        let counts = self.guest_plan.emulator == Emulator::Exact;
+        let memory_layout = (counts && ageing.is_none()).then(|| match self.guest_plan.fixed_layout {
             true => MemoryLayout::FIXED,
             false => MemoryLayout::draw(&format!("{} {:?}", cell.seed, cell.workload)),
         });
         let cell = if counts { &without_names(cell) } else { cell };
-        let whole = self.run.request(cell, &root, Path::new(OTHER));
+        let base = self.run.request(cell, &root, Path::new(SOURCE_DIR));
         // Without programs the workload runs as root: the guest kernel serves this cell alone.
         let (role, server_user) = match all_programs {
             // The tracer of a profile requires root.
-            Some(_) if whole.profiling.is_some() => (ProcessRole::Single, whole.server_user.clone()),
-            Some(programs) => (programs.role(), whole.server_user.clone()),
+            Some(_) if base.profiling.is_some() => (ProcessRole::Single, base.server_user.clone()),
+            Some(programs) => (programs.role(), base.server_user.clone()),
             None => (ProcessRole::Single, None),
         };
-        let shell = self.run.shell.as_ref().map(ShellSession::request);
-        let age = ageing.map(|ageing| ageing.step.clone());
-        let request = Request { mount: Some(mount), role, server_user, power, shell, age, ..whole };
+        let shell = self.run.shell.as_ref().map(ShellSession::to_request);
+        let age_step = ageing.map(|ageing| ageing.step.clone());
+        let request = AgentRequest { mount: Some(mount), role, server_user, power, shell, age_step, ..base };
         let programs = match ageing {
             Some(ageing) => {
                 all_programs.filter(|_| ageing.starts_programs()).map(|all| all.for_ageing_guest(cell))
             }
             None => all_programs.map(|programs| programs.for_guest(cell, self.run.shell.as_ref())),
         };
-        let other_type = self.run.plan.device.other_fs.clone();
-        let request = Guest { request, other_type, layout, programs };
+        let source_fs_type = self.run.plan.device.other_fs.clone();
+        let request = GuestRequest { request, source_fs_type, memory_layout, programs };
         serde_json::to_value(&request).map_err(|error| RunError::Agent(error.to_string()))
     }
 
     /// The directory for the console output and other files of the guest of a cell.
-    pub(super) fn dir(&self, cell: &Cell, suffix: &str) -> PathBuf {
+    pub(super) fn guest_dir(&self, cell: &Cell, suffix: &str) -> PathBuf {
         self.run.dir.join(format!("guests/{:03}-{}{suffix}", cell.round + 1, cell.id()))
     }
 
@@ -389,7 +396,7 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), Error> {
 }
 
 /// Seeds of guests that count instructions.
-const SEEDS: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
+const SEED_RANGE: std::ops::Range<u64> = 1_000_000_000_000_000_000..10_000_000_000_000_000_000;
 
 /// The cell without the names of its variant and levels, so that cells with the same work execute the same instructions: a
 /// longer name takes more instructions to read, and changes memory addresses. The factor `clients` stays, because the names
@@ -399,6 +406,6 @@ fn without_names(cell: &Cell) -> Cell {
     levels.retain(|factor, level| factor == factor::CLIENTS && !level.is_empty());
     let variant = Variant { name: "variant".into(), levels };
     // The seed has the same number of digits in each round.
-    let seed = SEEDS.start + cell.seed % (SEEDS.end - SEEDS.start);
+    let seed = SEED_RANGE.start + cell.seed % (SEED_RANGE.end - SEED_RANGE.start);
     Cell { round: 0, position: 0, variant, seed, ..cell.clone() }
 }

@@ -3,7 +3,7 @@
 use crate::executor::Log;
 use fsarena_core::event::{CommandEnd, CommandRecord};
 use fsarena_load::workload::Room;
-use fsarena_sys::process_output::{memory_file, or_printed_nothing, tail};
+use fsarena_sys::process_output::{make_memory_file, or_printed_nothing, read_tail};
 use fsarena_sys::wait::{Cancel, wait_until};
 use fsarena_sys::{Error, argv, argv::Argv, kernel::SysRoot, limits, mount};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct LayerDef {
     /// Its level of the factor `layer`, without the number.
     pub id: &'static str,
     /// The largest number in a level; 1 if the level has no number.
-    pub most: u32,
+    pub max_count: u32,
     /// The kernel module, which is also the kernel's name of its filesystem.
     pub module: &'static str,
     /// The programs that it requires, each with its Debian package. The first one serves it.
@@ -80,19 +80,19 @@ pub fn make_dirs(dir: &Path) -> Result<(), Error> {
 }
 
 /// The number of bytes at the end of a program's standard error that an error message quotes.
-const LAST_BYTES: u64 = 1024;
+const QUOTED_STDERR_BYTES: u64 = 1024;
 
 /// Starts the program of a layer in the process group of this agent, with which it ends, and waits until it has mounted the
 /// layer.
 ///
 /// # Errors
 /// The program ended, or mounted nothing in time, so fsarena killed it. The message quotes its last output.
-pub fn serve(site: &LayerSite, argv: &Argv, log: Log) -> Result<Child, Error> {
-    let mut errors = memory_file("stderr").map_err(Error::io("making", "a file in memory"))?;
+pub fn start_fuse_program(site: &LayerSite, argv: &Argv, log: Log) -> Result<Child, Error> {
+    let mut stderr = make_memory_file("stderr").map_err(Error::io("making", "a file in memory"))?;
     let words = argv.words();
     let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).envs(argv::mark()).stdin(Stdio::null()).stdout(Stdio::null());
-    command.stderr(errors.try_clone().map_err(Error::io("making", "a file in memory"))?);
+    command.args(&words[1..]).envs(argv::journal_variable()).stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(stderr.try_clone().map_err(Error::io("making", "a file in memory"))?);
     let begun = Instant::now();
     let mut child = limits::spawn(&mut command).map_err(Error::io("starting", &words[0]))?;
     let mut has_ended = false;
@@ -108,7 +108,7 @@ pub fn serve(site: &LayerSite, argv: &Argv, log: Log) -> Result<Child, Error> {
         return Ok(child);
     }
     let _ = child.kill().and_then(|()| child.wait());
-    let output = tail(&mut errors, LAST_BYTES).unwrap_or_default();
+    let output = read_tail(&mut stderr, QUOTED_STDERR_BYTES).unwrap_or_default();
     let why = format!("{} mounted nothing: {}", words[0], or_printed_nothing(&output));
     Err(Error::Unfit { what: site.merged.clone(), why })
 }

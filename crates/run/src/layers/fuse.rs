@@ -1,6 +1,6 @@
 //! An ext4 filesystem in user space: fuse2fs, over an image file on the filesystem under test.
 
-use super::def::{LayerDef, LayerSite, serve};
+use super::def::{LayerDef, LayerSite, start_fuse_program};
 use crate::executor::Log;
 use fsarena_load::workload::Room;
 use fsarena_sys::{Error, dirs::Space};
@@ -10,7 +10,7 @@ use std::{fs::File, fs::Permissions, path::Path, process::Child};
 /// The layer.
 pub const LAYER: LayerDef = LayerDef {
     id: "fuse",
-    most: 1,
+    max_count: 1,
     module: "fuse",
     programs: &[("fuse2fs", "fuse2fs"), ("mkfs.ext4", "e2fsprogs")],
     room,
@@ -22,17 +22,17 @@ pub const LAYER: LayerDef = LayerDef {
 /// fuse2fs has neither syncfs nor fsync of directories, but an fsync of any file that is open for writing writes everything back.
 const SYNC_FILE: &str = ".sync";
 /// The size of a block in bytes. The image has an inode for each, so that small files do not use up the inodes.
-const BLOCK: u64 = 4096;
+const BLOCK_BYTES: u64 = 4096;
 /// The largest size of an empty image in bytes.
 const EMPTY_BYTES: u64 = 16 << 20;
 /// Options of mkfs.ext4: no journal, because fuse2fs cannot write one; nothing random; inode tables that need no
 /// initialisation.
-const OPTIONS: &str = "-q -F -O ^has_journal -b 4096 -i 4096 -m 0 -U 6b1f9f3c-2c58-4c5c-8a4b-0e6c62d6b9a7 \
+const MKFS_OPTIONS: &str = "-q -F -O ^has_journal -b 4096 -i 4096 -m 0 -U 6b1f9f3c-2c58-4c5c-8a4b-0e6c62d6b9a7 \
     -E lazy_itable_init=1,nodiscard,hash_seed=6b1f9f3c-2c58-4c5c-8a4b-0e6c62d6b9a7";
 
 /// The room for an image that holds the work. A file takes up to a block more than its bytes, and an inode.
 fn room(work: Room) -> Room {
-    let bytes = work.bytes.saturating_add(work.inodes.saturating_mul(BLOCK));
+    let bytes = work.bytes.saturating_add(work.inodes.saturating_mul(BLOCK_BYTES));
     let bytes = (bytes / 8).saturating_mul(9).saturating_add(EMPTY_BYTES);
     Room { bytes, inodes: 1, ..work }
 }
@@ -46,7 +46,7 @@ fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
     }
     // The workload can run as another user than the program.
     let argv = site.command(0)?.args(["-f", "-s", "-o", "allow_other"]).arg(&image).arg(&site.merged);
-    let child = serve(site, &argv, log)?;
+    let child = start_fuse_program(site, &argv, log)?;
     if is_new {
         let file = site.merged.join(SYNC_FILE);
         let made = File::create(&file).and_then(|file| file.set_permissions(Permissions::from_mode(0o666)));
@@ -59,7 +59,7 @@ fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
 fn make_image(site: &LayerSite, image: &Path, log: Log) -> Result<(), Error> {
     let free = Space::at_path(site.below)?.free_bytes().unwrap_or(0);
     let file = File::create(image).map_err(Error::io("making", image))?;
-    file.set_len(free / 16 * 15 / BLOCK * BLOCK).map_err(Error::io("making", image))?;
-    site.command(1)?.args(OPTIONS.split_whitespace()).arg(image).expect(log)?;
+    file.set_len(free / 16 * 15 / BLOCK_BYTES * BLOCK_BYTES).map_err(Error::io("making", image))?;
+    site.command(1)?.args(MKFS_OPTIONS.split_whitespace()).arg(image).run_checked(log)?;
     Ok(())
 }

@@ -14,7 +14,7 @@ use walkdir::WalkDir;
 /// The layer whose prepared files lie in a lower directory, like those of a container's image.
 pub const LAYER: LayerDef = LayerDef {
     id: "overlay",
-    most: 16,
+    max_count: 16,
     module: "overlay",
     programs: &[],
     room,
@@ -24,7 +24,7 @@ pub const LAYER: LayerDef = LayerDef {
 };
 
 /// The layer whose files all lie in the upper directory, like those that a container makes itself.
-pub const UPPER: LayerDef = LayerDef { id: "overlay-upper", room: identity, image: None, ..LAYER };
+pub const UPPER_LAYER: LayerDef = LayerDef { id: "overlay-upper", room: identity, image: None, ..LAYER };
 
 /// The upper directory.
 const UPPER_DIR: &str = "upper";
@@ -32,7 +32,7 @@ const UPPER_DIR: &str = "upper";
 const WORK_DIR: &str = "index";
 
 /// The largest number of bytes that paths may take in the mount options, of which the kernel reads 4096.
-const MOST_PATH_BYTES: usize = 3072;
+const MAX_PATH_BYTES: usize = 3072;
 
 /// The room for all files in a lower directory and their copies in the upper one.
 fn room(work: Room) -> Room {
@@ -43,8 +43,8 @@ fn room(work: Room) -> Room {
 /// Mounts an overlay. At first it has `count` lower directories, each with the directory that the load works in, so that the
 /// kernel looks every name up in all of them.
 fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
-    let first = (1..=site.count).map(|number| lower(site.below, number).join("work"));
-    if top_number(site.below) == 0 {
+    let first = (1..=site.count).map(|number| lower_dir(site.below, number).join("work"));
+    if lower_dir_count(site.below) == 0 {
         first.into_iter().try_for_each(|dir| make_dirs(&dir))?;
     }
     for dir in [UPPER_DIR, WORK_DIR] {
@@ -52,35 +52,35 @@ fn mount(site: &LayerSite, log: Log) -> Result<Option<Child>, Error> {
     }
     let dir = File::open(site.below).map_err(Error::io("opening", site.below))?;
     // The path may contain a comma or colon, which separate options and directories; and all options must fit into a page.
-    let (path, top) = (site.below.to_string_lossy(), top_number(site.below));
-    let is_unfit = path.contains([',', ':', '\\']) || path.len() * (top as usize + 2) > MOST_PATH_BYTES;
+    let (path, top) = (site.below.to_string_lossy(), lower_dir_count(site.below));
+    let needs_fd_path = path.contains([',', ':', '\\']) || path.len() * (top as usize + 2) > MAX_PATH_BYTES;
     let fd = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-    let below = if is_unfit { &fd } else { site.below };
-    let lower: Vec<String> =
-        (1..=top).rev().map(|number| lower(below, number).display().to_string()).collect();
+    let below = if needs_fd_path { &fd } else { site.below };
+    let lower_dirs: Vec<String> =
+        (1..=top).rev().map(|number| lower_dir(below, number).display().to_string()).collect();
     let [upper, work] = [UPPER_DIR, WORK_DIR].map(|dir| below.join(dir).display().to_string());
-    let options = format!("lowerdir={},upperdir={upper},workdir={work}", lower.join(":"));
+    let options = format!("lowerdir={},upperdir={upper},workdir={work}", lower_dirs.join(":"));
     mount::mount_by_syscall(Path::new("overlay"), &site.merged, "overlay", &options, log)
         .map_err(Error::io("mounting an overlay on", &site.merged))?;
     Ok(None)
 }
 
 /// The path of a lower directory.
-fn lower(below: &Path, number: u32) -> PathBuf {
+fn lower_dir(below: &Path, number: u32) -> PathBuf {
     below.join(format!("lower{number}"))
 }
 
 /// The number of lower directories.
-fn top_number(below: &Path) -> u32 {
-    (1..).take_while(|number| lower(below, *number).exists()).count() as u32
+fn lower_dir_count(below: &Path) -> u32 {
+    (1..).take_while(|number| lower_dir(below, *number).exists()).count() as u32
 }
 
 /// Makes the upper directory the topmost lower one, as `docker commit` does. It replaces the topmost directory if that is
 /// empty, so that the first preparation adds no directory.
 fn commit(below: &Path) -> Result<(), Error> {
-    let mut top = lower(below, top_number(below));
+    let mut top = lower_dir(below, lower_dir_count(below));
     if std::fs::remove_dir(top.join("work")).and_then(|()| std::fs::remove_dir(&top)).is_err() {
-        top = lower(below, top_number(below) + 1);
+        top = lower_dir(below, lower_dir_count(below) + 1);
     }
     let upper = below.join(UPPER_DIR);
     std::fs::rename(&upper, &top).map_err(Error::io("renaming", &upper))?;
@@ -121,11 +121,11 @@ mod tests {
             make("index");
             std::fs::write(below.join("upper/work/file"), number.to_string()).unwrap();
             commit(below).unwrap();
-            assert_eq!(top_number(below), expected);
-            let found = std::fs::read(lower(below, expected).join("work/file")).unwrap();
+            assert_eq!(lower_dir_count(below), expected);
+            let found = std::fs::read(lower_dir(below, expected).join("work/file")).unwrap();
             assert_eq!(found, number.to_string().into_bytes());
             assert!(!below.join("upper").exists() && !below.join("index").exists());
         }
-        assert!(lower(below, 1).join("work").is_dir());
+        assert!(lower_dir(below, 1).join("work").is_dir());
     }
 }

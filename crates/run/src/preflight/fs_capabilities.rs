@@ -3,7 +3,7 @@
 use crate::error::{Result, RunError};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor};
-use fsarena_fs::{available::to_install, def::FsDef, filesystems};
+use fsarena_fs::{available::install_command, def::FsDef, filesystems};
 use fsarena_load::workload::{Demands, name_bytes};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
@@ -16,39 +16,40 @@ use std::path::Path;
 pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands) -> Result<()> {
     for variant in variants {
         let def = filesystems::find(variant.level(factor::FS))?;
-        if let Some(why) = unsupported(def, demands) {
-            let lacks_direct_io = demands.direct_io && why == no_direct_io();
-            let or = if lacks_direct_io {
+        if let Some(why) = unsupported_reason(def, demands) {
+            let lacks_direct_io = demands.direct_io && why == direct_io_refusal();
+            let alternative = if lacks_direct_io {
                 String::new()
             } else {
                 format!(", or take another tree ({})", setting("tree", ""))
             };
-            let why = format!("{} {why}; leave {} out ({}){or}", def.title, def.id, setting("fs", ""));
-            return Err(RunError::variant(variant, why));
+            let why =
+                format!("{} {why}; leave {} out ({}){alternative}", def.title, def.id, setting("fs", ""));
+            return Err(RunError::of_variant(variant, why));
         }
     }
     Ok(())
 }
 
 /// The error that the mkfs of a filesystem is not installed, with what to install.
-pub fn no_mkfs(def: &FsDef) -> RunError {
-    RunError::Missing(format!("{} is not installed: {}", def.mkfs, to_install([def])))
+pub fn missing_mkfs_error(def: &FsDef) -> RunError {
+    RunError::Missing(format!("{} is not installed: {}", def.mkfs, install_command([def])))
 }
 
 /// Why a filesystem does not support the files or the direct I/O of the workloads; None if it does.
-fn unsupported(def: &FsDef, demands: &Demands) -> Option<String> {
-    let Demands { link, owned, twin_but_for_case, reserved, longest, direct_io } = demands;
+fn unsupported_reason(def: &FsDef, demands: &Demands) -> Option<String> {
+    let Demands { symlink, foreign_owner, case_clash, reserved_name, longest_name, direct_io } = demands;
     let traits = def.traits;
     // Whether the filesystem supports an entry of the tree, the entry, and the reason if it does not.
     let entries = [
-        (traits.unix, link, "has no symbolic links, and the tree has one:"),
-        (traits.unix, owned, "keeps no owners, and the tree has a file that is not root's:"),
+        (traits.unix, symlink, "has no symbolic links, and the tree has one:"),
+        (traits.unix, foreign_owner, "keeps no owners, and the tree has a file that is not root's:"),
         (
             traits.case_sensitive,
-            twin_but_for_case,
+            case_clash,
             "does not distinguish names by case, and the tree has two such names in one directory:",
         ),
-        (traits.any_name, reserved, "does not allow this name of the tree:"),
+        (traits.any_name, reserved_name, "does not allow this name of the tree:"),
     ];
     for (is_supported, entry, why) in entries {
         if let Some(entry) = entry
@@ -57,16 +58,16 @@ fn unsupported(def: &FsDef, demands: &Demands) -> Option<String> {
             return Some(format!("{why} {}", entry.display()));
         }
     }
-    if let Some(longest) = longest
+    if let Some(longest) = longest_name
         && name_bytes(longest) > traits.name_bytes
     {
         let (limit, longest) = (traits.name_bytes, longest.display());
         return Some(format!("has names of at most {limit} bytes, and the tree has a longer one: {longest}"));
     }
-    (*direct_io && !traits.direct_io).then(no_direct_io)
+    (*direct_io && !traits.direct_io).then(direct_io_refusal)
 }
 
-fn no_direct_io() -> String {
+fn direct_io_refusal() -> String {
     let flag = setting("set", "direct=false");
     format!(
         "has no direct I/O, which the workload requires; take `{flag}`, which goes through the page cache"
@@ -85,7 +86,7 @@ pub fn check_directory(path: &Path, demands: &Demands) -> Result<()> {
     // O_TMPFILE.
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match open(path, flags, Mode::RUSR | Mode::WUSR) {
-        Err(Errno::INVAL) => Err(RunError::Plan(format!("{path:?}: its filesystem {}", no_direct_io()))),
+        Err(Errno::INVAL) => Err(RunError::Plan(format!("{path:?}: its filesystem {}", direct_io_refusal()))),
         _ => Ok(()),
     }
 }
@@ -95,20 +96,20 @@ mod tests {
     use super::*;
 
     fn why(fs: &str, demands: &Demands) -> String {
-        unsupported(filesystems::find(fs).unwrap(), demands).unwrap_or_default()
+        unsupported_reason(filesystems::find(fs).unwrap(), demands).unwrap_or_default()
     }
 
     #[test]
     fn filesystems_refuse_files_that_they_do_not_support() {
         let at = |name: &str| Some(std::path::PathBuf::from(name));
-        let link = Demands { link: at("tree/l"), ..Demands::default() };
+        let link = Demands { symlink: at("tree/l"), ..Demands::default() };
         assert!(why("vfat", &link).ends_with("symbolic links, and the tree has one: tree/l"));
         assert_eq!(why("minix", &link), "");
-        let owned = Demands { owned: at("tree/f"), ..Demands::default() };
+        let owned = Demands { foreign_owner: at("tree/f"), ..Demands::default() };
         assert!(why("exfat", &owned).contains("owners") && why("hfsplus", &owned).is_empty());
-        let twin = Demands { twin_but_for_case: at("tree/F"), ..Demands::default() };
+        let twin = Demands { case_clash: at("tree/F"), ..Demands::default() };
         assert!(why("hfsplus", &twin).contains("case") && why("ext4", &twin).is_empty());
-        let long = Demands { longest: at(&"n".repeat(61)), ..Demands::default() };
+        let long = Demands { longest_name: at(&"n".repeat(61)), ..Demands::default() };
         let direct = Demands { direct_io: true, ..Demands::default() };
         assert!(why("reiser4", &direct).contains("no direct I/O") && why("reiserfs", &direct).is_empty());
         assert!(why("minix", &long).contains("at most 60 bytes") && why("vfat", &long).is_empty());
@@ -118,7 +119,7 @@ mod tests {
     fn the_error_names_the_variant_and_what_to_do() {
         let levels = [(factor::FS.to_string(), "vfat".to_string())].into();
         let variant = Variant { name: "vfat".into(), levels };
-        let demands = Demands { reserved: Some("tree/a:b".into()), ..Demands::default() };
+        let demands = Demands { reserved_name: Some("tree/a:b".into()), ..Demands::default() };
         let error = check([&variant].into_iter(), &demands).unwrap_err().to_string();
         assert!(
             error.starts_with("variant vfat: FAT32 does not allow this name of the tree: tree/a:b; leave"),

@@ -2,8 +2,8 @@
 
 use super::fs_capabilities;
 use crate::axes;
+use crate::device_layout::{DeviceLayout, filesystem_of};
 use crate::error::{Result, RunError, require};
-use crate::layout::{Layout, filesystem_of};
 use crate::{layers, power_cut};
 use fsarena_core::event::{CommandRecord, Note, NoteKind};
 use fsarena_core::factor::{self, device};
@@ -12,8 +12,8 @@ use fsarena_core::setting_text::setting;
 use fsarena_core::{cell::Variant, factor::device::Raid};
 use fsarena_fs::def::{FsDef, KernelRange};
 use fsarena_fs::{available, filesystems::FILESYSTEMS};
-use fsarena_guest::config::{Array, Stack};
-use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, Places};
+use fsarena_guest::config::{MdArray, StackConfig};
+use fsarena_guest::kernel::{self, DEBIAN, GuestKernel, KernelDirs};
 use fsarena_guest::{emulator::QEMU, module_build, modules::Modules, trial};
 use fsarena_sys::{links, program};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub struct Kernels {
     /// The commands that found the kernels.
     pub commands: Vec<CommandRecord>,
     /// The filesystems that the kernels mount: those of all variants, and that of the source disk.
-    pub mounted: Vec<&'static FsDef>,
+    pub mounted_filesystems: Vec<&'static FsDef>,
 }
 
 /// Finds the kernel of each level of the factor `kernel`. For an empty level fsarena chooses one that can mount the
@@ -39,7 +39,7 @@ pub fn find_kernels<'a>(
     levels: impl Iterator<Item = &'a str>,
     wanted: &[&FsDef],
 ) -> Result<Kernels> {
-    let places = Places::usual(guest.modules.clone());
+    let places = KernelDirs::of_this_machine(guest.modules.clone());
     require(program::find(QEMU).is_some(), || {
         RunError::Missing(format!(
             "{QEMU} is not installed: apt-get install qemu-system-x86, or benchmark the filesystem a directory is on ({}); \
@@ -64,8 +64,8 @@ pub fn find_kernels<'a>(
 ///
 /// # Errors
 /// A power cut that this machine cannot do.
-pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
-    let mut programs = power_cut::check_plan(plan, variants)?;
+pub fn guest_programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
+    let mut programs = power_cut::required_programs(plan, variants)?;
     if matches!(plan.device.backing, Backing::Guest(_)) {
         for variant in variants {
             let of_layer = layers::programs(variant.level(factor::LAYER));
@@ -76,7 +76,7 @@ pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
                 programs.insert(def.mkfs.into());
             }
             if is_stacked {
-                let of_links = links::programs(variant.level(factor::STACK));
+                let of_links = links::required_programs(variant.level(factor::STACK));
                 programs.extend(of_links.into_iter().map(|(name, _)| name.to_string()));
             }
         }
@@ -92,8 +92,9 @@ pub fn programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> {
 /// 4. The Debian version that the definition of a filesystem names for it.
 ///
 /// If nothing fits, the level is empty too: the caller then reports what the newest kernel lacks.
-fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
-    let not_compiled: Vec<&FsDef> = wanted.iter().copied().filter(|def| def.source.is_none()).collect();
+fn choose_kernel(places: &KernelDirs, wanted: &[&FsDef]) -> String {
+    let not_compiled: Vec<&FsDef> =
+        wanted.iter().copied().filter(|def| def.module_source.is_none()).collect();
     for wanted in [wanted, &not_compiled] {
         if let Some(level) = available_kernel(places, wanted) {
             return level;
@@ -105,9 +106,9 @@ fn choose_kernel(places: &Places, wanted: &[&FsDef]) -> String {
 
 /// The newest available kernel that supports all of these filesystems, as a level: empty for the usual kernel. None if no
 /// kernel here does.
-fn available_kernel(places: &Places, wanted: &[&FsDef]) -> Option<String> {
-    let has_all = |modules: &Modules| wanted.iter().all(|def| in_modules(modules, def));
-    let usual_fits = match places.usual_kernel() {
+fn available_kernel(places: &KernelDirs, wanted: &[&FsDef]) -> Option<String> {
+    let has_all = |modules: &Modules| wanted.iter().all(|def| modules_support(modules, def));
+    let usual_fits = match places.default_kernel() {
         Ok(Some((_, modules))) => has_all(&modules),
         // No kernel is available, so fsarena will fetch that of Debian stable. It has every filesystem whose definition does not
         // name certain kernels.
@@ -131,7 +132,7 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
         return Ok(None);
     }
     let cache = fsarena_guest::cache::dir();
-    let failed = kernels.by_level.values().find_map(|kernel| trial::kvm(kernel, &cache).err());
+    let failed = kernels.by_level.values().find_map(|kernel| trial::check_kvm(kernel, &cache).err());
     let Some(why) = failed else {
         guest.accelerator = Some(Accelerator::Kvm);
         return Ok(None);
@@ -147,12 +148,12 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
 }
 
 /// A note for each kernel that checks itself while it runs.
-pub fn debug_kernels(kernels: &Kernels) -> impl Iterator<Item = Note> {
-    kernels.by_level.iter().filter(|(_, kernel)| !kernel.debugging().is_empty()).map(|(level, kernel)| {
-        let (name, parts) = (kernel.name(), kernel.debugging().join(", "));
-        let of = if level.is_empty() { String::new() } else { format!(" ({level})") };
+pub fn debug_kernel_notes(kernels: &Kernels) -> impl Iterator<Item = Note> {
+    kernels.by_level.iter().filter(|(_, kernel)| !kernel.debug_options().is_empty()).map(|(level, kernel)| {
+        let (name, parts) = (kernel.name(), kernel.debug_options().join(", "));
+        let level_text = if level.is_empty() { String::new() } else { format!(" ({level})") };
         let text = format!(
-            "DEBUG KERNEL: {name}{of} is built with {parts}, which can cost a filesystem several times its time; compare it only \
+            "DEBUG KERNEL: {name}{level_text} is built with {parts}, which can cost a filesystem several times its time; compare it only \
              with a kernel of the same configuration"
         );
         Note::new(NoteKind::DebugKernel, text)
@@ -161,13 +162,13 @@ pub fn debug_kernels(kernels: &Kernels) -> impl Iterator<Item = Note> {
 
 /// The ids of the filesystems that this machine can make and that all of these kernels support.
 pub fn available_filesystems(kernels: &Kernels) -> Vec<&'static str> {
-    let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| has(kernel, def));
-    let usable = |def: &&&FsDef| def.is_general() && available::can_make(def) && all_have(def);
+    let all_have = |def: &FsDef| kernels.by_level.values().all(|kernel| kernel_supports(kernel, def));
+    let usable = |def: &&&FsDef| def.is_general() && available::has_mkfs(def) && all_have(def);
     FILESYSTEMS.iter().filter(usable).map(|def| def.id).collect()
 }
 
 /// The name of the kernel module that contains a filesystem. The module ext4 also mounts ext2 and ext3.
-pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
+pub fn module_of<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
     match kernel_type {
         "ext2" | "ext3" if !modules.has(kernel_type) => "ext4",
         own => own,
@@ -175,14 +176,14 @@ pub fn module<'a>(modules: &Modules, kernel_type: &'a str) -> &'a str {
 }
 
 /// Whether one of these modules contains a filesystem.
-pub fn in_modules(modules: &Modules, def: &FsDef) -> bool {
+pub fn modules_support(modules: &Modules, def: &FsDef) -> bool {
     // Every kernel has tmpfs, which is never a module.
-    def.traits.volatile || modules.has(module(modules, def.id))
+    def.traits.volatile || modules.has(module_of(modules, def.id))
 }
 
 /// Whether a kernel supports a filesystem, built in or as a module.
-pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
-    def.traits.volatile || kernel.has(module(&kernel.modules, def.id)) || kernel.has(def.id)
+pub fn kernel_supports(kernel: &GuestKernel, def: &FsDef) -> bool {
+    def.traits.volatile || kernel.supports(module_of(&kernel.modules, def.id)) || kernel.supports(def.id)
 }
 
 /// Fetches the programs of these variants that are neither installed nor fetched, with their libraries: mkfs, and those of
@@ -193,12 +194,12 @@ pub fn has(kernel: &GuestKernel, def: &FsDef) -> bool {
 pub fn fetch_programs(variants: &[Variant], kernels: &mut Kernels) -> Result<()> {
     for variant in variants {
         let def = fsarena_fs::filesystems::find(variant.level(factor::FS))?;
-        let log: kernel::Log = &mut |record| kernels.commands.push(record);
-        if has(&kernels.by_level[variant.level(factor::KERNEL)], def) {
+        let log: kernel::OnCommand = &mut |record| kernels.commands.push(record);
+        if kernel_supports(&kernels.by_level[variant.level(factor::KERNEL)], def) {
             fetch_mkfs_of(def, log)?;
         }
         let of_layer = layers::programs(variant.level(factor::LAYER)).iter().copied();
-        for (name, package) in of_layer.chain(links::programs(variant.level(factor::STACK))) {
+        for (name, package) in of_layer.chain(links::required_programs(variant.level(factor::STACK))) {
             let install = format!("{name} is not installed: apt-get install {package}");
             fetch_program(name, package, install, log)?;
         }
@@ -207,19 +208,21 @@ pub fn fetch_programs(variants: &[Variant], kernels: &mut Kernels) -> Result<()>
 }
 
 /// Fetches the mkfs program of a filesystem, unless it is installed or fetched.
-fn fetch_mkfs_of(def: &FsDef, log: kernel::Log) -> Result<()> {
-    match def.packages.first().filter(|_| !available::can_make(def)) {
-        Some(package) => fetch_program(def.mkfs, package, fs_capabilities::no_mkfs(def).to_string(), log),
+fn fetch_mkfs_of(def: &FsDef, log: kernel::OnCommand) -> Result<()> {
+    match def.packages.first().filter(|_| !available::has_mkfs(def)) {
+        Some(package) => {
+            fetch_program(def.mkfs, package, fs_capabilities::missing_mkfs_error(def).to_string(), log)
+        }
         None => Ok(()),
     }
 }
 
 /// Fetches a program of a package, unless it is installed or fetched. `missing` begins the message if it cannot be fetched.
-fn fetch_program(name: &str, package: &str, missing: String, log: kernel::Log) -> Result<()> {
+fn fetch_program(name: &str, package: &str, missing: String, log: kernel::OnCommand) -> Result<()> {
     if program::find(name).is_some() {
         return Ok(());
     }
-    let places = Places::usual(None);
+    let places = KernelDirs::of_this_machine(None);
     places.suites.fetch_program(package, &places.cache, log).map_err(|error| {
         RunError::Missing(format!("{missing}\nfsarena could not fetch {package} itself: {error}"))
     })
@@ -231,22 +234,22 @@ fn fetch_program(name: &str, package: &str, missing: String, log: kernel::Log) -
 ///
 /// # Errors
 /// QEMU is not installed, something cannot be fetched or compiled, or no kernel has all of them.
-pub fn fetch_for(defs: &[&FsDef], level: &str, show: module_build::OnStep) -> Result<String> {
+pub fn fetch_kernel_and_mkfs(defs: &[&FsDef], level: &str, show: module_build::OnStep) -> Result<String> {
     let plan = GuestPlan::of(Emulator::Qemu);
     let find = || find_kernels(&plan, [level].into_iter(), defs);
     let mut kernels = find()?;
     for def in defs {
-        let lacks = !has(&kernels.by_level[level], def);
-        if let Some(package) = def.source.filter(|_| lacks) {
+        let lacks = !kernel_supports(&kernels.by_level[level], def);
+        if let Some(package) = def.module_source.filter(|_| lacks) {
             let release = &kernels.by_level[level].release;
-            let places = Places::usual(None);
+            let places = KernelDirs::of_this_machine(None);
             module_build::build(package, release, (&places.cache, &places.suites), show, &mut |_| {})?;
             kernels = find()?;
         }
     }
     let kernel = &kernels.by_level[level];
     for def in defs {
-        require(has(kernel, def), || unsupported(kernel, def))?;
+        require(kernel_supports(kernel, def), || unsupported_error(kernel, def))?;
         fetch_mkfs_of(def, &mut |_| {})?;
     }
     Ok(kernel.name())
@@ -264,30 +267,30 @@ pub fn check_guest_variants(
     variants: &[Variant],
     kernels: &Kernels,
 ) -> Result<Vec<&'static FsDef>> {
-    let other = plan.device.other_fs.as_str();
+    let source_fs = plan.device.other_fs.as_str();
     // The filesystems whose mkfs can copy the files of a directory into the new filesystem.
     let fillable =
         FILESYSTEMS.iter().filter(|def| def.contents.is_some() && def.is_general()).map(|def| def.id);
-    require(fillable.clone().any(|id| id == other), || {
+    require(fillable.clone().any(|id| id == source_fs), || {
         let fillable = fillable.collect::<Vec<_>>().join(", ");
         RunError::Plan(format!(
-            "other_fs = {other}: mkfs fills the source disk of a guest without a mount, so other_fs can only be one of: \
+            "other_fs = {source_fs}: mkfs fills the source disk of a guest without a mount, so other_fs can only be one of: \
              {fillable}"
         ))
     })?;
     let pairs = variants.iter().map(|variant| (variant.level(factor::FS), variant.level(factor::KERNEL)));
-    let others = kernels.by_level.keys().map(|level| (other, level.as_str()));
+    let source_pairs = kernels.by_level.keys().map(|level| (source_fs, level.as_str()));
     let usable = |(id, level): (&str, &str)| {
         let (def, kernel) = (fsarena_fs::filesystems::find(id)?, &kernels.by_level[level]);
-        match (has(kernel, def), available::can_make(def)) {
-            (false, _) => Err(unsupported(kernel, def)),
-            (true, false) => Err(fs_capabilities::no_mkfs(def)),
+        match (kernel_supports(kernel, def), available::has_mkfs(def)) {
+            (false, _) => Err(unsupported_error(kernel, def)),
+            (true, false) => Err(fs_capabilities::missing_mkfs_error(def)),
             (true, true) => Ok(def),
         }
     };
-    let defs = pairs.chain(others).map(usable).collect::<Result<_, _>>()?;
+    let defs = pairs.chain(source_pairs).map(usable).collect::<Result<_, _>>()?;
     if variants.iter().any(|variant| axes::age::age_of(variant).is_some()) {
-        check_ages(variants)?;
+        check_ages_one_disk(variants)?;
     }
     for variant in variants {
         if emulator == Emulator::Exact {
@@ -308,7 +311,7 @@ pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
             setting("kernel", &format!("debian:{release}"))
         );
     }
-    if def.source.is_some() {
+    if def.module_source.is_some() {
         let install = setting("install", def.id);
         return format!("`fsarena doctor {install}` compiles it for a guest kernel, once, in some 8 minutes");
     }
@@ -322,10 +325,10 @@ pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
 }
 
 /// The error that a guest kernel does not support a filesystem; it names a kernel that does.
-fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
-    let here = Places::usual(None).releases_with(|modules| in_modules(modules, def));
+fn unsupported_error(kernel: &GuestKernel, def: &FsDef) -> RunError {
+    let here = KernelDirs::of_this_machine(None).releases_with(|modules| modules_support(modules, def));
     let mut fix = where_to_get(def, here.last().cloned());
-    if let (Some(_), false) = (def.source, here.is_empty()) {
+    if let (Some(_), false) = (def.module_source, here.is_empty()) {
         let release = &kernel.release;
         fix += &format!(
             "; `fsarena doctor {} {}` compiles it for this one",
@@ -337,7 +340,7 @@ fn unsupported(kernel: &GuestKernel, def: &FsDef) -> RunError {
 }
 
 /// Refuses a run that ages filesystems on several disks.
-fn check_ages(variants: &[Variant]) -> Result<()> {
+fn check_ages_one_disk(variants: &[Variant]) -> Result<()> {
     for variant in variants {
         let (_, options) = filesystem_of(variant)?;
         let further = [
@@ -351,7 +354,7 @@ fn check_ages(variants: &[Variant]) -> Result<()> {
                  them out, or take {}",
                 setting("on", "loop")
             );
-            return Err(RunError::variant(variant, why));
+            return Err(RunError::of_variant(variant, why));
         }
     }
     Ok(())
@@ -371,7 +374,7 @@ fn check_exact_axes(variant: &Variant) -> Result<()> {
          take `{}`",
         setting("on", "qemu")
     );
-    Err(RunError::variant(variant, why))
+    Err(RunError::of_variant(variant, why))
 }
 
 /// Refuses levels that no guest can have, such as another backing device or a second CPU, and levels that require a module
@@ -383,17 +386,17 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
             "threads of the kernel write for {}, and no control group holds them, so `limit` would not slow it; leave it out",
             def.id
         );
-        RunError::variant(variant, why)
+        RunError::of_variant(variant, why)
     })?;
     let device = (!variant.level(factor::DEVICE).is_empty()).then_some(factor::DEVICE);
-    let journal = options.journal.is_some_and(|journal| journal.on.is_some()).then_some(factor::JOURNAL);
+    let journal = options.journal.is_some_and(|journal| journal.device.is_some()).then_some(factor::JOURNAL);
     if let Some(axis) = device.or(journal) {
         let why = format!(
             "the disks of a guest are image files, so `{axis}` cannot name another backing device; leave it out, or take \
              `{}`",
             setting("on", "loop")
         );
-        return Err(RunError::variant(variant, why));
+        return Err(RunError::of_variant(variant, why));
     }
     let layer = variant.level(factor::LAYER);
     if layers::module(layer).is_some() {
@@ -409,12 +412,13 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     require(links.is_empty() || options.journal.is_none(), || {
         let why =
             "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
-        RunError::variant(variant, why)
+        RunError::of_variant(variant, why)
     })?;
     let level = variant.level(factor::STACK);
     let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
     links::check_programs(level).map_err(missing)?;
-    let stack = Stack { array: options.raid.map(Array::from_raid), faults, links, ..Stack::default() };
+    let stack =
+        StackConfig { array: options.raid.map(MdArray::from_raid), faults, links, ..StackConfig::default() };
     for module in further_modules(variant, &stack, &options.mount) {
         if kernel.modules.is_known() && !kernel.modules.has(&module) {
             let (variant, kernel) = (&variant.name, kernel.name());
@@ -429,23 +433,31 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
 ///
 /// # Errors
 /// An invalid level of the factor `faults`.
-pub fn stack(variant: &Variant, layout: &Layout, raid: Option<Raid>) -> Result<Stack> {
+pub fn guest_stack(variant: &Variant, layout: &DeviceLayout, raid: Option<Raid>) -> Result<StackConfig> {
     let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
-    let (more, journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
-    let array = raid.map(Array::from_raid);
-    Ok(Stack { more, journal, array, faults, links: link_names(variant)?, ..Stack::default() })
+    let (further_disks, has_journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
+    let array = raid.map(MdArray::from_raid);
+    Ok(StackConfig {
+        further_disks,
+        has_journal,
+        array,
+        faults,
+        links: link_names(variant)?,
+        ..StackConfig::default()
+    })
 }
 
 /// The names of the links of a variant's stack.
 fn link_names(variant: &Variant) -> Result<Vec<String>> {
-    let links = links::parse(variant.level(factor::STACK)).map_err(RunError::Plan)?;
+    let links = links::parse_level(variant.level(factor::STACK)).map_err(RunError::Plan)?;
     Ok(links.into_iter().map(|link| link.id.to_string()).collect())
 }
 
 /// The modules that a variant requires besides those of its filesystem: for the stack, the I/O scheduler, and character
 /// sets of the mount options `mount`.
-pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<String> {
-    let scheduler = SCHEDULERS.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
+pub fn further_modules(variant: &Variant, stack: &StackConfig, mount: &str) -> Vec<String> {
+    let scheduler =
+        SCHEDULER_MODULES.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
     let layer = layers::module(variant.level(factor::LAYER));
     fixed.chain(layer).map(String::from).chain(available::charset_modules(mount)).collect()
@@ -454,12 +466,12 @@ pub fn further_modules(variant: &Variant, stack: &Stack, mount: &str) -> Vec<Str
 /// The modules that mount a filesystem: its own module, and those that it loads by name and that this kernel has.
 pub fn filesystem_modules(modules: &Modules, def: &FsDef) -> Vec<&'static str> {
     let by_name = def.modules.iter().copied().filter(|name| modules.has(name));
-    let own = Some(module(modules, def.id)).filter(|_| !def.traits.volatile);
+    let own = Some(module_of(modules, def.id)).filter(|_| !def.traits.volatile);
     own.into_iter().chain(by_name).collect()
 }
 
 /// I/O schedulers and their modules.
-pub const SCHEDULERS: [(&str, &str); 3] =
+pub const SCHEDULER_MODULES: [(&str, &str); 3] =
     [("mq-deadline", "mq_deadline"), ("kyber", "kyber_iosched"), ("bfq", "bfq")];
 
 #[cfg(test)]
@@ -488,7 +500,7 @@ mod tests {
     fn character_sets_of_mount_options_are_modules_of_the_variant() {
         let levels = [(factor::SCHEDULER.to_string(), "bfq".to_string())].into();
         let variant = Variant { name: "vfat".into(), levels };
-        let further = further_modules(&variant, &Stack::default(), "codepage=850,flush");
+        let further = further_modules(&variant, &StackConfig::default(), "codepage=850,flush");
         assert_eq!(further, ["bfq", "nls_cp850"]);
     }
 
@@ -508,7 +520,7 @@ mod tests {
         let kernel =
             GuestKernel { image: "/k".into(), release: "6.1".into(), modules, ..GuestKernel::default() };
         let def = filesystems::find("reiser4").unwrap();
-        let why = unsupported(&kernel, def).to_string();
+        let why = unsupported_error(&kernel, def).to_string();
         assert_eq!(
             why,
             "the guest kernel 6.1 has no reiser4; Linux does not include it; use a kernel with its patch: kernel=PATH \

@@ -2,29 +2,29 @@
 
 use super::guests::Kernels;
 use crate::error::{Result, RunError, require};
-use crate::work::{versions, workload};
+use crate::work::{find_workload, versions};
 use fsarena_core::cell::Variant;
 use fsarena_core::plan::{Backing, Emulator, Plan};
 use fsarena_core::setting_text::setting;
-use fsarena_guest::emulator::{HOST_FILES_DEVICE, MEMORY_DISKS, QEMU};
-use fsarena_guest::host_root::{MODULES, is_own};
+use fsarena_guest::emulator::{HOST_FILES_DEVICE, MEMORY_DISK_DRIVERS, QEMU};
+use fsarena_guest::host_root::{MODULES, is_in_own_dir};
 use fsarena_sys::{Error, argv::Argv, dirs, program};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs::File, os::unix::fs::PermissionsExt};
 
 /// Bytes that a file takes on the source disk at least, so that the disk has an inode for it.
-const LEAST_BYTES: u64 = 16 << 10;
+const MIN_FILE_BYTES: u64 = 16 << 10;
 
 /// The programs of this machine that the guests of a run start.
 #[derive(Debug, Clone, Default)]
-pub struct HostPrograms {
+pub struct HostProgramNeeds {
     /// The paths that guests read from copies on their source disk.
     pub copies: Vec<PathBuf>,
     /// The room that the copies take, in bytes.
-    pub bytes: u64,
+    pub copied_bytes: u64,
     /// Whether the guests count instructions.
-    pub counts: bool,
+    pub counts_instructions: bool,
 }
 
 /// The programs that guests start, by the names or paths that the workloads and the user's settings have; None where
@@ -37,14 +37,14 @@ pub fn check(
     variants: &[Variant],
     programs: &BTreeSet<String>,
     own: &BTreeSet<String>,
-) -> Result<Option<HostPrograms>> {
+) -> Result<Option<HostProgramNeeds>> {
     let Backing::Guest(guest) = &plan.device.backing else { return Ok(None) };
     let all: BTreeSet<&str> = programs.iter().chain(own).map(String::as_str).collect();
     if all.is_empty() {
         return Ok(None);
     }
-    let counts = guest.emulator == Emulator::Exact;
-    require(!(counts && guest.fresh), || {
+    let counts_instructions = guest.emulator == Emulator::Exact;
+    require(!(counts_instructions && guest.fresh), || {
         let (fresh, exact) = (setting("fresh_guests", ""), setting("on", "exact"));
         RunError::Plan(format!(
             "{fresh}: with {exact}, guests that start programs of this machine begin with a saved machine; leave the flag out"
@@ -56,23 +56,23 @@ pub fn check(
     });
     let mut copies = vec![];
     for file in found {
-        readable(&file)?;
-        copies.extend(is_own(&file).then_some(file));
+        check_readable(&file)?;
+        copies.extend(is_in_own_dir(&file).then_some(file));
     }
     for planned in &plan.workloads {
         for version in versions(planned, variants) {
-            let (workload, job) = workload(plan, &version)?;
-            copies.extend(workload.named_paths(&job).into_iter().filter(|path| is_input(path)));
+            let (workload, job) = find_workload(plan, &version)?;
+            copies.extend(workload.paths_in_settings(&job).into_iter().filter(|path| is_input(path)));
         }
     }
     let copies = outermost(copies);
-    let sizes = copies.iter().map(|path| dirs::tree_bytes(path, LEAST_BYTES));
-    let bytes = sizes.sum::<Result<u64, Error>>()?;
-    Ok(Some(HostPrograms { copies, bytes, counts }))
+    let sizes = copies.iter().map(|path| dirs::tree_bytes(path, MIN_FILE_BYTES));
+    let copied_bytes = sizes.sum::<Result<u64, Error>>()?;
+    Ok(Some(HostProgramNeeds { copies, copied_bytes, counts_instructions }))
 }
 
 /// Refuses a program that may be executed and not read: QEMU reads it for the guest.
-fn readable(file: &Path) -> Result<()> {
+fn check_readable(file: &Path) -> Result<()> {
     File::open(file).map(drop).map_err(|error| {
         let why = format!(
             "{}: {error}; QEMU reads programs for a guest as the user who started fsarena. Let that user read it, or run \
@@ -87,26 +87,26 @@ fn readable(file: &Path) -> Result<()> {
 /// Whether a path that commands name is data that they read. Directories directly below the root hold the system, and
 /// files that can be executed are programs.
 fn is_input(path: &Path) -> bool {
-    let above = path.parent().is_some_and(|above| above != Path::new("/"));
-    let in_memory = path.parent().is_some_and(|above| above.starts_with("/dev/shm"));
-    let of_kernel = !in_memory && ["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir));
-    let Some(meta) = path.metadata().ok().filter(|_| above && !of_kernel) else { return false };
-    meta.is_dir() || meta.is_file() && (meta.permissions().mode() & 0o111 == 0 || is_own(path))
+    let is_below_root_dir = path.parent().is_some_and(|parent| parent != Path::new("/"));
+    let in_memory = path.parent().is_some_and(|parent| parent.starts_with("/dev/shm"));
+    let is_virtual = !in_memory && ["/proc", "/sys", "/dev"].iter().any(|dir| path.starts_with(dir));
+    let Some(meta) = path.metadata().ok().filter(|_| is_below_root_dir && !is_virtual) else { return false };
+    meta.is_dir() || meta.is_file() && (meta.permissions().mode() & 0o111 == 0 || is_in_own_dir(path))
 }
 
 /// These paths without symbolic links, and without those that lie below another one.
 fn outermost(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let paths: BTreeSet<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
-    let mut kept: Vec<PathBuf> = vec![];
+    let mut outer: Vec<PathBuf> = vec![];
     for path in paths {
-        if kept.last().is_none_or(|last| !path.starts_with(last)) {
-            kept.push(path);
+        if outer.last().is_none_or(|last| !path.starts_with(last)) {
+            outer.push(path);
         }
     }
-    kept
+    outer
 }
 
-impl HostPrograms {
+impl HostProgramNeeds {
     /// Checks that QEMU can export the files of this machine, and that these kernels can read them.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl HostPrograms {
             ))
         })?;
         for kernel in kernels.by_level.values().filter(|kernel| kernel.modules.is_known()) {
-            let disks = MEMORY_DISKS.into_iter().filter(|_| self.counts);
+            let disks = MEMORY_DISK_DRIVERS.into_iter().filter(|_| self.counts_instructions);
             let lacking: Vec<&str> =
                 MODULES.into_iter().chain(disks).filter(|name| !kernel.modules.has(name)).collect();
             require(lacking.is_empty(), || {

@@ -1,10 +1,10 @@
 //! Tries the user's options of mkfs and mount on temporary images before anything is measured. Only mkfs and the kernel
 //! have the complete list of options, so only a trial finds a typo.
 
-use super::room::{RAM, images_dir};
+use super::room::{RAM_DIR, images_dir};
+use crate::device_layout::{DeviceLayout, DeviceRole, DeviceSpec, filesystem_of};
 use crate::error::{Result, RunError};
 use crate::executor::{Log, ScratchDir};
-use crate::layout::{DeviceRole, DeviceSpec, Layout, filesystem_of};
 use crate::packed::is_packed;
 use fsarena_core::plan::{Backing, Plan};
 use fsarena_core::{cell::Variant, factor};
@@ -31,7 +31,7 @@ const TRIED_FACTORS: [&str; 7] = [
 const MAX_TRIALS: usize = 32;
 
 /// A function that receives the progress: the number of finished trials, and of all trials.
-pub type Trying<'a> = &'a mut dyn FnMut(usize, usize);
+pub type TrialProgress<'a> = &'a mut dyn FnMut(usize, usize);
 
 /// Makes and mounts filesystems with the options of the user, on sparse images of the same size and in the same directory as
 /// those of the run. For a guest only mkfs is tried, because the guest has another kernel.
@@ -44,38 +44,38 @@ pub fn try_options(
     variants: &[Variant],
     bytes: u64,
     runs: &Path,
-    trying: Trying,
+    progress: TrialProgress,
     log: Log,
 ) -> Result<()> {
-    let guest = matches!(plan.device.backing, Backing::Guest(_));
+    let is_in_guest = matches!(plan.device.backing, Backing::Guest(_));
     let has_options = |variant: &&Variant| {
         let is_set = |id| !variant.level(id).is_empty();
         // Packing a file takes a moment and finds options that this mkfs or kernel lacks, such as a compression.
-        let tries = is_packed(variant)
+        let needs_trial = is_packed(variant)
             || is_set(factor::MKFS)
             || is_set(factor::MKFS_PROGRAM)
-            || is_set(factor::MOUNT) && !guest;
-        !variant.is_bare_device() && tries
+            || is_set(factor::MOUNT) && !is_in_guest;
+        !variant.is_bare_device() && needs_trial
     };
     let variants = select_variants(variants.iter().filter(has_options));
     if variants.is_empty() || plan.device.backing == Backing::Dir {
         return Ok(());
     }
-    let place = match &plan.device.backing {
-        Backing::Ram | Backing::Zram => Path::new(RAM),
+    let dir = match &plan.device.backing {
+        Backing::Ram | Backing::Zram => Path::new(RAM_DIR),
         _ => images_dir(&plan.device, runs),
     };
-    let scratch = ScratchDir::make(place, "fsarena-trial")?;
+    let scratch = ScratchDir::make(dir, "fsarena-trial")?;
     for (done, variant) in variants.iter().enumerate() {
-        trying(done, variants.len());
+        progress(done, variants.len());
         let (def, mut options) = filesystem_of(variant)?;
         if def.traits.read_only {
-            options.contents = Some(sample_files(&scratch)?);
+            options.contents = Some(make_sample_files(&scratch)?);
         }
-        Trial { plan, variant, def, options, guest, scratch: &scratch }.run(bytes, log)?;
+        Trial { plan, variant, def, options, is_in_guest, scratch: &scratch }.run(bytes, log)?;
     }
-    trying(variants.len(), variants.len());
-    scratch.clear()?;
+    progress(variants.len(), variants.len());
+    scratch.remove()?;
     // Signals were only recorded while the scratch images existed.
     Ok(cancel::check()?)
 }
@@ -111,7 +111,7 @@ struct Trial<'a> {
     variant: &'a Variant,
     def: &'static FsDef,
     options: VariantOptions,
-    guest: bool,
+    is_in_guest: bool,
     scratch: &'a ScratchDir,
 }
 
@@ -120,8 +120,8 @@ impl Trial<'_> {
     fn run(&self, bytes: u64, log: Log) -> Result<()> {
         let erases = matches!(self.plan.device.backing, Backing::Erase { .. });
         let bytes = if erases { bytes.min(MAX_IMAGE_BYTES) } else { bytes };
-        let mut layout = Layout::of(self.plan, self.variant, bytes)?;
-        if self.guest && !layout.members.is_empty() {
+        let mut layout = DeviceLayout::of(self.plan, self.variant, bytes)?;
+        if self.is_in_guest && !layout.members.is_empty() {
             // mkfs makes one image, which is spread over the members of an array afterwards.
             layout.members = vec![DeviceSpec { role: DeviceRole::Whole, bytes, ..layout.members[0] }];
         }
@@ -129,11 +129,12 @@ impl Trial<'_> {
         let members = layout.members.iter().map(&mut device).collect::<Result<Vec<_>>>()?;
         let journal = layout.journal.as_ref().map(device).transpose()?;
         let devices = Devices { members: members.iter().collect(), journal: journal.as_ref() };
-        let refusal = self.refusal(&devices, log)?;
+        let refusal = self.try_mkfs_and_mount(&devices, log)?;
         // The erased device may support options that an image does not, so there only misspelt names count.
-        if let Some((why, near)) = refusal.filter(|(_, near)| near.is_some() || !erases) {
-            let near = near.map_or(String::new(), |near| format!(". Did you mean `{near}`?"));
-            return Err(RunError::variant(self.variant, why + &near));
+        if let Some((why, suggestion)) = refusal.filter(|(_, suggestion)| suggestion.is_some() || !erases) {
+            let suggestion =
+                suggestion.map_or(String::new(), |suggestion| format!(". Did you mean `{suggestion}`?"));
+            return Err(RunError::of_variant(self.variant, why + &suggestion));
         }
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
     }
@@ -141,8 +142,8 @@ impl Trial<'_> {
     /// Makes a scratch device: a sparse image, with a loop device unless it is for a guest.
     fn make_device(&self, spec: &DeviceSpec, log: Log) -> Result<ScratchDevice> {
         let journal = &self.scratch.journal;
-        let image = image::sparse(journal, &self.scratch.dir().join(spec.image()), spec.bytes)?;
-        if self.guest {
+        let image = image::create_sparse(journal, &self.scratch.dir().join(spec.image_name()), spec.bytes)?;
+        if self.is_in_guest {
             return Ok(ScratchDevice::from_image(image));
         }
         let options = LoopOptions { direct_io: false, discard: self.plan.device.discard };
@@ -151,28 +152,34 @@ impl Trial<'_> {
     }
 
     /// Makes and mounts the filesystem; returns why mkfs or the kernel rejects the options, or None.
-    fn refusal(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
-        let (def, written) = (self.def, self.variant.level(factor::MKFS));
+    fn try_mkfs_and_mount(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
+        let (def, mkfs_level) = (self.def, self.variant.level(factor::MKFS));
         if def.traits.volatile {
-            return self.refused_mount(devices, log);
+            return self.try_mount(devices, log);
         }
         if let Err(error) = lifecycle::format(devices.clone(), def, &self.options, log) {
             if def.traits.read_only {
-                let why =
-                    format!("{} refuses `{}`: {}", def.mkfs, self.options.mkfs.join(" "), reason(error)?);
+                let why = format!(
+                    "{} refuses `{}`: {}",
+                    def.mkfs,
+                    self.options.mkfs.join(" "),
+                    failure_reason(error)?
+                );
                 return Ok(Some((why, None)));
             }
-            let why = format!("{} refuses `{written}`: {}", def.mkfs, reason(error)?);
+            let why = format!("{} refuses `{mkfs_level}`: {}", def.mkfs, failure_reason(error)?);
             // Without mkfs options of the user the cause is an option set; that variant fails later, in its own cell.
-            return Ok(Some((why, grammar::suggest_feature(def, written))).filter(|_| !written.is_empty()));
+            return Ok(
+                Some((why, grammar::suggest_feature(def, mkfs_level))).filter(|_| !mkfs_level.is_empty())
+            );
         }
         lifecycle::check_option_set(def, self.variant, devices.first())?;
-        self.refused_mount(devices, log)
+        self.try_mount(devices, log)
     }
 
     /// Mounts the filesystem; returns why the kernel rejects the options, or None. Tries nothing for a guest.
-    fn refused_mount(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
-        if self.guest {
+    fn try_mount(&self, devices: &Devices, log: Log) -> Result<Option<Refusal>> {
+        if self.is_in_guest {
             return Ok(None);
         }
         let def = self.def;
@@ -181,7 +188,7 @@ impl Trial<'_> {
         let mounted = lifecycle::mount(devices.clone(), journal, def, &self.options, target.path(), log);
         let refusal = match mounted {
             Ok(mounted) => mounted.unmount(log).map(|()| None)?,
-            Err(error) => Some(self.find_refused_option(devices.source(def), reason(error)?)),
+            Err(error) => Some(self.find_refused_option(devices.source(def), failure_reason(error)?)),
         };
         target.remove()?;
         Ok(refusal)
@@ -205,17 +212,17 @@ impl Trial<'_> {
                 (format!("this kernel cannot mount {id} made with `{mkfs}`: {why}"), None)
             }
             None => {
-                let near = mount
+                let suggestion = mount
                     .split(',')
                     .find_map(|option| grammar::suggest_mount_option(self.def, option.trim()));
-                (format!("{id} cannot be mounted with `{mount}`: {message}"), near)
+                (format!("{id} cannot be mounted with `{mount}`: {message}"), suggestion)
             }
         }
     }
 }
 
 /// A directory with a file that can be compressed, for trials of read-only filesystems.
-fn sample_files(scratch: &ScratchDir) -> Result<PathBuf> {
+fn make_sample_files(scratch: &ScratchDir) -> Result<PathBuf> {
     let dir = scratch.dir().join("files");
     dirs::make_dirs(&dir).map_err(fsarena_sys::Error::io("making", &dir))?;
     let file = dir.join("file");
@@ -230,7 +237,7 @@ type Refusal = (String, Option<&'static str>);
 ///
 /// # Errors
 /// Any error other than a failed command.
-fn reason(error: Error) -> Result<String> {
+fn failure_reason(error: Error) -> Result<String> {
     match error {
         Error::System(fsarena_sys::Error::Command(CommandError::Failed { output, .. })) => {
             let words = ["error", "invalid", "unknown", "unrecogni", "illegal", "bad ", "wrong"];
@@ -286,12 +293,12 @@ mod tests {
                 ended: CommandEnd::Exit(1),
                 output: output.into(),
             };
-            reason(failed.into()).unwrap()
+            failure_reason(failed.into()).unwrap()
         };
         let mke2fs = "mke2fs 1.47.0 (5-Feb-2023)\n\nInvalid filesystem option set: ^has_jounal\n";
         assert_eq!(failed(mke2fs), "Invalid filesystem option set: ^has_jounal");
         assert_eq!(failed("too small\nUsage: mkfs"), "too small");
         let missing = CommandError::NotFound { program: "mkfs.jfs".into() };
-        assert!(reason(missing.into()).is_err());
+        assert!(failure_reason(missing.into()).is_err());
     }
 }

@@ -1,12 +1,12 @@
 //! The page that compares runs with each other, or a run with published figures, like `fsarena compare`.
 
 use super::page::{PageResult, find_run, query_values, unprocessable_page};
-use crate::state::{Shared, State};
-use crate::templates::{self, Message};
+use crate::state::{SharedData, State};
+use crate::templates::{self, MessagePage};
 use crate::{folder::FoundRun, renderer::RenderResult};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
-use fsarena_core::{names::distinct, published::Published, record::RunRecord, study::STUDIES};
+use fsarena_core::{names::distinct, published::PublishedSet, record::RunRecord, study::STUDIES};
 use fsarena_report::compare::{compare_all, compare_published};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ const PUBLISHED: &str = "published:";
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let mut ids: Vec<String> = distinct(query_values(&query, "run").map(String::from));
     if !(2..=MAX_RUNS).contains(&ids.len()) {
-        let words = format!("Choose two to {MAX_RUNS} runs from the list; you chose {}.", ids.len());
-        return Err(Message::new(StatusCode::BAD_REQUEST, words));
+        let message = format!("Choose two to {MAX_RUNS} runs from the list; you chose {}.", ids.len());
+        return Err(MessagePage::new(StatusCode::BAD_REQUEST, message));
     }
     let published = take_published(&mut ids)?;
     let mut runs = vec![];
@@ -29,10 +29,10 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
         runs.push(find_run(&state, id).await?);
     }
     let metric = query_values(&query, "metric").next().map(String::from);
-    let states: Vec<_> = runs.iter().map(|found| (&found.id, &found.stamp)).collect();
-    let name = published.as_ref().map(Published::name);
-    let key = format!("compare {states:?} {name:?} {metric:?}");
-    let bytes = runs.iter().map(|found| found.stamp.bytes()).sum();
+    let stamps: Vec<_> = runs.iter().map(|found| (&found.id, &found.stamp)).collect();
+    let name = published.as_ref().map(PublishedSet::name);
+    let key = format!("compare {stamps:?} {name:?} {metric:?}");
+    let bytes = runs.iter().map(|found| found.stamp.database_bytes()).sum();
     let shared = state.0.clone();
     let render = move || render_comparison(&shared, &runs, published.as_ref(), metric);
     let page = state.renderer.page(&key, bytes, render).await.map_err(unprocessable_page)?;
@@ -43,25 +43,25 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
 ///
 /// # Errors
 /// A page with the reason: the figures are unknown (404), or are not the second of two ids (400).
-fn take_published(ids: &mut Vec<String>) -> Result<Option<Published>, Message> {
+fn take_published(ids: &mut Vec<String>) -> Result<Option<PublishedSet>, MessagePage> {
     let Some(at) = ids.iter().position(|id| id.starts_with(PUBLISHED)) else { return Ok(None) };
     if ids.len() != 2 || at != 1 {
-        let words = "Published figures are compared with one run, which comes first.";
-        return Err(Message::new(StatusCode::BAD_REQUEST, words));
+        let message = "Published figures are compared with one run, which comes first.";
+        return Err(MessagePage::new(StatusCode::BAD_REQUEST, message));
     }
     let name = ids.remove(at);
     let mut sets = comparable_sets().map_err(unprocessable_page)?;
     if let Some(at) = sets.iter().position(|set| set.name() == name[PUBLISHED.len()..]) {
         return Ok(Some(sets.swap_remove(at)));
     }
-    let known: Vec<String> = sets.iter().map(Published::name).collect();
-    let words = format!("Unknown published figures. Available: {}.", known.join(", "));
-    Err(Message::new(StatusCode::NOT_FOUND, words))
+    let known: Vec<String> = sets.iter().map(PublishedSet::name).collect();
+    let message = format!("Unknown published figures. Available: {}.", known.join(", "));
+    Err(MessagePage::new(StatusCode::NOT_FOUND, message))
 }
 
 /// All published figures that can be compared with a run. Leaves out the published samples of services, which are compared only
 /// with each other.
-fn comparable_sets() -> Result<Vec<Published>, String> {
+fn comparable_sets() -> Result<Vec<PublishedSet>, String> {
     let mut sets = vec![];
     for study in STUDIES {
         sets.extend(study.published().map_err(|error| error.to_string())?);
@@ -72,31 +72,31 @@ fn comparable_sets() -> Result<Vec<Published>, String> {
 
 /// Reads and compares the runs, and renders the page.
 fn render_comparison(
-    shared: &Arc<Shared>,
+    shared: &Arc<SharedData>,
     runs: &[FoundRun],
-    published: Option<&Published>,
+    published: Option<&PublishedSet>,
     metric: Option<String>,
 ) -> RenderResult {
-    let read = |found: &FoundRun| fsarena_store::read(&found.run).map_err(|error| error.to_string());
+    let read = |found: &FoundRun| fsarena_store::read(&found.dir).map_err(|error| error.to_string());
     let records: Vec<RunRecord> = runs.iter().map(read).collect::<Result<_, _>>()?;
-    let metric = metric.unwrap_or_else(|| (shared.analysis.metric)(&records[0].plan));
+    let metric = metric.unwrap_or_else(|| (shared.analysis.primary_metric)(&records[0].plan));
     let compared = match published {
         Some(published) => compare_published(&records[0], published, &metric),
         None => compare_all(&records, &metric),
     }
     .map_err(|error| error.to_string())?;
-    let mut known: Vec<String> =
+    let mut other_published: Vec<String> =
         comparable_sets()?.iter().map(|set| format!("{PUBLISHED}{}", set.name())).collect();
     let published = published.map(|set| format!("{PUBLISHED}{}", set.name()));
-    known.retain(|name| published.as_ref() != Some(name));
+    other_published.retain(|name| published.as_ref() != Some(name));
     let Fragment { title, html } =
-        html::body(&compared.page().document).map_err(|error| error.to_string())?;
-    templates::render(&templates::Compare {
+        html::render_fragment(&compared.page().document).map_err(|error| error.to_string())?;
+    templates::render(&templates::ComparePage {
         title,
         runs: runs.iter().map(|found| found.id.clone()).collect(),
         published,
-        known,
-        metrics: templates::metrics(&metric),
+        other_published,
+        metrics: templates::metrics_to_choose(&metric),
         metric,
         body: html,
         data: html::NO_SAMPLES,

@@ -1,42 +1,46 @@
 //! The page with the history of a metric over the runs of a study.
 
-use super::page::{PageResult, blocking, query_values, unprocessable_page, unreadable};
-use crate::renderer::{MAX_LISTED_DATABASE, RenderResult};
-use crate::state::{Shared, State};
-use crate::templates::{self, Message};
-use crate::{list_query::in_query, overview::Overview};
+use super::page::{PageResult, query_values, run_blocking, unprocessable_page, unreadable_folder_page};
+use crate::renderer::{MAX_LISTED_DATABASE_BYTES, RenderResult};
+use crate::state::{SharedData, State};
+use crate::templates::{self, MessagePage};
+use crate::{list_query::url_encoded, overview::Overview};
 use axum::response::{Html, IntoResponse};
 use axum::{extract::Query, http::StatusCode};
 use fsarena_core::names::distinct;
 use fsarena_report::document::{Document, Part};
-use fsarena_report::history::{HistoryQuery, MAX_RUNS, history, reference};
+use fsarena_report::history::{HistoryQuery, MAX_RUNS, choose_reference, history_page};
 use fsarena_report::html::{self, Fragment};
 use std::sync::Arc;
 
 /// The value of the parameter `reference` for a history without a reference.
-const NONE: &str = "none";
+const NO_REFERENCE: &str = "none";
 
 /// Serves `?study=S&variant=A&metric=M&reference=R`. The server chooses the values of missing parameters, and the page shows
 /// them.
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let shared = state.0.clone();
-    let listed = blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable)?;
-    let given = |name| query_values(&query, name).next().map(String::from);
-    let none = || Message::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
-    let study = given("study").or_else(|| most_common_study(&listed)).ok_or_else(none)?;
+    let listed =
+        run_blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable_folder_page)?;
+    let parameter = |name| query_values(&query, name).next().map(String::from);
+    let no_history =
+        || MessagePage::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
+    let study = parameter("study").or_else(|| most_common_study(&listed)).ok_or_else(no_history)?;
     let runs: Vec<Arc<Overview>> =
         listed.iter().filter(|run| fits_history(run, &study)).take(MAX_RUNS).cloned().collect();
     let variants = distinct(runs.iter().flat_map(|run| run.summary.variants.iter().cloned()));
-    let variant = given("variant").or_else(|| variants.first().cloned()).ok_or_else(none)?;
-    let main = runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.metric)(plan));
-    let metric = given("metric").or(main).unwrap_or_else(|| "elapsed".into());
-    let chosen = || reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
-    let reference = given("reference").or_else(chosen).filter(|name| *name != NONE);
+    let variant = parameter("variant").or_else(|| variants.first().cloned()).ok_or_else(no_history)?;
+    let primary_metric =
+        runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.primary_metric)(plan));
+    let metric = parameter("metric").or(primary_metric).unwrap_or_else(|| "elapsed".into());
+    let default_reference =
+        || choose_reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
+    let reference = parameter("reference").or_else(default_reference).filter(|name| *name != NO_REFERENCE);
     let history_query = HistoryQuery { study, metric, variant, reference };
     let studies = studies(&listed);
-    let states: Vec<_> = runs.iter().map(|run| (&run.run_files.id, &run.run_files.stamp)).collect();
-    let key = format!("history {history_query:?} {studies:?} {states:?}");
-    let largest = runs.iter().map(|run| run.run_files.stamp.bytes()).max().unwrap_or(0);
+    let stamps: Vec<_> = runs.iter().map(|run| (&run.run_files.id, &run.run_files.stamp)).collect();
+    let key = format!("history {history_query:?} {studies:?} {stamps:?}");
+    let largest = runs.iter().map(|run| run.run_files.stamp.database_bytes()).max().unwrap_or(0);
     let shared = state.0.clone();
     let render = move || render_history(&shared, history_query, &runs, (studies, variants));
     let page = state.renderer.page(&key, largest, render).await;
@@ -45,7 +49,9 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
 
 /// Whether a run belongs to the study, can be read, and is small enough for a history.
 fn fits_history(run: &Overview, study: &str) -> bool {
-    run.summary.study == study && run.problem.is_none() && run.run_files.stamp.bytes() <= MAX_LISTED_DATABASE
+    run.summary.study == study
+        && run.problem.is_none()
+        && run.run_files.stamp.database_bytes() <= MAX_LISTED_DATABASE_BYTES
 }
 
 /// The study with the most runs; `None` if no run can be read.
@@ -71,7 +77,7 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
     });
     for cell in tables.flat_map(|table| &mut table.rows).filter_map(|row| row.first_mut()) {
         let named = runs.iter().find(|run| cell.lines.first() == Some(&run.run_files.id));
-        cell.address = named.map(|run| format!("/runs/{}", in_query(&run.run_files.id)));
+        cell.link = named.map(|run| format!("/runs/{}", url_encoded(&run.run_files.id)));
     }
 }
 
@@ -80,7 +86,7 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
 /// # Errors
 /// No run has the metric, or the page cannot be rendered.
 fn render_history(
-    shared: &Shared,
+    shared: &SharedData,
     query: HistoryQuery,
     runs: &[Arc<Overview>],
     (studies, variants): (Vec<String>, Vec<String>),
@@ -95,9 +101,10 @@ fn render_history(
     if let Some(error) = unknown.filter(|_| points.is_empty()) {
         return Err(error);
     }
-    let mut history = history(&query, points);
+    let mut history = history_page(&query, points);
     link_runs(&mut history.document, runs);
-    let Fragment { title, html } = html::body(&history.document).map_err(|error| error.to_string())?;
-    let metrics = templates::metrics(&query.metric);
-    templates::render(&templates::History { query, studies, variants, metrics, title, body: html })
+    let Fragment { title, html } =
+        html::render_fragment(&history.document).map_err(|error| error.to_string())?;
+    let metrics = templates::metrics_to_choose(&query.metric);
+    templates::render(&templates::HistoryPage { query, studies, variants, metrics, title, body: html })
 }

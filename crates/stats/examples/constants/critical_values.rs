@@ -1,16 +1,16 @@
-//! Simulates the critical values of [`fsarena_stats::table`].
+//! Simulates the critical values of [`fsarena_stats::critical_values`].
 //!
 //! d is the log ratio of two variants in a round. Under the null hypothesis the signs of the d are fair coins, independent of
 //! their sizes. A path is one simulated run: it has the signed-rank statistic V of every look, of which M = n(n + 1)/2 is the
-//! largest value at n rounds. At each look the critical value is the largest c with which the share of paths that have crossed by
-//! then, V ≤ c or M − V ≤ c, stays within the error spent so far, α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983).
+//! largest value at n rounds. At each look the critical value is the largest c with which the share of paths that have crossed
+//! by then, V ≤ c or M − V ≤ c, stays within the error spent so far, α(n) = α·ln(n/3.8)/ln(400/3.8) (Lan and DeMets 1983).
 
-use fsarena_stats::simulate::{parallel, stream};
-use fsarena_stats::table::{LAST_LOOK, LOOKS, signed_rank, spent};
+use fsarena_stats::critical_values::{LAST_LOOK_ROUNDS, LOOKS, signed_rank_cdf, spent_error};
+use fsarena_stats::simulate::{in_parallel, run_rng};
 use rand::{Rng, RngExt};
 
 /// The number of rounds of a path: the rounds of the last look.
-const ROUNDS: usize = LAST_LOOK;
+const ROUNDS: usize = LAST_LOOK_ROUNDS;
 /// The number of 64-bit words that hold one bit for every rank.
 const WORDS: usize = ROUNDS.div_ceil(64);
 
@@ -18,23 +18,23 @@ const WORDS: usize = ROUNDS.div_ceil(64);
 pub type Path = [u32; LOOKS.len()];
 
 /// Simulates paths under the null hypothesis.
-pub fn paths(count: usize, seed: u64) -> Vec<Path> {
+pub fn simulate_paths(count: usize, seed: u64) -> Vec<Path> {
     const CHUNK: usize = 1 << 12;
     let chunk = |number: u64| {
-        let mut rng = stream(seed, number);
+        let mut rng = run_rng(seed, number);
         let mut ranks: Vec<u16> = (0..ROUNDS as u16).collect();
-        let here = CHUNK.min(count - number as usize * CHUNK);
-        (0..here).map(|_| path(&mut ranks, &mut rng)).collect::<Vec<Path>>()
+        let size = CHUNK.min(count - number as usize * CHUNK);
+        (0..size).map(|_| simulate_path(&mut ranks, &mut rng)).collect::<Vec<Path>>()
     };
-    parallel(count.div_ceil(CHUNK), chunk).into_iter().flatten().collect()
+    in_parallel(count.div_ceil(CHUNK), chunk).into_iter().flatten().collect()
 }
 
-/// Simulates one path. V is the number of pairs i ≤ j with d_i + d_j > 0 (Tukey 1949), so each round adds the pairs that it forms
-/// with the rounds before it. Only the order of the sizes matters, so the function shuffles `ranks`.
-fn path(ranks: &mut [u16], rng: &mut impl Rng) -> Path {
+/// Simulates one path. V is the number of pairs i ≤ j with d_i + d_j > 0 (Tukey 1949), so each round adds the pairs that it
+/// forms with the rounds before it. Only the order of the sizes matters, so the function shuffles `ranks`.
+fn simulate_path(ranks: &mut [u16], rng: &mut impl Rng) -> Path {
     let (mut above, mut below) = ([0u64; WORDS], [0u64; WORDS]);
     let (mut v, mut positive, mut look) = (0u32, 0u32, 0);
-    let mut out = [0; LOOKS.len()];
+    let mut statistics = [0; LOOKS.len()];
     for i in 0..ranks.len() {
         ranks.swap(i, rng.random_range(i..ranks.len()));
         let rank = usize::from(ranks[i]);
@@ -50,11 +50,11 @@ fn path(ranks: &mut [u16], rng: &mut impl Rng) -> Path {
         }
         if i + 1 == LOOKS[look].rounds {
             let all = ((i + 1) * (i + 2) / 2) as u32;
-            out[look] = v.min(all - v);
+            statistics[look] = v.min(all - v);
             look += 1;
         }
     }
-    out
+    statistics
 }
 
 /// The number of set bits below bit `rank`.
@@ -63,12 +63,13 @@ fn count_below(bits: &[u64; WORDS], rank: usize) -> u32 {
     full + (bits[rank / 64] & ((1 << (rank % 64)) - 1)).count_ones()
 }
 
-/// The critical value of every look for the error `alpha`: exact at the first look, from simulated paths at the others. None at a
-/// look at which every value would exceed the error.
-pub fn critical(paths: &[Path], alpha: f64) -> Vec<Option<usize>> {
+/// The critical value of every look for the error `alpha`: exact at the first look, from simulated paths at the others. None at
+/// a look at which every value would exceed the error.
+pub fn simulate_critical_values(paths: &[Path], alpha: f64) -> Vec<Option<usize>> {
     let mut alive: Vec<&Path> = paths.iter().collect();
     let mut value = |at: usize| {
-        let c = if at == 0 { exact(alpha) } else { simulated(&alive, at, alpha, paths.len()) };
+        let c =
+            if at == 0 { exact_first_value(alpha) } else { simulated_value(&alive, at, alpha, paths.len()) };
         if let Some(c) = c {
             alive.retain(|path| path[at] as usize > c);
         }
@@ -78,26 +79,26 @@ pub fn critical(paths: &[Path], alpha: f64) -> Vec<Option<usize>> {
 }
 
 /// The largest c with 2·P(V ≤ c) within what the first look may spend.
-fn exact(alpha: f64) -> Option<usize> {
+fn exact_first_value(alpha: f64) -> Option<usize> {
     let n = LOOKS[0].rounds;
-    signed_rank(n).iter().take_while(|p| 2.0 * **p <= spent(alpha, n)).count().checked_sub(1)
+    signed_rank_cdf(n).iter().take_while(|p| 2.0 * **p <= spent_error(alpha, n)).count().checked_sub(1)
 }
 
-/// The largest c with which no more of `all` paths have crossed by look `at` than may have crossed by then. `alive` are the paths
-/// that have not crossed at an earlier look.
-fn simulated(alive: &[&Path], at: usize, alpha: f64, all: usize) -> Option<usize> {
-    let may_cross = (spent(alpha, LOOKS[at].rounds) * all as f64) as usize;
-    let left = may_cross.saturating_sub(all - alive.len());
-    let mut here: Vec<u32> = alive.iter().map(|path| path[at]).collect();
-    if left >= here.len() {
-        return here.into_iter().max().map(|c| c as usize);
+/// The largest c with which no more of `all` paths have crossed by look `at` than may have crossed by then. `alive` are the
+/// paths that have not crossed at an earlier look.
+fn simulated_value(alive: &[&Path], at: usize, alpha: f64, all: usize) -> Option<usize> {
+    let may_cross = (spent_error(alpha, LOOKS[at].rounds) * all as f64) as usize;
+    let may_still_cross = may_cross.saturating_sub(all - alive.len());
+    let mut statistics: Vec<u32> = alive.iter().map(|path| path[at]).collect();
+    if may_still_cross >= statistics.len() {
+        return statistics.into_iter().max().map(|c| c as usize);
     }
-    // Just below the first value that is one too many, at most `left` paths cross.
-    here.select_nth_unstable(left).1.checked_sub(1).map(|c| c as usize)
+    // Just below the first value that is one too many, at most `may_still_cross` paths cross.
+    statistics.select_nth_unstable(may_still_cross).1.checked_sub(1).map(|c| c as usize)
 }
 
 /// The share of paths that have crossed by each look, with these critical values.
-pub fn crossed(paths: &[Path], critical: &[usize]) -> Vec<f64> {
+pub fn crossed_shares(paths: &[Path], critical: &[usize]) -> Vec<f64> {
     let mut alive: Vec<&Path> = paths.iter().collect();
     let share = |(at, c): (usize, &usize)| {
         alive.retain(|path| path[at] as usize > *c);
@@ -111,19 +112,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_distribution_by_counting() {
+    fn the_distribution_of_signed_ranks_agrees_with_counting() {
         // The subsets of {1, …, n} with a sum of at most c, counted in whole numbers by a program of a few
         // lines in Python, over 2ⁿ.
         for (n, c, p) in [(8, 0, 0.00390625), (10, 5, 0.009765625), (24, 55, 0.002_665_221_691_131_592)] {
-            assert!((signed_rank(n)[c] - p).abs() < 1e-12, "{n} {c}: {}", signed_rank(n)[c]);
+            assert!((signed_rank_cdf(n)[c] - p).abs() < 1e-12, "{n} {c}: {}", signed_rank_cdf(n)[c]);
         }
     }
 
     #[test]
     fn paths_have_the_distribution_of_signed_ranks() {
-        let paths = paths(20_000, 1);
+        let paths = simulate_paths(20_000, 1);
         for (at, look) in LOOKS.iter().enumerate() {
-            let p = 2.0 * signed_rank(look.rounds)[look.c10];
+            let p = 2.0 * signed_rank_cdf(look.rounds)[look.c10];
             let seen = paths.iter().filter(|path| path[at] as usize <= look.c10).count() as f64 / 2e4;
             assert!((seen - p).abs() < 5.0 * (p / 2e4).sqrt(), "{look:?}: {seen} for {p}");
         }
@@ -131,19 +132,23 @@ mod tests {
 
     #[test]
     fn few_paths_come_near_the_constants() {
-        let paths = paths(20_000, 2);
+        let paths = simulate_paths(20_000, 2);
         for alpha in [0.05, 0.10] {
-            let critical: Vec<usize> = critical(&paths, alpha).into_iter().flatten().collect();
-            for ((look, c), error) in LOOKS.iter().zip(&critical).zip(crossed(&paths, &critical)) {
+            let critical: Vec<usize> =
+                simulate_critical_values(&paths, alpha).into_iter().flatten().collect();
+            for ((look, c), error) in LOOKS.iter().zip(&critical).zip(crossed_shares(&paths, &critical)) {
                 let stored = if alpha == 0.05 { look.c05 } else { look.c10 };
                 assert!(c.abs_diff(stored) <= 2 + stored / 50, "{look:?}: {c}");
-                assert!(error <= spent(alpha, look.rounds) + 1e-3, "{look:?}: {error}");
+                assert!(error <= spent_error(alpha, look.rounds) + 1e-3, "{look:?}: {error}");
             }
         }
     }
 
     #[test]
-    fn the_first_look_is_exact() {
-        assert_eq!((exact(0.05), exact(0.10), exact(0.04)), (Some(0), Some(1), None));
+    fn the_critical_value_of_the_first_look_is_exact() {
+        assert_eq!(
+            (exact_first_value(0.05), exact_first_value(0.10), exact_first_value(0.04)),
+            (Some(0), Some(1), None)
+        );
     }
 }

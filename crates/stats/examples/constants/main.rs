@@ -6,26 +6,26 @@
 
 mod critical_values;
 
-use critical_values::{critical, crossed, paths};
-use fsarena_stats::table::{LOOKS, signed_rank, spent};
+use critical_values::{crossed_shares, simulate_critical_values, simulate_paths};
+use fsarena_stats::critical_values::{LOOKS, signed_rank_cdf, spent_error};
 use std::time::Instant;
 
 fn main() {
     let count = argument("--paths").unwrap_or(2_000_000);
     let seed = argument("--seed").unwrap_or(1);
     let start = Instant::now();
-    let paths = paths(count as usize, seed);
+    let paths = simulate_paths(count as usize, seed);
     println!("{count} paths in {:.1} s", start.elapsed().as_secs_f64());
     for alpha in [0.05, 0.10] {
         let stored: Vec<usize> =
             LOOKS.iter().map(|look| if alpha == 0.05 { look.c05 } else { look.c10 }).collect();
-        let (again, error) = (critical(&paths, alpha), crossed(&paths, &stored));
+        let (again, error) = (simulate_critical_values(&paths, alpha), crossed_shares(&paths, &stored));
         println!("\nalpha {alpha}\n    n  stored   again   spent %  error %   ± %   one step %   verdict");
         for (at, look) in LOOKS.iter().enumerate() {
-            let target = spent(alpha, look.rounds);
+            let target = spent_error(alpha, look.rounds);
             let noise = 4.0 * (target * (1.0 - target) / count as f64).sqrt();
             // What one step of c adds at this look alone, an upper bound of what it adds to the whole.
-            let p = signed_rank(look.rounds);
+            let p = signed_rank_cdf(look.rounds);
             let step = 2.0 * (p[stored[at] + 1] - p[stored[at]]);
             let agrees = error[at] <= target + noise && error[at] + step >= target - noise;
             println!(

@@ -5,9 +5,9 @@
 use fsarena_core::schedule::mix;
 use fsarena_stats::average::{mean, variance};
 use fsarena_stats::cost::welch_degrees_of_freedom;
-use fsarena_stats::sequential::found_at;
-use fsarena_stats::simulate::{noise::series, parallel, stream};
-use fsarena_stats::table::{LAST_LOOK, LOOKS};
+use fsarena_stats::critical_values::{LAST_LOOK_ROUNDS, LOOKS};
+use fsarena_stats::sequential::rounds_to_find_difference;
+use fsarena_stats::simulate::{in_parallel, noise::simulate_series, run_rng};
 use rand::{Rng, RngExt};
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
@@ -27,23 +27,23 @@ pub struct ErrorRate {
 /// How often each tool's own rule finds a difference between identical variants.
 pub fn error_rates(runs: usize, seed: u64) -> Vec<ErrorRate> {
     let rate = |tool: Tool, rounds: usize, drifts: bool| {
-        let wrong = parallel(runs, |run| {
-            let mut rng = stream(mix(seed, (rounds * 2 + usize::from(drifts)) as u64), run);
-            let x = series(drifts, 2 * rounds, &mut rng);
-            tool.tells_apart(&x[..rounds], &x[rounds..], &mut rng)
+        let wrong = in_parallel(runs, |run| {
+            let mut rng = run_rng(mix(seed, (rounds * 2 + usize::from(drifts)) as u64), run);
+            let x = simulate_series(drifts, 2 * rounds, &mut rng);
+            tool.finds_difference(&x[..rounds], &x[rounds..], &mut rng)
         });
         wrong.into_iter().filter(|is_wrong| *is_wrong).count() as f64 / runs as f64
     };
     let cases = Tool::ALL.into_iter().map(|tool| (tool, 10)).chain([(Tool::Hyperfine, 100)]);
-    let of = |(tool, rounds)| {
+    let error_rate = |(tool, rounds)| {
         let [white, drift] = [false, true].map(|drifts| rate(tool, rounds, drifts));
         ErrorRate { tool, rounds, white, drift }
     };
-    cases.map(of).collect()
+    cases.map(error_rate).collect()
 }
 
-/// The number of rounds that a rule needs to find an effect in four of five runs, with its threshold set so that it errs in 5% of
-/// runs.
+/// The number of rounds that a rule needs to find an effect in four of five runs, with its threshold set so that it errs in 5%
+/// of runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundsNeeded {
     /// The tool; None for fsarena's rule.
@@ -63,17 +63,17 @@ const ALPHA: f64 = 0.05;
 
 /// How many rounds each rule needs at equal error.
 ///
-/// The threshold of the other tools is the 95% quantile of their statistic on simulated identical variants, so that no tool needs
-/// fewer rounds because it errs more often. fsarena's rule keeps its own threshold.
+/// The threshold of the other tools is the 95% quantile of their statistic on simulated identical variants, so that no tool
+/// needs fewer rounds because it errs more often. fsarena's rule keeps its own threshold.
 pub fn rounds_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<RoundsNeeded> {
     let mut all = Vec::new();
     for drifts in [false, true] {
         let needs =
             |tool| move |(effect, rounds): (&f64, _)| RoundsNeeded { tool, drifts, effect: *effect, rounds };
-        let own = effects.iter().map(|effect| (effect, sequential(drifts, *effect, runs, seed)));
+        let own = effects.iter().map(|effect| (effect, rounds_fsarena_needs(drifts, *effect, runs, seed)));
         all.extend(own.map(needs(None)));
         for tool in Tool::ALL {
-            let found = tool_needs(tool, drifts, effects, runs, seed);
+            let found = rounds_tool_needs(tool, drifts, effects, runs, seed);
             all.extend(effects.iter().zip(found).map(needs(Some(tool))));
         }
     }
@@ -81,11 +81,11 @@ pub fn rounds_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<RoundsNeede
 }
 
 /// The look by which four of five runs of fsarena's rule have found the difference.
-fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize> {
-    let mut stopped = parallel(runs, |run| {
-        let mut rng = stream(seed, run);
-        let d = randomised(drifts, effect.ln_1p(), &mut rng);
-        found_at(&d).unwrap_or(usize::MAX)
+fn rounds_fsarena_needs(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize> {
+    let mut stopped = in_parallel(runs, |run| {
+        let mut rng = run_rng(seed, run);
+        let d = log_ratios_in_random_order(drifts, effect.ln_1p(), &mut rng);
+        rounds_to_find_difference(&d).unwrap_or(usize::MAX)
     });
     stopped.sort_unstable();
     Some(stopped[(POWER * runs as f64).ceil() as usize - 1]).filter(|n| *n != usize::MAX)
@@ -93,20 +93,30 @@ fn sequential(drifts: bool, effect: f64, runs: usize, seed: u64) -> Option<usize
 
 /// The log ratios of the largest number of rounds, each of two successive measurements in random order. `theta` is ln(1 +
 /// effect).
-fn randomised(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
-    let x = series(drifts, 2 * LAST_LOOK, rng);
+fn log_ratios_in_random_order(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
+    let x = simulate_series(drifts, 2 * LAST_LOOK_ROUNDS, rng);
     x.chunks_exact(2)
         .map(|pair| if rng.random() { pair[1] - pair[0] } else { pair[0] - pair[1] } + theta)
         .collect()
 }
 
 /// For each effect, the smallest number of rounds with which the tool finds it in four of five runs.
-fn tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64) -> Vec<Option<usize>> {
+fn rounds_tool_needs(
+    tool: Tool,
+    drifts: bool,
+    effects: &[f64],
+    runs: usize,
+    seed: u64,
+) -> Vec<Option<usize>> {
     let mut needed = vec![None; effects.len()];
     for look in LOOKS {
         let statistics = |theta: f64| {
-            parallel(runs, |run| {
-                let mut x = series(drifts, 2 * look.rounds, &mut stream(mix(seed, look.rounds as u64), run));
+            in_parallel(runs, |run| {
+                let mut x = simulate_series(
+                    drifts,
+                    2 * look.rounds,
+                    &mut run_rng(mix(seed, look.rounds as u64), run),
+                );
                 x[look.rounds..].iter_mut().for_each(|x| *x += theta);
                 tool.statistic(&x[..look.rounds], &x[look.rounds..])
             })
@@ -153,11 +163,11 @@ impl Tool {
     }
 
     /// Whether the tool reports that the two differ.
-    pub fn tells_apart(self, a: &[f64], b: &[f64], rng: &mut impl Rng) -> bool {
+    pub fn finds_difference(self, a: &[f64], b: &[f64], rng: &mut impl Rng) -> bool {
         let statistic = self.statistic(a, b);
         match self {
             Tool::Hyperfine => {
-                let t = StudentsT::new(0.0, 1.0, welch(a, b).1).expect("more than one measurement");
+                let t = StudentsT::new(0.0, 1.0, welch_t(a, b).1).expect("more than one measurement");
                 2.0 * t.sf(statistic) < 0.05
             }
             Tool::Benchstat => 2.0 * Normal::standard().sf(statistic) < 0.05,
@@ -166,26 +176,26 @@ impl Tool {
         }
     }
 
-    /// The statistic that the tool compares with its threshold; a larger value means a larger difference. hyperfine and criterion
-    /// both use Welch's t, with different thresholds.
+    /// The statistic that the tool compares with its threshold; a larger value means a larger difference. hyperfine and
+    /// criterion both use Welch's t, with different thresholds.
     pub fn statistic(self, a: &[f64], b: &[f64]) -> f64 {
         match self {
-            Tool::Hyperfine | Tool::Criterion => welch(a, b).0.abs(),
-            Tool::Benchstat => mann_whitney(a, b),
+            Tool::Hyperfine | Tool::Criterion => welch_t(a, b).0.abs(),
+            Tool::Benchstat => mann_whitney_z(a, b),
             Tool::Fsperf => (b[0] - mean(a)).abs() / variance(a).sqrt(),
         }
     }
 }
 
 /// Welch's t and its degrees of freedom (Welch 1947).
-fn welch(a: &[f64], b: &[f64]) -> (f64, f64) {
+fn welch_t(a: &[f64], b: &[f64]) -> (f64, f64) {
     let [(va, fa), (vb, fb)] = [a, b].map(|x| (variance(x) / x.len() as f64, (x.len() - 1) as f64));
     ((mean(b) - mean(a)) / (va + vb).sqrt(), welch_degrees_of_freedom((va, fa), (vb, fb)))
 }
 
 /// The normal approximation of the Mann–Whitney U test for m values of a and n of b without ties, with the correction for
 /// continuity: (|U − mn/2| − ½) / √(mn(m + n + 1)/12) (Mann and Whitney 1947).
-fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
+fn mann_whitney_z(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> =
         a.iter().map(|x| (*x, false)).chain(b.iter().map(|x| (*x, true))).collect();
     all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
@@ -197,12 +207,12 @@ fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
 
 /// The two-sided p value of Welch's t, whose distribution is estimated from resamples of both lists together (Efron 1979).
 fn bootstrap_p(a: &[f64], b: &[f64], rng: &mut impl Rng) -> f64 {
-    let pool: Vec<f64> = a.iter().chain(b).copied().collect();
-    let t = welch(a, b).0;
-    let mut sample = vec![0.0; pool.len()];
+    let pooled: Vec<f64> = a.iter().chain(b).copied().collect();
+    let t = welch_t(a, b).0;
+    let mut sample = vec![0.0; pooled.len()];
     let is_below = |_: &usize| {
-        sample.iter_mut().for_each(|x| *x = pool[rng.random_range(0..pool.len())]);
-        welch(&sample[..a.len()], &sample[a.len()..]).0 < t
+        sample.iter_mut().for_each(|x| *x = pooled[rng.random_range(0..pooled.len())]);
+        welch_t(&sample[..a.len()], &sample[a.len()..]).0 < t
     };
     let below = (0..RESAMPLES).filter(is_below).count();
     2.0 * below.min(RESAMPLES - below) as f64 / RESAMPLES as f64
@@ -213,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drift_ruins_what_measures_one_variant_after_the_other() {
+    fn drift_makes_tools_err_that_measure_one_variant_after_the_other() {
         let rates = error_rates(200, 1);
         for rate in &rates {
             assert!(rate.white < 0.2 && rate.drift >= rate.white, "{rate:?}");
@@ -224,10 +234,10 @@ mod tests {
 
     #[test]
     fn drift_does_not_make_fsarena_need_more_rounds() {
-        let needed = |drifts| sequential(drifts, 0.02, 100, 1).unwrap();
+        let needed = |drifts| rounds_fsarena_needs(drifts, 0.02, 100, 1).unwrap();
         assert!(needed(true) <= needed(false) * 2, "{} {}", needed(true), needed(false));
-        assert_eq!(sequential(false, 0.000_1, 20, 1), None);
-        assert_eq!(tool_needs(Tool::Hyperfine, false, &[0.1], 50, 1), [Some(8)]);
+        assert_eq!(rounds_fsarena_needs(false, 0.000_1, 20, 1), None);
+        assert_eq!(rounds_tool_needs(Tool::Hyperfine, false, &[0.1], 50, 1), [Some(8)]);
     }
 
     const A: [f64; 8] = [10.1, 10.3, 9.9, 10.6, 10.2, 10.0, 10.45, 9.8];
@@ -236,25 +246,25 @@ mod tests {
     #[test]
     fn statistics_as_scipy_has_them() {
         // scipy.stats.ttest_ind(B, A, equal_var=False): statistic, df.
-        let (t, df) = welch(&A, &B);
+        let (t, df) = welch_t(&A, &B);
         assert!((t - 3.1974038985744877).abs() < 1e-9 && (df - 11.646700121875718).abs() < 1e-9, "{t} {df}");
         // scipy.stats.mannwhitneyu(B, A, method="asymptotic").pvalue
-        let p = 2.0 * Normal::standard().sf(mann_whitney(&A, &B));
+        let p = 2.0 * Normal::standard().sf(mann_whitney_z(&A, &B));
         assert!((p - 0.012841262337219548).abs() < 1e-9, "{p}");
     }
 
     #[test]
     fn the_bootstrap_comes_near_the_t_test() {
-        let p = bootstrap_p(&A, &B, &mut stream(1, 0));
+        let p = bootstrap_p(&A, &B, &mut run_rng(1, 0));
         assert!(p < 0.03, "{p}");
     }
 
     #[test]
-    fn every_rule_sees_what_is_plain() {
+    fn every_rule_finds_a_large_difference_and_no_tiny_one() {
         let far = B.map(|b| b + 5.0);
         for tool in Tool::ALL {
-            assert!(tool.tells_apart(&A, &far, &mut stream(1, 0)), "{tool:?}");
-            assert!(!tool.tells_apart(&A, &A.map(|a| a + 0.01), &mut stream(1, 0)), "{tool:?}");
+            assert!(tool.finds_difference(&A, &far, &mut run_rng(1, 0)), "{tool:?}");
+            assert!(!tool.finds_difference(&A, &A.map(|a| a + 0.01), &mut run_rng(1, 0)), "{tool:?}");
         }
     }
 }

@@ -92,7 +92,7 @@ fn add_cell(record: &mut RunRecord, round: u32, variant: usize) {
     }
 }
 
-fn judged(record: &RunRecord, text: &str) -> Judged {
+fn judged(record: &RunRecord, text: &str) -> JudgedClaim {
     let claims: [Claim; 1] = [text.parse().unwrap_or_else(|error| panic!("{error}"))];
     judge_all(claim_series(record, &claims)).remove(0)
 }
@@ -144,12 +144,12 @@ fn a_claim_without_values_has_the_reason() {
     ] {
         let judged = judged(&record, text);
         assert_eq!(judged.missing.as_deref(), Some(why), "{text}");
-        assert!(judged.open() && judged.verdict.is_none());
+        assert!(judged.is_inconclusive() && judged.verdict.is_none());
     }
 }
 
 #[test]
-fn an_open_claim_needs_only_the_variants_that_can_decide_it() {
+fn an_inconclusive_claim_needs_only_the_variants_that_can_decide_it() {
     let record = record(8);
     assert_eq!(judged(&record, "two.elapsed[bs=4]: a < b").needs, [0, 1]);
     // c takes twice as long: it is out of the race.
@@ -183,28 +183,34 @@ fn the_outcome_with_dropped_rounds_is_reported() {
 }
 
 #[test]
-fn a_family_keeps_the_claims_with_enough_evidence() {
+fn claims_with_enough_evidence_stay_decided_in_a_family() {
     let record = record(30);
     let claims: Vec<Claim> = ["one.elapsed: a < b", "two.elapsed[bs=8]: a < b", "one.elapsed: c < a"]
         .map(|text| text.parse().unwrap())
         .into();
-    assert_eq!(family(&judge_all(claim_series(&record, &claims))), [0, 2]);
+    assert_eq!(decided_in_family(&judge_all(claim_series(&record, &claims))), [0, 2]);
 }
 
 #[test]
-fn meaning_states_when_a_claim_is_true() {
-    let said = |text: &str| meaning(&text.parse().unwrap(), 0.01);
-    assert_eq!(said("x.elapsed: a < b by 5%"), "true where x.elapsed of a over b is under 0.95");
-    assert_eq!(said("x.elapsed: a <= b"), "true where x.elapsed of a over b is 1.01 or less");
-    assert_eq!(said("x.elapsed: a != b"), "true where x.elapsed of a over b is under 1 or over 1");
-    assert_eq!(said("x.elapsed: a == 2 * b"), "true where x.elapsed of a over b is from 1.9802 to 2.02");
+fn the_explanation_states_when_a_claim_is_true() {
+    let explanation = |text: &str| explain_claim(&text.parse().unwrap(), 0.01);
+    assert_eq!(explanation("x.elapsed: a < b by 5%"), "true where x.elapsed of a over b is under 0.95");
+    assert_eq!(explanation("x.elapsed: a <= b"), "true where x.elapsed of a over b is 1.01 or less");
+    assert_eq!(explanation("x.elapsed: a != b"), "true where x.elapsed of a over b is under 1 or over 1");
     assert_eq!(
-        said("x.elapsed: a >= y.elapsed"),
+        explanation("x.elapsed: a == 2 * b"),
+        "true where x.elapsed of a over b is from 1.9802 to 2.02"
+    );
+    assert_eq!(
+        explanation("x.elapsed: a >= y.elapsed"),
         "true where x.elapsed of a over y.elapsed is 0.9901 or more"
     );
-    assert_eq!(said("x.elapsed: best is a"), "a is best: true where every other variant is worse than a");
     assert_eq!(
-        said("x.elapsed: best is not a"),
+        explanation("x.elapsed: best is a"),
+        "a is best: true where every other variant is worse than a"
+    );
+    assert_eq!(
+        explanation("x.elapsed: best is not a"),
         "a is not best: true where some other variant is better than a"
     );
 }

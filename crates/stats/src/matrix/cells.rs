@@ -1,18 +1,18 @@
 //! The matrix: operations per second by variant, mode, block size, threads and round.
 
 use crate::evalue::e_value;
-use crate::hodges_lehmann::Walsh;
+use crate::hodges_lehmann::WalshAverages;
 use crate::ratio::Ratio;
 use fsarena_core::exit::{ExitCode, Exits};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One row of input: a cell with its values by round.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct MatrixRow {
     /// The name of the variant, or of the bare device.
     pub variant: String,
     /// Whether it is the bare device, which only serves as a reference.
-    pub raw: bool,
+    pub is_bare_device: bool,
     /// The mode: `seqrd`, `rndwr` (see [`Mode`]).
     pub mode: String,
     /// Bytes per request.
@@ -27,16 +27,16 @@ pub struct Row {
 
 /// A variant of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variant {
+pub struct MatrixVariant {
     /// Its name.
     pub name: String,
     /// Whether it is the bare device.
-    pub raw: bool,
+    pub is_bare_device: bool,
 }
 
 /// The order of offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub enum OffsetOrder {
     /// Each request follows the previous one.
     Sequential,
     /// Requests are at random offsets.
@@ -45,7 +45,7 @@ pub enum Order {
 
 /// The direction of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum DataDirection {
     /// From the device.
     Read,
     /// To the device.
@@ -60,33 +60,37 @@ pub struct Mode {
     /// The name.
     pub name: String,
     /// Its order and direction; None if the name is not one of sysbench's.
-    pub kind: Option<(Order, Direction)>,
+    pub kind: Option<(OffsetOrder, DataDirection)>,
 }
 
 /// The prefixes and the suffixes of the names of modes.
-const ORDERS: [(&str, Order); 2] = [("seq", Order::Sequential), ("rnd", Order::Random)];
-const DIRECTIONS: [(&str, Direction); 4] =
-    [("rd", Direction::Read), ("wr", Direction::Write), ("rewr", Direction::Write), ("rw", Direction::Mixed)];
+const ORDERS: [(&str, OffsetOrder); 2] = [("seq", OffsetOrder::Sequential), ("rnd", OffsetOrder::Random)];
+const DIRECTIONS: [(&str, DataDirection); 4] = [
+    ("rd", DataDirection::Read),
+    ("wr", DataDirection::Write),
+    ("rewr", DataDirection::Write),
+    ("rw", DataDirection::Mixed),
+];
 
 impl Mode {
     /// The mode of this name.
     pub fn named(name: &str) -> Mode {
         let kind = ORDERS.iter().find_map(|(prefix, order)| {
-            let way = name.strip_prefix(prefix)?;
-            DIRECTIONS.iter().find(|(name, _)| *name == way).map(|(_, direction)| (*order, *direction))
+            let suffix = name.strip_prefix(prefix)?;
+            DIRECTIONS.iter().find(|(name, _)| *name == suffix).map(|(_, direction)| (*order, *direction))
         });
         Mode { name: name.to_string(), kind }
     }
 
     /// Whether the mode reads or writes; None if the name is not one of sysbench's.
-    pub fn direction(&self) -> Option<Direction> {
+    pub fn direction(&self) -> Option<DataDirection> {
         self.kind.map(|(_, direction)| direction)
     }
 }
 
 /// The position of a cell in the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct At {
+pub struct CellPosition {
     /// Index into [`Matrix::variants`].
     pub variant: usize,
     /// Index into [`Matrix::modes`].
@@ -101,7 +105,7 @@ pub struct At {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Matrix {
     /// The variants, in the order of the input.
-    pub variants: Vec<Variant>,
+    pub variants: Vec<MatrixVariant>,
     /// The modes, in the order of the input.
     pub modes: Vec<Mode>,
     /// Block sizes in bytes, ascending.
@@ -109,19 +113,19 @@ pub struct Matrix {
     /// Thread counts, ascending.
     pub threads: Vec<u32>,
     /// Operations per second by round; NaN in a round without the cell.
-    cells: BTreeMap<At, Vec<f64>>,
+    cells: BTreeMap<CellPosition, Vec<f64>>,
     /// The centre of the values of each cell that has any.
-    centres: BTreeMap<At, f64>,
+    centres: BTreeMap<CellPosition, f64>,
     /// The cells whose result the load generator limited.
-    client_bound: BTreeSet<At>,
+    client_bound: BTreeSet<CellPosition>,
 }
 
 /// The error for rows that do not make a matrix: a repeated cell, or a block size or thread count of zero.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{0}")]
-pub struct Error(String);
+pub struct MatrixError(String);
 
-impl Exits for Error {
+impl Exits for MatrixError {
     fn exit_code(&self) -> ExitCode {
         ExitCode::Usage
     }
@@ -132,7 +136,7 @@ impl Matrix {
     ///
     /// # Errors
     /// Two rows are about the same cell, or a block size or thread count is zero.
-    pub fn new(rows: &[Row]) -> Result<Matrix, Error> {
+    pub fn new(rows: &[MatrixRow]) -> Result<Matrix, MatrixError> {
         let sizes: BTreeSet<u64> = rows.iter().map(|row| row.block_size).collect();
         let threads: BTreeSet<u32> = rows.iter().map(|row| row.threads).collect();
         let (sizes, threads) = (sizes.into_iter().collect(), threads.into_iter().collect());
@@ -140,12 +144,14 @@ impl Matrix {
         for row in rows {
             if row.block_size == 0 || row.threads == 0 {
                 let (variant, mode) = (&row.variant, &row.mode);
-                return Err(Error(format!(
+                return Err(MatrixError(format!(
                     "{variant} {mode}: a cell needs a block size and threads above zero"
                 )));
             }
             if matrix.variants.iter().all(|variant| variant.name != row.variant) {
-                matrix.variants.push(Variant { name: row.variant.clone(), raw: row.raw });
+                matrix
+                    .variants
+                    .push(MatrixVariant { name: row.variant.clone(), is_bare_device: row.is_bare_device });
             }
             if matrix.modes.iter().all(|mode| mode.name != row.mode) {
                 matrix.modes.push(Mode::named(&row.mode));
@@ -164,8 +170,8 @@ impl Matrix {
                 matrix.client_bound.insert(at);
             }
             if matrix.cells.insert(at, values).is_some() {
-                let Row { variant, mode, block_size, threads, .. } = row;
-                return Err(Error(format!(
+                let MatrixRow { variant, mode, block_size, threads, .. } = row;
+                return Err(MatrixError(format!(
                     "{variant} {mode} with {block_size}-byte blocks and {threads} threads is given twice"
                 )));
             }
@@ -174,8 +180,8 @@ impl Matrix {
     }
 
     /// Finds the position of a cell by names and numbers. None if one of them does not occur in the matrix.
-    pub fn find(&self, variant: &str, mode: &str, block_size: u64, threads: u32) -> Option<At> {
-        Some(At {
+    pub fn find(&self, variant: &str, mode: &str, block_size: u64, threads: u32) -> Option<CellPosition> {
+        Some(CellPosition {
             variant: self.variants.iter().position(|a| a.name == variant)?,
             mode: self.modes.iter().position(|m| m.name == mode)?,
             size: self.sizes.binary_search(&block_size).ok()?,
@@ -184,22 +190,22 @@ impl Matrix {
     }
 
     /// The operations per second of a cell by round; empty for a missing cell.
-    pub fn values(&self, at: At) -> &[f64] {
+    pub fn values(&self, at: CellPosition) -> &[f64] {
         self.cells.get(&at).map_or(&[], Vec::as_slice)
     }
 
     /// Every cell that has a value.
-    pub fn places(&self) -> impl Iterator<Item = At> + '_ {
+    pub fn cells(&self) -> impl Iterator<Item = CellPosition> + '_ {
         self.centres.keys().copied()
     }
 
     /// Whether the load generator limited the result, so that it is only a lower bound.
-    pub fn client_bound(&self, at: At) -> bool {
+    pub fn is_client_bound(&self, at: CellPosition) -> bool {
         self.client_bound.contains(&at)
     }
 
-    /// All cells for which [`Matrix::client_bound`] is true.
-    pub fn all_client_bound(&self) -> &BTreeSet<At> {
+    /// All cells for which [`Matrix::is_client_bound`] is true.
+    pub fn client_bound_cells(&self) -> &BTreeSet<CellPosition> {
         &self.client_bound
     }
 
@@ -210,40 +216,41 @@ impl Matrix {
 
     /// The centre of a cell's operations per second: the value itself if there is one, else exp of the Hodges–Lehmann estimate
     /// of the logarithms.
-    pub fn iops(&self, at: At) -> Option<f64> {
+    pub fn iops(&self, at: CellPosition) -> Option<f64> {
         self.centres.get(&at).copied()
     }
 
     /// The centre of a cell's throughput, in bytes per second.
-    pub fn bandwidth(&self, at: At) -> Option<f64> {
+    pub fn bandwidth(&self, at: CellPosition) -> Option<f64> {
         self.iops(at).map(|iops| iops * self.sizes[at.size] as f64)
     }
 
     /// The cell of the bare device with the same mode, block size and threads. None if it was not measured.
-    pub fn raw(&self, at: At) -> Option<At> {
-        let variant = self.variants.iter().position(|variant| variant.raw)?;
-        let raw = At { variant, ..at };
-        (variant != at.variant && self.iops(raw).is_some()).then_some(raw)
+    pub fn bare_device_cell(&self, at: CellPosition) -> Option<CellPosition> {
+        let variant = self.variants.iter().position(|variant| variant.is_bare_device)?;
+        let device_cell = CellPosition { variant, ..at };
+        (variant != at.variant && self.iops(device_cell).is_some()).then_some(device_cell)
     }
 
     /// The cells of a variant and mode with a value at one thread count, by ascending block size.
-    pub fn along_size(&self, variant: usize, mode: usize, threads: usize) -> Vec<At> {
-        let cell = |size| At { variant, mode, size, threads };
+    pub fn along_size(&self, variant: usize, mode: usize, threads: usize) -> Vec<CellPosition> {
+        let cell = |size| CellPosition { variant, mode, size, threads };
         (0..self.sizes.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
     }
 
     /// The cells of a variant and mode with a value at one block size, by ascending threads.
-    pub fn along_threads(&self, variant: usize, mode: usize, size: usize) -> Vec<At> {
-        let cell = |threads| At { variant, mode, size, threads };
+    pub fn along_threads(&self, variant: usize, mode: usize, size: usize) -> Vec<CellPosition> {
+        let cell = |threads| CellPosition { variant, mode, size, threads };
         (0..self.threads.len()).map(cell).filter(|at| self.iops(*at).is_some()).collect()
     }
 }
 
+/// The centre of the values of a cell, as [`Matrix::iops`] describes it. None without values.
 fn centre(values: &[f64]) -> Option<f64> {
     let known: Vec<f64> = values.iter().copied().filter(|v| !v.is_nan()).collect();
     match known.as_slice() {
         [one] => Some(*one),
-        many => Some(Walsh::new(many.iter().map(|v| v.ln()).collect())?.estimate().exp()),
+        many => Some(WalshAverages::new(many.iter().map(|v| v.ln()).collect())?.estimate().exp()),
     }
 }
 
@@ -260,7 +267,7 @@ pub enum Side {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     /// The cells with their weights; (b, 1), (a, −1) is ln(b/a).
-    pub terms: Vec<(At, f64)>,
+    pub terms: Vec<(CellPosition, f64)>,
     /// A constant to add. The logarithm of the quotient of block sizes converts operations to bytes.
     pub offset: f64,
     /// The limit, as a logarithm.
@@ -271,32 +278,39 @@ pub struct Contrast {
 
 /// The value of a contrast in the rounds of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Outcome {
+pub struct ContrastOutcome {
     /// exp of the contrast, with its interval.
     pub ratio: Ratio,
     /// Whether the whole interval breaks the rule; with fewer than eight rounds, whether every round does.
-    pub beyond: bool,
+    pub breaks_rule: bool,
     /// The e-value against "the contrast is at its limit". It is 0 if the estimate keeps the rule, because [`e_value`] is
     /// two-sided and would also count evidence in favour of the rule.
-    pub e: f64,
+    pub e_value: f64,
 }
 
 impl Contrast {
     /// Compares the operations per second of two cells: ln(b/a). `limit` is a ratio.
-    pub fn ratio(b: At, a: At, side: Side, limit: f64) -> Contrast {
+    pub fn iops_ratio(b: CellPosition, a: CellPosition, side: Side, limit: f64) -> Contrast {
         Contrast { terms: vec![(b, 1.0), (a, -1.0)], offset: 0.0, limit: limit.ln(), side }
     }
 
     /// Compares the bytes per second of two cells: ln(b/a). `limit` is a ratio.
-    pub fn bandwidth(matrix: &Matrix, b: At, a: At, side: Side, limit: f64) -> Contrast {
+    pub fn bandwidth_ratio(
+        matrix: &Matrix,
+        b: CellPosition,
+        a: CellPosition,
+        side: Side,
+        limit: f64,
+    ) -> Contrast {
         let offset = (matrix.sizes[b.size] as f64 / matrix.sizes[a.size] as f64).ln();
-        Contrast { offset, ..Contrast::ratio(b, a, side, limit) }
+        Contrast { offset, ..Contrast::iops_ratio(b, a, side, limit) }
     }
 
     /// Its value in each round that has all its cells, in the order of the rounds.
-    pub fn differences(&self, matrix: &Matrix) -> Vec<f64> {
+    pub fn values_by_round(&self, matrix: &Matrix) -> Vec<f64> {
         let rounds = self.terms.iter().map(|(at, _)| matrix.values(*at).len()).min().unwrap_or(0);
-        let term = |round: usize| move |(at, weight): &(At, f64)| weight * matrix.values(*at)[round].ln();
+        let term =
+            |round: usize| move |(at, weight): &(CellPosition, f64)| weight * matrix.values(*at)[round].ln();
         let value = |round| self.terms.iter().map(term(round)).sum::<f64>() + self.offset;
         (0..rounds).map(value).filter(|value| value.is_finite()).collect()
     }
@@ -305,33 +319,40 @@ impl Contrast {
     /// high, so the generator may be the reason if a client-bound cell breaks the rule because its figure is low.
     fn may_be_client_bound(&self, matrix: &Matrix) -> bool {
         let breaks_by_being_low = |weight: f64| (weight > 0.0) == (self.side == Side::Below);
-        self.terms.iter().any(|(at, weight)| breaks_by_being_low(*weight) && matrix.client_bound(*at))
+        self.terms.iter().any(|(at, weight)| breaks_by_being_low(*weight) && matrix.is_client_bound(*at))
     }
 
     /// Evaluates the contrast on a matrix. None if no round has all its cells, or if the load generator may be the reason that
     /// the rule is broken.
-    pub fn outcome(&self, matrix: &Matrix) -> Option<Outcome> {
+    pub fn evaluate(&self, matrix: &Matrix) -> Option<ContrastOutcome> {
         if self.may_be_client_bound(matrix) {
             return None;
         }
-        let d = self.differences(matrix);
-        let e = e_value(&d, self.limit);
+        let d = self.values_by_round(matrix);
+        let e_value = e_value(&d, self.limit);
         let ratio = Ratio::of(d)?;
-        let past = |ratio: f64| match self.side {
+        let is_beyond_limit = |ratio: f64| match self.side {
             Side::Below => ratio.ln() < self.limit,
             Side::Above => ratio.ln() > self.limit,
         };
-        let beyond = past(ratio.low) && past(ratio.high);
-        Some(Outcome { ratio, beyond, e: if past(ratio.value) { e } else { 0.0 } })
+        let breaks_rule = is_beyond_limit(ratio.low) && is_beyond_limit(ratio.high);
+        Some(ContrastOutcome {
+            ratio,
+            breaks_rule,
+            e_value: if is_beyond_limit(ratio.value) { e_value } else { 0.0 },
+        })
     }
 
     /// The same contrast for another matrix, with cells of the same names and numbers. None if that matrix lacks one.
-    pub fn moved(&self, from: &Matrix, to: &Matrix) -> Option<Contrast> {
-        let there = |(at, weight): &(At, f64)| {
+    pub fn translated(&self, from: &Matrix, to: &Matrix) -> Option<Contrast> {
+        let translated_term = |(at, weight): &(CellPosition, f64)| {
             let (variant, mode) = (&from.variants[at.variant].name, &from.modes[at.mode].name);
             Some((to.find(variant, mode, from.sizes[at.size], from.threads[at.threads])?, *weight))
         };
-        Some(Contrast { terms: self.terms.iter().map(there).collect::<Option<_>>()?, ..self.clone() })
+        Some(Contrast {
+            terms: self.terms.iter().map(translated_term).collect::<Option<_>>()?,
+            ..self.clone()
+        })
     }
 }
 
@@ -339,10 +360,10 @@ impl Contrast {
 mod tests {
     use super::*;
 
-    fn row(block_size: u64, threads: u32, iops: &[Option<f64>]) -> Row {
-        Row {
+    fn row(block_size: u64, threads: u32, iops: &[Option<f64>]) -> MatrixRow {
+        MatrixRow {
             variant: "a".into(),
-            raw: false,
+            is_bare_device: false,
             mode: "seqrd".into(),
             block_size,
             threads,
@@ -365,9 +386,9 @@ mod tests {
         );
         let at = matrix.find("a", "seqrd", 4096, 2).unwrap();
         assert_eq!((matrix.iops(at), matrix.bandwidth(at)), (Some(10.0), Some(40_960.0)));
-        assert_eq!(matrix.iops(At { threads: 0, ..at }), None, "never measured");
-        assert_eq!(matrix.iops(At { size: 0, ..at }), None, "zero has no logarithm");
-        assert_eq!(matrix.places().count(), 2);
+        assert_eq!(matrix.iops(CellPosition { threads: 0, ..at }), None, "never measured");
+        assert_eq!(matrix.iops(CellPosition { size: 0, ..at }), None, "zero has no logarithm");
+        assert_eq!(matrix.cells().count(), 2);
     }
 
     #[test]
@@ -379,16 +400,16 @@ mod tests {
 
     #[test]
     fn order_and_direction_are_parsed_from_the_name_of_a_mode() {
-        assert_eq!(Mode::named("seqrewr").kind, Some((Order::Sequential, Direction::Write)));
-        assert_eq!(Mode::named("rndrw").kind, Some((Order::Random, Direction::Mixed)));
+        assert_eq!(Mode::named("seqrewr").kind, Some((OffsetOrder::Sequential, DataDirection::Write)));
+        assert_eq!(Mode::named("rndrw").kind, Some((OffsetOrder::Random, DataDirection::Mixed)));
         assert_eq!(Mode::named("mmap").kind, None);
         assert_eq!(Mode::named("é").kind, None);
     }
 
-    fn two(a: &[Option<f64>], b: &[Option<f64>]) -> (Matrix, At, At) {
-        let row = |threads, iops: &[Option<f64>]| Row {
+    fn matrix_of_two_cells(a: &[Option<f64>], b: &[Option<f64>]) -> (Matrix, CellPosition, CellPosition) {
+        let row = |threads, iops: &[Option<f64>]| MatrixRow {
             variant: "x".into(),
-            raw: false,
+            is_bare_device: false,
             mode: "seqrd".into(),
             block_size: 512,
             threads,
@@ -403,59 +424,62 @@ mod tests {
 
     #[test]
     fn a_single_value_is_compared_with_the_limit_directly() {
-        let (matrix, a, b) = two(&[Some(100.0)], &[Some(90.0)]);
-        let outcome = Contrast::ratio(b, a, Side::Below, 0.95).outcome(&matrix).unwrap();
-        assert!(outcome.beyond && outcome.ratio.provisional);
+        let (matrix, a, b) = matrix_of_two_cells(&[Some(100.0)], &[Some(90.0)]);
+        let outcome = Contrast::iops_ratio(b, a, Side::Below, 0.95).evaluate(&matrix).unwrap();
+        assert!(outcome.breaks_rule && outcome.ratio.provisional);
         assert!((outcome.ratio.value - 0.9).abs() < 1e-12);
-        assert!(!Contrast::ratio(b, a, Side::Below, 0.89).outcome(&matrix).unwrap().beyond);
+        assert!(!Contrast::iops_ratio(b, a, Side::Below, 0.89).evaluate(&matrix).unwrap().breaks_rule);
     }
 
     #[test]
-    fn eight_rounds_must_all_be_beyond_and_pair_within_rounds() {
+    fn all_of_eight_rounds_must_break_the_rule_when_compared_within_rounds() {
         let a: Vec<Option<f64>> = (1..=8).map(|i| Some(100.0 * f64::from(i))).collect();
         let share = |share: f64| a.iter().map(|v| v.map(|v| v * share)).collect::<Vec<_>>();
-        let (matrix, a0, b0) = two(&a, &share(0.9));
-        let outcome = Contrast::ratio(b0, a0, Side::Below, 0.95).outcome(&matrix).unwrap();
-        assert!(outcome.beyond && outcome.e > 20.0, "{outcome:?}");
+        let (matrix, a0, b0) = matrix_of_two_cells(&a, &share(0.9));
+        let outcome = Contrast::iops_ratio(b0, a0, Side::Below, 0.95).evaluate(&matrix).unwrap();
+        assert!(outcome.breaks_rule && outcome.e_value > 20.0, "{outcome:?}");
         let mut worse = share(0.9);
         worse[3] = Some(399.0);
-        let (matrix, a0, b0) = two(&a, &worse);
-        assert!(!Contrast::ratio(b0, a0, Side::Below, 0.95).outcome(&matrix).unwrap().beyond);
-        let (matrix, a0, b0) = two(&a, &share(1.2));
-        assert_eq!(Contrast::ratio(b0, a0, Side::Below, 0.95).outcome(&matrix).unwrap().e, 0.0);
+        let (matrix, a0, b0) = matrix_of_two_cells(&a, &worse);
+        assert!(!Contrast::iops_ratio(b0, a0, Side::Below, 0.95).evaluate(&matrix).unwrap().breaks_rule);
+        let (matrix, a0, b0) = matrix_of_two_cells(&a, &share(1.2));
+        assert_eq!(Contrast::iops_ratio(b0, a0, Side::Below, 0.95).evaluate(&matrix).unwrap().e_value, 0.0);
     }
 
     #[test]
     fn a_contrast_has_no_outcome_if_the_low_cell_is_client_bound() {
-        let row = |threads, iops: f64, client_bound| Row {
+        let row = |threads, iops: f64, client_bound| MatrixRow {
             variant: "x".into(),
-            raw: false,
+            is_bare_device: false,
             mode: "seqrd".into(),
             block_size: 512,
             threads,
             iops: vec![Some(iops)],
             client_bound,
         };
-        let beyond = |slow_by_client, fast_by_client, side| {
-            let matrix = Matrix::new(&[row(1, 100.0, fast_by_client), row(2, 50.0, slow_by_client)]).unwrap();
+        let breaks_rule = |slow_is_client_bound, fast_is_client_bound, side| {
+            let matrix =
+                Matrix::new(&[row(1, 100.0, fast_is_client_bound), row(2, 50.0, slow_is_client_bound)])
+                    .unwrap();
             let at = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
             let contrast = match side {
-                Side::Below => Contrast::ratio(at(2), at(1), side, 0.95),
-                Side::Above => Contrast::ratio(at(1), at(2), side, 1.05),
+                Side::Below => Contrast::iops_ratio(at(2), at(1), side, 0.95),
+                Side::Above => Contrast::iops_ratio(at(1), at(2), side, 1.05),
             };
-            contrast.outcome(&matrix).map(|outcome| outcome.beyond)
+            contrast.evaluate(&matrix).map(|outcome| outcome.breaks_rule)
         };
         for side in [Side::Below, Side::Above] {
-            assert_eq!(beyond(false, false, side), Some(true));
-            assert_eq!(beyond(true, false, side), None, "the slow one may be faster");
-            assert_eq!(beyond(false, true, side), Some(true), "the fast one is faster still");
+            assert_eq!(breaks_rule(false, false, side), Some(true));
+            assert_eq!(breaks_rule(true, false, side), None, "the slow one may be faster");
+            assert_eq!(breaks_rule(false, true, side), Some(true), "the fast one is faster still");
         }
     }
 
     #[test]
     fn a_round_that_lacks_one_of_the_cells_is_skipped() {
-        let (matrix, a, b) = two(&[Some(100.0), None, Some(1.0)], &[Some(50.0), Some(7.0), Some(1.0)]);
-        let d = Contrast::ratio(b, a, Side::Below, 0.95).differences(&matrix);
+        let (matrix, a, b) =
+            matrix_of_two_cells(&[Some(100.0), None, Some(1.0)], &[Some(50.0), Some(7.0), Some(1.0)]);
+        let d = Contrast::iops_ratio(b, a, Side::Below, 0.95).values_by_round(&matrix);
         assert_eq!(d.len(), 2);
         assert!((d[0] - 0.5f64.ln()).abs() < 1e-12 && d[1] == 0.0);
     }

@@ -1,10 +1,9 @@
 //! Groups flagged cells into findings: regions with one cause.
 
-use super::cells::Contrast;
-use super::cells::{At, Matrix};
+use super::cells::{CellPosition, Contrast, Matrix};
+use crate::critical_values::FIRST_LOOK_ROUNDS;
 use crate::evalue::e_bh;
 use crate::ratio::Ratio;
-use crate::table::FIRST_LOOK;
 use fsarena_core::matrix::MatrixCell;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -15,7 +14,7 @@ pub const ALPHA: f64 = 0.05;
 
 /// A region of cells that one rule flagged.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct FindingPart {
     /// The rule.
     pub rule: Rule,
     /// The cells, by block size and threads.
@@ -25,10 +24,9 @@ pub struct Part {
 /// How reliable a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Standing {
+pub enum Reliability {
     /// Based on single values, whose spread is unknown.
-    #[serde(rename = "single-values")]
-    Table,
+    SingleValues,
     /// Based on fewer than eight rounds, for which no exact interval exists.
     Provisional,
     /// Based on intervals of the run itself; no new rounds have been measured.
@@ -47,110 +45,118 @@ pub struct Finding {
     /// The mode, by index.
     pub mode: usize,
     /// The regions of the rules that flagged it; the one that describes it best comes first.
-    pub parts: Vec<Part>,
+    pub parts: Vec<FindingPart>,
     /// How reliable it is.
-    pub standing: Standing,
+    pub reliability: Reliability,
     /// Whether e-BH over all comparisons of the run selected the worst cell of its first part.
     pub selected: bool,
 }
 
-fn by_size(a: &&Flag, b: &&Flag) -> Ordering {
-    a.size().total_cmp(&b.size())
+/// The order of two flags by how far off their cells are.
+fn by_deviation(a: &&Flag, b: &&Flag) -> Ordering {
+    a.deviation().total_cmp(&b.deviation())
 }
 
-impl Part {
+impl FindingPart {
     /// The cell that is furthest off.
-    pub fn worst(&self) -> &Flag {
+    pub fn worst_flag(&self) -> &Flag {
         // Of equal flags, max_by returns the last; reversed, it returns the first.
-        self.flags.iter().rev().max_by(by_size).expect("a part has a cell")
+        self.flags.iter().rev().max_by(by_deviation).expect("a part has a cell")
     }
 
     /// The cell that is least off.
-    pub fn least(&self) -> &Flag {
-        self.flags.iter().min_by(by_size).expect("a part has a cell")
+    pub fn mildest_flag(&self) -> &Flag {
+        self.flags.iter().min_by(by_deviation).expect("a part has a cell")
     }
 
     /// The cells.
-    pub fn cells(&self) -> BTreeSet<At> {
+    pub fn cells(&self) -> BTreeSet<CellPosition> {
         self.flags.iter().map(|flag| flag.at).collect()
     }
 
     /// Its size × extent: the sum of |ln ratio| over the cells.
     pub fn weight(&self) -> f64 {
-        self.flags.iter().map(Flag::size).sum()
+        self.flags.iter().map(Flag::deviation).sum()
     }
 }
 
 impl Finding {
     /// The part that describes it best.
-    pub fn first(&self) -> &Part {
+    pub fn main_part(&self) -> &FindingPart {
         &self.parts[0]
     }
 
     /// Every cell that any part flags.
-    pub fn cells(&self) -> BTreeSet<At> {
-        self.parts.iter().flat_map(Part::cells).collect()
+    pub fn cells(&self) -> BTreeSet<CellPosition> {
+        self.parts.iter().flat_map(FindingPart::cells).collect()
     }
 
     /// Its size × extent: the sum over the cells of the largest |ln ratio| in any part.
     pub fn weight(&self) -> f64 {
-        let mut most: BTreeMap<At, f64> = BTreeMap::new();
+        let mut most: BTreeMap<CellPosition, f64> = BTreeMap::new();
         for flag in self.parts.iter().flat_map(|part| &part.flags) {
             let size = most.entry(flag.at).or_default();
-            *size = size.max(flag.size());
+            *size = size.max(flag.deviation());
         }
         most.values().sum()
     }
 }
 
-/// Groups flags into findings, largest first. `chosen` has the indices of the comparisons that e-BH selected.
-pub fn findings(flags: Vec<Flag>, borders: &BTreeSet<At>, chosen: &[usize]) -> Vec<Finding> {
+/// Groups flags into findings, largest first. `selected_trials` has the indices of the comparisons that e-BH selected.
+pub fn group_into_findings(
+    flags: Vec<Flag>,
+    borders: &BTreeSet<CellPosition>,
+    selected_trials: &[usize],
+) -> Vec<Finding> {
     // A region of a break may cross borders. A region of a level may not: on both sides of a border it has different causes.
-    let (breaks, levels) = flags.into_iter().partition(|flag| flag.rule.breaks());
-    let mut regions = [regions(breaks, &BTreeSet::new()), regions(levels, borders)].concat();
+    let (breaks, levels) = flags.into_iter().partition(|flag| flag.rule.finds_breaks());
+    let mut regions =
+        [group_into_regions(breaks, &BTreeSet::new()), group_into_regions(levels, borders)].concat();
     regions.sort_by_key(|flags| (flags[0].rule, flags[0].at));
-    let mut tables: BTreeMap<(usize, usize), Vec<Part>> = BTreeMap::new();
+    let mut tables: BTreeMap<(usize, usize), Vec<FindingPart>> = BTreeMap::new();
     for flags in regions {
         let Flag { rule, at, .. } = flags[0];
-        tables.entry((at.variant, at.mode)).or_default().push(Part { rule, flags });
+        tables.entry((at.variant, at.mode)).or_default().push(FindingPart { rule, flags });
     }
-    let groups = tables.into_values().flat_map(merged);
-    let mut findings: Vec<Finding> = groups.map(|parts| finding(parts, chosen)).collect();
+    let groups = tables.into_values().flat_map(group_by_cause);
+    let mut findings: Vec<Finding> = groups.map(|parts| finding_of(parts, selected_trials)).collect();
     findings.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
     findings
 }
 
 /// Makes a finding from its parts.
-fn finding(mut parts: Vec<Part>, chosen: &[usize]) -> Finding {
-    let all: BTreeSet<At> = parts.iter().flat_map(Part::cells).collect();
+fn finding_of(mut parts: Vec<FindingPart>, selected_trials: &[usize]) -> Finding {
+    let all: BTreeSet<CellPosition> = parts.iter().flat_map(FindingPart::cells).collect();
     // A break that covers most of the region describes it best.
-    let bounds = |part: &Part| part.rule.bounds() && 3 * part.flags.len() >= 2 * all.len();
-    parts.sort_by(|a, b| bounds(b).cmp(&bounds(a)).then(b.weight().total_cmp(&a.weight())));
-    let worst = parts[0].worst();
-    let standing = match (worst.ratio.rounds, worst.ratio.provisional) {
-        (1, _) => Standing::Table,
-        (_, true) => Standing::Provisional,
-        (_, false) => Standing::Unconfirmed,
+    let describes_best =
+        |part: &FindingPart| part.rule.bounds_region() && 3 * part.flags.len() >= 2 * all.len();
+    parts.sort_by(|a, b| describes_best(b).cmp(&describes_best(a)).then(b.weight().total_cmp(&a.weight())));
+    let worst = parts[0].worst_flag();
+    let reliability = match (worst.ratio.rounds, worst.ratio.provisional) {
+        (1, _) => Reliability::SingleValues,
+        (_, true) => Reliability::Provisional,
+        (_, false) => Reliability::Unconfirmed,
     };
-    let selected = chosen.contains(&worst.trial);
-    Finding { variant: worst.at.variant, mode: worst.at.mode, standing, selected, parts }
+    let selected = selected_trials.contains(&worst.trial);
+    Finding { variant: worst.at.variant, mode: worst.at.mode, reliability, selected, parts }
 }
 
 /// Groups the parts that describe the same cells. The heaviest parts come first. A part joins only one group, if possible one
 /// of its own kind, so that a single cell cannot connect separate groups.
-fn merged(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
+fn group_by_cause(mut parts: Vec<FindingPart>) -> Vec<Vec<FindingPart>> {
     // Cliffs come last: they only support another break, and join its group.
-    let only_supports = |part: &Part| part.rule.breaks() && !part.rule.bounds();
+    let only_supports = |part: &FindingPart| part.rule.finds_breaks() && !part.rule.bounds_region();
     parts.sort_by(|a, b| only_supports(a).cmp(&only_supports(b)).then(b.weight().total_cmp(&a.weight())));
-    let mut groups: Vec<Vec<Part>> = Vec::new();
+    let mut groups: Vec<Vec<FindingPart>> = Vec::new();
     for part in parts {
-        let mut alike = [true, false].into_iter().filter_map(|same_kind| {
-            let joins = |other: &Part| {
-                (part.rule.breaks() == other.rule.breaks()) == same_kind && one_cause(&part, other)
+        let mut matching = [true, false].into_iter().filter_map(|same_kind| {
+            let joins = |other: &FindingPart| {
+                (part.rule.finds_breaks() == other.rule.finds_breaks()) == same_kind
+                    && have_one_cause(&part, other)
             };
             groups.iter().position(|group| group.iter().any(joins))
         });
-        match alike.next() {
+        match matching.next() {
             Some(group) => groups[group].push(part),
             None => groups.push(vec![part]),
         }
@@ -162,74 +168,74 @@ fn merged(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
 ///
 /// Two breaks, or two levels, do if at least half of the smaller region is in the larger. A break and a level do if two thirds
 /// of their cells are the same, or if one is a detail of the other: inside it, and under a third of its size.
-fn one_cause(a: &Part, b: &Part) -> bool {
+fn have_one_cause(a: &FindingPart, b: &FindingPart) -> bool {
     let (cells, others) = (a.cells(), b.cells());
     let common = cells.intersection(&others).count();
-    if a.rule.breaks() == b.rule.breaks() {
+    if a.rule.finds_breaks() == b.rule.finds_breaks() {
         return a.rule != b.rule && 2 * common >= cells.len().min(others.len());
     }
     let all = cells.len() + others.len() - common;
-    let detail = |part: &Part, whole: &Part| {
-        common == part.flags.len() && 3.0 * part.worst().size() < whole.worst().size()
+    let is_detail = |part: &FindingPart, whole: &FindingPart| {
+        common == part.flags.len() && 3.0 * part.worst_flag().deviation() < whole.worst_flag().deviation()
     };
-    3 * common >= 2 * all || detail(a, b) || detail(b, a)
+    3 * common >= 2 * all || is_detail(a, b) || is_detail(b, a)
 }
 
 /// The cells to measure again in new rounds: for every part of every finding, its worst cell and all cells that this one is
 /// compared with.
-pub fn rerun(findings: &[Finding]) -> BTreeSet<At> {
-    let worst = findings.iter().flat_map(|finding| &finding.parts).map(|part| part.worst());
+pub fn positions_to_rerun(findings: &[Finding]) -> BTreeSet<CellPosition> {
+    let worst = findings.iter().flat_map(|finding| &finding.parts).map(|part| part.worst_flag());
     worst.flat_map(|flag| &flag.tests).flat_map(|test| &test.terms).map(|(at, _)| *at).collect()
 }
 
-/// The cells of [`rerun`] by their names and numbers.
+/// The cells of [`positions_to_rerun`] by their names and numbers.
 pub fn cells_to_rerun(findings: &[Finding], matrix: &Matrix) -> Vec<MatrixCell> {
-    let named = |at: At| MatrixCell {
+    let named = |at: CellPosition| MatrixCell {
         variant: matrix.variants[at.variant].name.clone(),
         mode: matrix.modes[at.mode].name.clone(),
         block_size: matrix.sizes[at.size],
         threads: matrix.threads[at.threads],
     };
-    rerun(findings).into_iter().map(named).collect()
+    positions_to_rerun(findings).into_iter().map(named).collect()
 }
 
-/// Checks the findings with new rounds of the cells of [`rerun`]. A finding was selected because it is extreme, so the rounds
-/// that suggested it cannot also prove it. `fresh` uses the names of `matrix`, and may lack other cells.
+/// Checks the findings with new rounds of the cells of [`positions_to_rerun`]. A finding was selected because it is extreme, so
+/// the rounds that suggested it cannot also prove it. `fresh` uses the names of `matrix`, and may lack other cells.
 ///
 /// A finding is confirmed if for the worst cell of its first part every test breaks the rule again, and e-BH over all repeated
-/// findings selects it. It is not confirmed if an interval keeps the rule. Its standing does not change if there are fewer than
-/// eight new rounds, a cell is missing, or the rounds are too few for e-BH.
+/// findings selects it. It is not confirmed if an interval keeps the rule. Its reliability does not change if there are fewer
+/// than eight new rounds, a cell is missing, or the rounds are too few for e-BH.
 pub fn confirm(findings: &mut [Finding], matrix: &Matrix, fresh: &Matrix) {
-    let mut tried: Vec<(usize, bool, f64)> = vec![];
+    let mut repeated: Vec<(usize, bool, f64)> = vec![];
     for (i, finding) in findings.iter().enumerate() {
-        if let Some((beyond, e)) = repeat(finding, matrix, fresh) {
-            tried.push((i, beyond, e));
+        if let Some((all_break_rule, e_value)) = repeat_tests(finding, matrix, fresh) {
+            repeated.push((i, all_break_rule, e_value));
         }
     }
-    let e: Vec<f64> = tried.iter().map(|(.., e)| *e).collect();
-    let chosen = e_bh(&e, ALPHA);
-    for (k, (i, beyond, _)) in tried.into_iter().enumerate() {
-        match (beyond, chosen.contains(&k)) {
-            (true, true) => findings[i].standing = Standing::Confirmed,
+    let e_values: Vec<f64> = repeated.iter().map(|(.., e_value)| *e_value).collect();
+    let selected = e_bh(&e_values, ALPHA);
+    for (k, (i, all_break_rule, _)) in repeated.into_iter().enumerate() {
+        match (all_break_rule, selected.contains(&k)) {
+            (true, true) => findings[i].reliability = Reliability::Confirmed,
             (true, false) => {}
-            (false, _) => findings[i].standing = Standing::NotConfirmed,
+            (false, _) => findings[i].reliability = Reliability::NotConfirmed,
         }
     }
 }
 
 /// Repeats the tests of a finding's worst cell on new rounds: whether all break the rule, and their smallest e-value. None if
 /// the new rounds do not suffice.
-fn repeat(finding: &Finding, matrix: &Matrix, fresh: &Matrix) -> Option<(bool, f64)> {
-    let (mut all_beyond, mut least_e) = (true, f64::INFINITY);
-    for test in &finding.first().worst().tests {
-        let outcome = test.moved(matrix, fresh)?.outcome(fresh)?;
-        if outcome.ratio.rounds < FIRST_LOOK {
+fn repeat_tests(finding: &Finding, matrix: &Matrix, fresh: &Matrix) -> Option<(bool, f64)> {
+    let (mut all_break_rule, mut least_e_value) = (true, f64::INFINITY);
+    for test in &finding.main_part().worst_flag().tests {
+        let outcome = test.translated(matrix, fresh)?.evaluate(fresh)?;
+        if outcome.ratio.rounds < FIRST_LOOK_ROUNDS {
             return None;
         }
-        all_beyond &= outcome.beyond;
-        least_e = least_e.min(outcome.e);
+        all_break_rule &= outcome.breaks_rule;
+        least_e_value = least_e_value.min(outcome.e_value);
     }
-    Some((all_beyond, least_e))
+    Some((all_break_rule, least_e_value))
 }
 
 /// A rule that a matrix of sound storage keeps.
@@ -260,13 +266,13 @@ pub enum Rule {
 
 impl Rule {
     /// Whether the rule finds a break between neighbouring cells. Otherwise it finds cells whose level is off.
-    pub fn breaks(self) -> bool {
+    pub fn finds_breaks(self) -> bool {
         matches!(self, Rule::BandwidthFalls | Rule::IopsRise | Rule::ScalingCollapse | Rule::Cliff)
     }
 
     /// Whether the rule finds the end of a region from the cells of one variant alone.
-    pub fn bounds(self) -> bool {
-        self.breaks() && self != Rule::Cliff
+    pub fn bounds_region(self) -> bool {
+        self.finds_breaks() && self != Rule::Cliff
     }
 }
 
@@ -276,9 +282,9 @@ pub struct Flag {
     /// The rule.
     pub rule: Rule,
     /// The cell.
-    pub at: At,
+    pub at: CellPosition,
     /// The cell that it is compared with; None if it is compared with a stated bandwidth or a fit.
-    pub against: Option<At>,
+    pub against: Option<CellPosition>,
     /// The cell's throughput divided by the other's: bandwidth under [`Rule::BandwidthFalls`], else operations per second.
     pub ratio: Ratio,
     /// The tests that the cell failed, which new rounds repeat.
@@ -289,14 +295,14 @@ pub struct Flag {
 
 impl Flag {
     /// How far off the cell is: |ln ratio|.
-    pub fn size(&self) -> f64 {
+    pub fn deviation(&self) -> f64 {
         self.ratio.value.ln().abs()
     }
 }
 
 /// Groups flags into regions, each of one rule, variant and mode, and sorts these. Cells that are neighbours along one axis are
 /// in one region, unless a border is between them: between a cell of `borders` and the next larger block size.
-pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
+pub fn group_into_regions(flags: Vec<Flag>, borders: &BTreeSet<CellPosition>) -> Vec<Vec<Flag>> {
     let mut rest = flags;
     let mut regions = Vec::new();
     while let Some(seed) = rest.pop() {
@@ -304,7 +310,7 @@ pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
         let mut seen = 0;
         while seen < region.len() {
             let (near, far): (Vec<Flag>, _) =
-                rest.into_iter().partition(|flag| touch(&region[seen], flag, borders));
+                rest.into_iter().partition(|flag| are_neighbours(&region[seen], flag, borders));
             region.extend(near);
             rest = far;
             seen += 1;
@@ -316,13 +322,14 @@ pub fn regions(flags: Vec<Flag>, borders: &BTreeSet<At>) -> Vec<Vec<Flag>> {
     regions
 }
 
-fn touch(one: &Flag, other: &Flag, borders: &BTreeSet<At>) -> bool {
+/// Whether two flags belong to one region: the same rule, variant and mode, in adjacent cells without a border between them.
+fn are_neighbours(one: &Flag, other: &Flag, borders: &BTreeSet<CellPosition>) -> bool {
     let (a, b) = (one.at, other.at);
     if (one.rule, a.variant, a.mode) != (other.rule, b.variant, b.mode) {
         return false;
     }
     let (sizes, threads) = (a.size.abs_diff(b.size), a.threads.abs_diff(b.threads));
-    sizes + threads == 1 && (sizes == 0 || !borders.contains(&At { size: a.size.min(b.size), ..a }))
+    sizes + threads == 1 && (sizes == 0 || !borders.contains(&CellPosition { size: a.size.min(b.size), ..a }))
 }
 
 #[cfg(test)]
@@ -330,47 +337,50 @@ mod tests {
     use super::*;
     use crate::ratio::Ratio;
 
-    fn part(rule: Rule, ratio: f64, places: &[(usize, usize)]) -> Part {
+    fn part(rule: Rule, ratio: f64, places: &[(usize, usize)]) -> FindingPart {
         let flag = |(size, threads): &(usize, usize)| Flag {
             rule,
-            at: At { variant: 0, mode: 0, size: *size, threads: *threads },
+            at: CellPosition { variant: 0, mode: 0, size: *size, threads: *threads },
             against: None,
             ratio: Ratio { value: ratio, low: ratio, high: ratio, rounds: 1, provisional: true },
             tests: vec![],
             trial: 0,
         };
-        Part { rule, flags: places.iter().map(flag).collect() }
+        FindingPart { rule, flags: places.iter().map(flag).collect() }
     }
 
     #[test]
     fn two_levels_have_one_cause_if_they_share_half_of_the_smaller_region() {
         let row = [(0, 0), (0, 1), (0, 2), (0, 3)];
         let behind = part(Rule::FarBehind, 0.2, &row[1..]);
-        assert!(one_cause(&behind, &part(Rule::Serialised, 0.3, &row)));
-        assert!(!one_cause(&behind, &part(Rule::Serialised, 0.3, &[(0, 1), (1, 1), (1, 2)])));
+        assert!(have_one_cause(&behind, &part(Rule::Serialised, 0.3, &row)));
+        assert!(!have_one_cause(&behind, &part(Rule::Serialised, 0.3, &[(0, 1), (1, 1), (1, 2)])));
     }
 
     #[test]
     fn a_break_joins_a_level_only_as_a_detail_or_over_the_same_cells() {
         let row = [(0, 0), (0, 1), (0, 2), (0, 3)];
         let level = part(Rule::Serialised, 0.3, &row);
-        assert!(one_cause(&part(Rule::ScalingCollapse, 0.9, &row[2..]), &level), "a detail");
-        assert!(!one_cause(&part(Rule::ScalingCollapse, 0.3, &row[2..]), &level), "large, and elsewhere too");
-        assert!(one_cause(&part(Rule::ScalingCollapse, 0.3, &row[1..]), &level), "the same cells");
+        assert!(have_one_cause(&part(Rule::ScalingCollapse, 0.9, &row[2..]), &level), "a detail");
+        assert!(
+            !have_one_cause(&part(Rule::ScalingCollapse, 0.3, &row[2..]), &level),
+            "large, and elsewhere too"
+        );
+        assert!(have_one_cause(&part(Rule::ScalingCollapse, 0.3, &row[1..]), &level), "the same cells");
     }
 
     #[test]
     fn weight_counts_each_cell_once() {
         let (a, b) = (part(Rule::Serialised, 0.5, &[(0, 0)]), part(Rule::FarBehind, 0.25, &[(0, 0), (0, 1)]));
-        let finding = finding(vec![a, b], &[]);
-        assert_eq!(finding.first().rule, Rule::FarBehind);
+        let finding = finding_of(vec![a, b], &[]);
+        assert_eq!(finding.main_part().rule, Rule::FarBehind);
         assert!((finding.weight() - 2.0 * 4f64.ln()).abs() < 1e-12);
-        assert_eq!(finding.standing, Standing::Table);
+        assert_eq!(finding.reliability, Reliability::SingleValues);
     }
 
     fn flag(size: usize, threads: usize) -> Flag {
         let ratio = Ratio { value: 0.5, low: 0.5, high: 0.5, rounds: 1, provisional: true };
-        let at = At { variant: 0, mode: 0, size, threads };
+        let at = CellPosition { variant: 0, mode: 0, size, threads };
         Flag { rule: Rule::Cliff, at, against: None, ratio, tests: vec![], trial: 0 }
     }
 
@@ -380,17 +390,19 @@ mod tests {
 
     #[test]
     fn neighbours_form_a_region_and_diagonal_cells_do_not() {
-        let found =
-            regions(vec![flag(0, 0), flag(1, 1), flag(1, 0), flag(3, 3), flag(2, 2)], &BTreeSet::new());
+        let found = group_into_regions(
+            vec![flag(0, 0), flag(1, 1), flag(1, 0), flag(3, 3), flag(2, 2)],
+            &BTreeSet::new(),
+        );
         assert_eq!(places(found), [vec![(0, 0), (1, 0), (1, 1)], vec![(2, 2)], vec![(3, 3)]]);
     }
 
     #[test]
     fn a_border_separates_neighbours_only_at_its_thread_count() {
-        let border = At { variant: 0, mode: 0, size: 0, threads: 0 };
+        let border = CellPosition { variant: 0, mode: 0, size: 0, threads: 0 };
         let column = vec![flag(0, 0), flag(1, 0)];
-        assert_eq!(regions(column.clone(), &[border].into()).len(), 2);
+        assert_eq!(group_into_regions(column.clone(), &[border].into()).len(), 2);
         let around = [column, vec![flag(0, 1), flag(1, 1)]].concat();
-        assert_eq!(regions(around, &[border].into()).len(), 1);
+        assert_eq!(group_into_regions(around, &[border].into()).len(), 1);
     }
 }

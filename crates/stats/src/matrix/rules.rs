@@ -1,111 +1,126 @@
 //! The rules that measurements of healthy storage obey: rules for a single variant, and rules that compare variants.
 
-use super::cells::{At, Contrast, Order, Side};
+use super::cells::{CellPosition, Contrast, OffsetOrder, Side};
 use super::finding::Rule;
-use super::screen::Screen;
+use super::screening::Screening;
 use crate::average::median;
 use std::collections::{BTreeMap, BTreeSet};
 
 // The tolerances of the rules. All are ratios, unless their comment gives another unit.
 
 /// If a cell exceeds the bare device by more than this factor, something else served it, such as a cache.
-const ABOVE_DEVICE: f64 = 1.05;
+const ABOVE_DEVICE_FACTOR: f64 = 1.05;
 /// If a cell has less than this share of the bare device's throughput, the filesystem is its limit.
-const BELOW_DEVICE: f64 = 0.70;
+const BELOW_DEVICE_SHARE: f64 = 0.70;
 /// Sequential throughput below this share of random throughput breaks a rule.
-const SEQUENTIAL: f64 = 0.95;
+const SEQUENTIAL_SHARE: f64 = 0.95;
 /// Larger blocks break a rule if their bandwidth is below this share of that of smaller blocks. They also break one if their
-/// operations per second are above 1/[`MONOTONE`] times those of smaller blocks.
-const MONOTONE: f64 = 0.95;
+/// operations per second are above 1/[`MONOTONE_SHARE`] times those of smaller blocks.
+const MONOTONE_SHARE: f64 = 0.95;
 /// Throughput below this share of the throughput at the next smaller thread count breaks a rule.
-const SCALING: f64 = 0.95;
+const SCALING_SHARE: f64 = 0.95;
 /// More threads gain nothing if throughput stays below this times that of the smallest thread count, over a range of threads
-/// of at least [`RANGE`].
-const GAIN: f64 = 1.25;
+/// of at least [`THREADS_RANGE`].
+const GAIN_FACTOR: f64 = 1.25;
 /// The range of threads over which a rule expects a gain: the largest count divided by the smallest.
-const RANGE: f64 = 4.0;
+const THREADS_RANGE: f64 = 4.0;
 /// The device is not the limit of a cell if another cell has more than this times its throughput.
-const HEADROOM: f64 = 1.25;
+const HEADROOM_FACTOR: f64 = 1.25;
 /// A cell is far behind if it has less than this share of the throughput of every other variant.
-const BEHIND: f64 = 0.5;
+const BEHIND_SHARE: f64 = 0.5;
 /// Cliff: if blocks are smaller by a factor q, the throughput relative to every other variant falls to less than this
 /// divided by q. For example, a limit on operations per second halves the relative throughput when the block size is halved
 /// and bandwidth limits the other variants. That is no cliff; a cliff falls to less than 0.4 of the ratio at the larger blocks.
-const CLIFF: f64 = 0.8;
+const CLIFF_FACTOR: f64 = 0.8;
 /// The smallest residual of the median polish that is flagged, in standard deviations (1.4826·MAD).
-const RESIDUAL: f64 = 3.5;
+const RESIDUAL_SDS: f64 = 3.5;
 /// A residual is flagged only if the cell is also below this share of the value interpolated between its neighbours, along both
 /// axes.
-const PIT: f64 = 0.8;
+const PIT_SHARE: f64 = 0.8;
 
 /// Applies the rules for single variants (and the bare device).
-pub fn within(screen: &mut Screen) {
-    roofline(screen);
-    sequential(screen);
-    apply_monotone(screen);
-    scaling(screen);
+pub fn apply_within_variants(screening: &mut Screening) {
+    compare_with_device(screening);
+    compare_sequential_with_random(screening);
+    check_block_sizes(screening);
+    check_scaling(screening);
 }
 
 /// Applies the rules that compare variants. They come second, because a cell that broke a rule for single variants must not
 /// serve as a reference.
-pub fn between(screen: &mut Screen) {
-    apply_serialised(screen);
-    apply_peers(screen);
-    apply_polish(screen);
+pub fn apply_between_variants(screening: &mut Screening) {
+    check_serialised_rows(screening);
+    compare_with_peers(screening);
+    flag_polish_residuals(screening);
 }
 
 /// Compares each cell with the bare device. Above it, a cache served the requests; far below it, the filesystem is the limit.
-fn roofline(screen: &mut Screen) {
-    for at in screen.places() {
-        if let Some(raw) = screen.matrix.raw(at) {
+fn compare_with_device(screening: &mut Screening) {
+    for at in screening.cells() {
+        if let Some(device_cell) = screening.matrix.bare_device_cell(at) {
             for (rule, side, limit) in [
-                (Rule::AboveDevice, Side::Above, ABOVE_DEVICE),
-                (Rule::BelowDevice, Side::Below, BELOW_DEVICE),
+                (Rule::AboveDevice, Side::Above, ABOVE_DEVICE_FACTOR),
+                (Rule::BelowDevice, Side::Below, BELOW_DEVICE_SHARE),
             ] {
-                screen.flag_cell(rule, at, Some(raw), vec![Contrast::ratio(at, raw, side, limit)]);
+                screening.flag_cell(
+                    rule,
+                    at,
+                    Some(device_cell),
+                    vec![Contrast::iops_ratio(at, device_cell, side, limit)],
+                );
             }
-        } else if let Some(most) = screen.device {
+        } else if let Some(most) = screening.device_bandwidth {
             // A stated bandwidth is the best case of the device, so a cell below it breaks no rule.
-            let offset = (screen.matrix.sizes[at.size] as f64 / most).ln();
-            let limit = ABOVE_DEVICE.ln();
+            let offset = (screening.matrix.sizes[at.size] as f64 / most).ln();
+            let limit = ABOVE_DEVICE_FACTOR.ln();
             let test = Contrast { terms: vec![(at, 1.0)], offset, limit, side: Side::Above };
-            screen.flag_cell(Rule::AboveDevice, at, None, vec![test]);
+            screening.flag_cell(Rule::AboveDevice, at, None, vec![test]);
         }
     }
 }
 
 /// Sequential requests should not be slower than random ones; if they are, a lock or the allocator is contended.
-fn sequential(screen: &mut Screen) {
-    let modes = &screen.matrix.modes;
+fn compare_sequential_with_random(screening: &mut Screening) {
+    let modes = &screening.matrix.modes;
     let direction = |mode: usize, order| modes[mode].kind.filter(|kind| kind.0 == order).map(|kind| kind.1);
-    let alike = |(seq, rnd): &(usize, usize)| {
-        let sequential = direction(*seq, Order::Sequential);
-        sequential.is_some() && sequential == direction(*rnd, Order::Random)
+    let have_same_direction = |(seq, rnd): &(usize, usize)| {
+        let sequential = direction(*seq, OffsetOrder::Sequential);
+        sequential.is_some() && sequential == direction(*rnd, OffsetOrder::Random)
     };
     let pairs = (0..modes.len()).flat_map(|seq| (0..modes.len()).map(move |rnd| (seq, rnd)));
-    let pairs: Vec<(usize, usize)> = pairs.filter(alike).collect();
-    let subjects = screen.places();
+    let pairs: Vec<(usize, usize)> = pairs.filter(have_same_direction).collect();
+    let subjects = screening.cells();
     for (sequential, random) in pairs {
         for &at in subjects.iter().filter(|at| at.mode == sequential) {
-            let random = At { mode: random, ..at };
-            if screen.at_ceiling(at) {
+            let random = CellPosition { mode: random, ..at };
+            if screening.is_at_ceiling(at) {
                 continue;
             }
-            let tests = screen.beside_device(Contrast::ratio(at, random, Side::Below, SEQUENTIAL));
-            screen.flag_cell(Rule::SequentialBelowRandom, at, Some(random), tests);
+            let tests = screening.with_device_contrast(Contrast::iops_ratio(
+                at,
+                random,
+                Side::Below,
+                SEQUENTIAL_SHARE,
+            ));
+            screening.flag_cell(Rule::SequentialBelowRandom, at, Some(random), tests);
         }
     }
 }
 
 /// More threads should not lose throughput. Flags a drop from one thread count to the next, and all further counts up to the
 /// one that reaches the earlier throughput again.
-fn scaling(screen: &mut Screen) {
-    for cells in screen.rows() {
+fn check_scaling(screening: &mut Screening) {
+    for cells in screening.rows() {
         for i in 1..cells.len() {
             let previous = cells[i - 1];
-            if !screen.at_ceiling(cells[i]) {
-                screen.flag_series(Rule::ScalingCollapse, &cells[i..], previous, |screen, at| {
-                    screen.beside_device(Contrast::ratio(at, previous, Side::Below, SCALING))
+            if !screening.is_at_ceiling(cells[i]) {
+                screening.flag_series(Rule::ScalingCollapse, &cells[i..], previous, |screening, at| {
+                    screening.with_device_contrast(Contrast::iops_ratio(
+                        at,
+                        previous,
+                        Side::Below,
+                        SCALING_SHARE,
+                    ))
                 });
             }
         }
@@ -113,64 +128,75 @@ fn scaling(screen: &mut Screen) {
 }
 
 /// With larger blocks, operations per second should not rise and bandwidth should not fall.
-fn apply_monotone(screen: &mut Screen) {
-    for (variant, mode) in screen.tables() {
-        let columns = screen.columns(variant, mode);
+fn check_block_sizes(screening: &mut Screening) {
+    for (variant, mode) in screening.subject_modes() {
+        let columns = screening.columns(variant, mode);
         for column in &columns {
-            iops_rise(screen, column);
+            flag_rising_iops(screening, column);
         }
-        bandwidth_falls(screen, &columns);
+        flag_falling_bandwidth(screening, &columns);
     }
 }
 
 /// Flags cells whose operations per second are lower than with the next larger block size, and the cells with still smaller
 /// blocks as long as they are lower too.
-fn iops_rise(screen: &mut Screen, column: &[At]) {
+fn flag_rising_iops(screening: &mut Screening, column: &[CellPosition]) {
     for i in 1..column.len() {
         let larger = column[i];
-        // Divide the value of the smaller block by that of the larger, never the reverse, so that the ratios of all flags can be
-        // compared.
-        screen.flag_series(Rule::IopsRise, column[..i].iter().rev(), larger, |screen, at| {
-            screen.beside_device(Contrast::ratio(at, larger, Side::Below, MONOTONE))
+        // Divide the value of the smaller block by that of the larger, never the reverse, so that the ratios of all flags can
+        // be compared.
+        screening.flag_series(Rule::IopsRise, column[..i].iter().rev(), larger, |screening, at| {
+            screening.with_device_contrast(Contrast::iops_ratio(at, larger, Side::Below, MONOTONE_SHARE))
         });
     }
 }
 
-/// Flags cells where bandwidth falls from one block size to the next larger one. Either the cells with larger blocks are too low,
-/// or those with smaller blocks are too high (served by a cache).
+/// Flags cells where bandwidth falls from one block size to the next larger one. Either the cells with larger blocks are too
+/// low, or those with smaller blocks are too high (served by a cache).
 ///
-/// One decision is made for each block size, over all thread counts where bandwidth falls to it: the side is flagged whose cells
-/// are further, in total, from the bare device, or without it from the nearest other variant. Without both, the low side is
-/// flagged.
-fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
-    for size in 0..screen.matrix.sizes.len() {
-        let found: Vec<(&[At], usize)> = columns
+/// One decision is made for each block size, over all thread counts where bandwidth falls to it: the side is flagged whose
+/// cells are further, in total, from the bare device, or without it from the nearest other variant. Without both, the low side
+/// is flagged.
+fn flag_falling_bandwidth(screening: &mut Screening, columns: &[Vec<CellPosition>]) {
+    for size in 0..screening.matrix.sizes.len() {
+        let found: Vec<(&[CellPosition], usize)> = columns
             .iter()
             .filter_map(|column| {
                 let i = column.iter().skip(1).position(|at| at.size == size)? + 1;
-                (!screen.at_ceiling(column[i])).then_some((column.as_slice(), i))
+                (!screening.is_at_ceiling(column[i])).then_some((column.as_slice(), i))
             })
             .collect();
-        let is_fall = |(column, i): &&(&[At], usize)| {
-            let outcome = bandwidth_below(screen, column[*i], column[*i - 1]).outcome(screen.matrix);
-            outcome.is_some_and(|outcome| outcome.beyond)
+        let is_fall = |(column, i): &&(&[CellPosition], usize)| {
+            let outcome = bandwidth_below(screening, column[*i], column[*i - 1]).evaluate(screening.matrix);
+            outcome.is_some_and(|outcome| outcome.breaks_rule)
         };
         // The summed distance of the cells with this block size (steps_back 0) or with the next smaller one (1).
         let total_distance = |steps_back: usize| -> f64 {
             let falls = found.iter().filter(is_fall);
-            falls.filter_map(|(column, i)| distance(screen, column[*i - steps_back])).sum()
+            falls.filter_map(|(column, i)| distance_from_reference(screening, column[*i - steps_back])).sum()
         };
-        let high = total_distance(1) > total_distance(0);
+        let flags_high_side = total_distance(1) > total_distance(0);
         for (column, i) in found {
             let (before, after) = (column[i - 1], column[i]);
-            if high {
-                screen.flag_series(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screen, at| {
-                    let test = Contrast::bandwidth(screen.matrix, at, after, Side::Above, 1.0 / MONOTONE);
-                    screen.beside_device(test)
-                });
+            if flags_high_side {
+                screening.flag_series(
+                    Rule::BandwidthFalls,
+                    column[..i].iter().rev(),
+                    after,
+                    |screening, at| {
+                        let test = Contrast::bandwidth_ratio(
+                            screening.matrix,
+                            at,
+                            after,
+                            Side::Above,
+                            1.0 / MONOTONE_SHARE,
+                        );
+                        screening.with_device_contrast(test)
+                    },
+                );
             } else {
-                screen.flag_series(Rule::BandwidthFalls, &column[i..], before, |screen, at| {
-                    screen.beside_device(bandwidth_below(screen, at, before))
+                screening.flag_series(Rule::BandwidthFalls, &column[i..], before, |screening, at| {
+                    screening.with_device_contrast(bandwidth_below(screening, at, before))
                 });
             }
         }
@@ -178,149 +204,182 @@ fn bandwidth_falls(screen: &mut Screen, columns: &[Vec<At>]) {
 }
 
 /// The contrast that a cell's bandwidth is below that of the cell before it.
-fn bandwidth_below(screen: &Screen, at: At, before: At) -> Contrast {
-    Contrast::bandwidth(screen.matrix, at, before, Side::Below, MONOTONE)
+fn bandwidth_below(screening: &Screening, at: CellPosition, before: CellPosition) -> Contrast {
+    Contrast::bandwidth_ratio(screening.matrix, at, before, Side::Below, MONOTONE_SHARE)
 }
 
 /// The distance |ln ratio| of a cell from the bare device, or if that was not measured, from the nearest other variant.
-fn distance(screen: &Screen, at: At) -> Option<f64> {
-    let own = screen.matrix.iops(at)?.ln();
-    let far = |other: At| Some((own - screen.matrix.iops(other)?.ln()).abs());
-    if let Some(raw) = screen.matrix.raw(at) {
-        return far(raw);
+fn distance_from_reference(screening: &Screening, at: CellPosition) -> Option<f64> {
+    let own = screening.matrix.iops(at)?.ln();
+    let distance_from = |other: CellPosition| Some((own - screening.matrix.iops(other)?.ln()).abs());
+    if let Some(device_cell) = screening.matrix.bare_device_cell(at) {
+        return distance_from(device_cell);
     }
-    let others = screen.subjects().into_iter().filter(|variant| *variant != at.variant);
-    others.filter_map(|variant| far(At { variant, ..at })).min_by(f64::total_cmp)
+    let others = screening.subjects().into_iter().filter(|variant| *variant != at.variant);
+    others.filter_map(|variant| distance_from(CellPosition { variant, ..at })).min_by(f64::total_cmp)
 }
 
 /// More threads should gain throughput as long as the device can do more.
-fn apply_serialised(screen: &mut Screen) {
-    let too_high = screen.too_high();
-    for cells in screen.rows() {
-        serialised_row(screen, &cells, &too_high);
+fn check_serialised_rows(screening: &mut Screening) {
+    let too_high = screening.too_high();
+    for cells in screening.rows() {
+        flag_serialised_row(screening, &cells, &too_high);
     }
 }
 
-fn serialised_row(screen: &mut Screen, cells: &[At], too_high: &BTreeSet<At>) {
+/// Flags a row in which more threads gain nothing, if a witness proves that the device can do more.
+fn flag_serialised_row(screening: &mut Screening, cells: &[CellPosition], too_high: &BTreeSet<CellPosition>) {
     let [first, later @ ..] = cells else { return };
     let Some(last) = later.last() else { return };
-    let count = |at: &At| f64::from(screen.matrix.threads[at.threads]);
-    if count(last) < RANGE * count(first) || cells.iter().any(|at| screen.at_ceiling(*at)) {
+    let count = |at: &CellPosition| f64::from(screening.matrix.threads[at.threads]);
+    if count(last) < THREADS_RANGE * count(first) || cells.iter().any(|at| screening.is_at_ceiling(*at)) {
         return;
     }
-    let (Some(best), Some(witness)) = (best(screen, later), witness(screen, *first, too_high)) else {
+    let (Some(best), Some(witness)) =
+        (best_cell(screening, later), find_witness(screening, *first, too_high))
+    else {
         return;
     };
     // The row is serialised if no larger thread count gains throughput and the witness exceeds even the best of them.
-    let mut common = vec![Contrast::ratio(witness, best, Side::Above, HEADROOM)];
-    common.extend(later.iter().map(|at| Contrast::ratio(*at, *first, Side::Below, GAIN)));
+    let mut common = vec![Contrast::iops_ratio(witness, best, Side::Above, HEADROOM_FACTOR)];
+    common.extend(later.iter().map(|at| Contrast::iops_ratio(*at, *first, Side::Below, GAIN_FACTOR)));
     for &at in later {
         // The first test determines the size of the flag: the distance from the witness.
-        let mut tests = vec![Contrast::ratio(at, witness, Side::Below, 1.0 / HEADROOM)];
+        let mut tests = vec![Contrast::iops_ratio(at, witness, Side::Below, 1.0 / HEADROOM_FACTOR)];
         tests.extend(common.iter().cloned());
-        screen.flag_cell(Rule::Serialised, at, Some(witness), tests);
+        screening.flag_cell(Rule::Serialised, at, Some(witness), tests);
     }
 }
 
-fn best(screen: &Screen, cells: &[At]) -> Option<At> {
-    let known = cells.iter().filter_map(|at| Some((*at, screen.matrix.iops(*at)?)));
+/// The cell with the most operations per second.
+fn best_cell(screening: &Screening, cells: &[CellPosition]) -> Option<CellPosition> {
+    let known = cells.iter().filter_map(|at| Some((*at, screening.matrix.iops(*at)?)));
     known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
 }
 
 /// The cell that proves that the device can do more with this block size: the best cell of a row of the same kind of request
 /// (read or write) whose throughput grows with threads or reaches the device's ceiling. Candidates are first the bare device,
-/// then the variant itself in another mode, then the other variants. Random requests prove what sequential ones could reach, but
-/// not the reverse, because a disk with one head is faster at sequential requests.
-fn witness(screen: &Screen, subject: At, too_high: &BTreeSet<At>) -> Option<At> {
-    let kind = screen.matrix.modes[subject.mode].kind;
-    let usable = |mode: usize| {
-        let other = screen.matrix.modes[mode].kind;
+/// then the variant itself in another mode, then the other variants. Random requests prove what sequential ones could reach,
+/// but not the reverse, because a disk with one head is faster at sequential requests.
+fn find_witness(
+    screening: &Screening,
+    subject: CellPosition,
+    too_high: &BTreeSet<CellPosition>,
+) -> Option<CellPosition> {
+    let kind = screening.matrix.modes[subject.mode].kind;
+    let is_comparable = |mode: usize| {
+        let other_kind = screening.matrix.modes[mode].kind;
         mode == subject.mode
-            || matches!((kind, other), (Some((order, direction)), Some((theirs, way)))
-                if direction == way && (order == Order::Sequential || theirs == Order::Random))
+            || matches!((kind, other_kind), (Some((order, direction)), Some((other_order, other_direction)))
+                if direction == other_direction && (order == OffsetOrder::Sequential || other_order == OffsetOrder::Random))
     };
-    let bests = |variant: usize| {
-        let modes = (0..screen.matrix.modes.len()).filter(|mode| usable(*mode));
+    let best_cells = |variant: usize| {
+        let modes = (0..screening.matrix.modes.len()).filter(|mode| is_comparable(*mode));
         let rows = modes.filter(|mode| (variant, *mode) != (subject.variant, subject.mode));
         rows.filter_map(|mode| {
-            sound_best(screen, &screen.matrix.along_threads(variant, mode, subject.size), too_high)
+            best_of_sound_row(
+                screening,
+                &screening.matrix.along_threads(variant, mode, subject.size),
+                too_high,
+            )
         })
         .collect::<Vec<_>>()
     };
-    let own = best(screen, &screen.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
-    let ahead = |at: &At| screen.matrix.iops(*at) > screen.matrix.iops(own).map(|most| HEADROOM * most);
-    let variants = &screen.matrix.variants;
-    let rank = |variant: &usize| (!variants[*variant].raw, *variant != subject.variant);
+    let own =
+        best_cell(screening, &screening.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
+    let is_ahead = |at: &CellPosition| {
+        screening.matrix.iops(*at) > screening.matrix.iops(own).map(|most| HEADROOM_FACTOR * most)
+    };
+    let variants = &screening.matrix.variants;
+    let rank = |variant: &usize| (!variants[*variant].is_bare_device, *variant != subject.variant);
     let mut order: Vec<usize> = (0..variants.len()).collect();
     order.sort_by_key(rank);
     order
         .chunk_by(|a, b| rank(a) == rank(b))
-        .filter_map(|tier| best(screen, &tier.iter().flat_map(|variant| bests(*variant)).collect::<Vec<_>>()))
-        .find(ahead)
+        .filter_map(|tier| {
+            best_cell(screening, &tier.iter().flat_map(|variant| best_cells(*variant)).collect::<Vec<_>>())
+        })
+        .find(is_ahead)
 }
 
 /// The best cell of a row. None if a cell of the row is too high for the device, or if the row neither gains from threads nor
 /// reaches the device's ceiling.
-fn sound_best(screen: &Screen, cells: &[At], too_high: &BTreeSet<At>) -> Option<At> {
+fn best_of_sound_row(
+    screening: &Screening,
+    cells: &[CellPosition],
+    too_high: &BTreeSet<CellPosition>,
+) -> Option<CellPosition> {
     if cells.iter().any(|at| too_high.contains(at)) {
         return None;
     }
-    let best = best(screen, cells)?;
-    let gains = Contrast::ratio(best, cells[0], Side::Above, GAIN).outcome(screen.matrix)?.beyond;
-    (gains || screen.at_ceiling(best)).then_some(best)
+    let best = best_cell(screening, cells)?;
+    let gains = Contrast::iops_ratio(best, cells[0], Side::Above, GAIN_FACTOR)
+        .evaluate(screening.matrix)?
+        .breaks_rule;
+    (gains || screening.is_at_ceiling(best)).then_some(best)
 }
 
-fn apply_peers(screen: &mut Screen) {
-    let suspects = screen.suspects();
-    for at in screen.places() {
-        behind(screen, at, &suspects);
+/// Flags cells that are far behind the other variants, and cliffs between block sizes.
+fn compare_with_peers(screening: &mut Screening) {
+    let suspects = screening.suspects();
+    for at in screening.cells() {
+        flag_far_behind(screening, at, &suspects);
     }
-    for (variant, mode) in screen.tables() {
-        for column in screen.columns(variant, mode) {
+    for (variant, mode) in screening.subject_modes() {
+        for column in screening.columns(variant, mode) {
             for i in 1..column.len() {
-                cliff(screen, &column, i, &suspects);
+                flag_cliff(screening, &column, i, &suspects);
             }
         }
     }
 }
 
 /// The other variants that have values in all these cells and are not suspect, by ascending value in the first cell.
-fn peers(screen: &Screen, cells: &[At], suspects: &BTreeSet<At>) -> Vec<usize> {
-    let sound = |at: At| !suspects.contains(&at) && screen.matrix.iops(at).is_some();
-    let usable = |variant: &usize| {
-        *variant != cells[0].variant && cells.iter().all(|at| sound(At { variant: *variant, ..*at }))
+fn peers(screening: &Screening, cells: &[CellPosition], suspects: &BTreeSet<CellPosition>) -> Vec<usize> {
+    let is_sound = |at: CellPosition| !suspects.contains(&at) && screening.matrix.iops(at).is_some();
+    let is_peer = |variant: &usize| {
+        *variant != cells[0].variant
+            && cells.iter().all(|at| is_sound(CellPosition { variant: *variant, ..*at }))
     };
-    let mut variants: Vec<usize> = screen.subjects().into_iter().filter(usable).collect();
-    let first =
-        |variant: &usize| screen.matrix.iops(At { variant: *variant, ..cells[0] }).unwrap_or(f64::INFINITY);
+    let mut variants: Vec<usize> = screening.subjects().into_iter().filter(is_peer).collect();
+    let first = |variant: &usize| {
+        screening.matrix.iops(CellPosition { variant: *variant, ..cells[0] }).unwrap_or(f64::INFINITY)
+    };
     variants.sort_by(|a, b| first(a).total_cmp(&first(b)));
     variants
 }
 
 /// Flags a cell that is far behind every peer. The flag names the peer with the nearest value.
-fn behind(screen: &mut Screen, at: At, suspects: &BTreeSet<At>) {
-    let peers = peers(screen, &[at], suspects);
-    let test = |variant: &usize| Contrast::ratio(at, At { variant: *variant, ..at }, Side::Below, BEHIND);
+fn flag_far_behind(screening: &mut Screening, at: CellPosition, suspects: &BTreeSet<CellPosition>) {
+    let peers = peers(screening, &[at], suspects);
+    let test = |variant: &usize| {
+        Contrast::iops_ratio(at, CellPosition { variant: *variant, ..at }, Side::Below, BEHIND_SHARE)
+    };
     if let Some(nearest) = peers.first() {
         let tests = peers.iter().map(test).collect();
-        screen.flag_cell(Rule::FarBehind, at, Some(At { variant: *nearest, ..at }), tests);
+        screening.flag_cell(Rule::FarBehind, at, Some(CellPosition { variant: *nearest, ..at }), tests);
     }
 }
 
 /// Flags a cliff: from column[i] to the next smaller block size, the variant's throughput relative to every peer drops to less
-/// than [`CLIFF`] times the ratio of the block sizes, which a limit on operations per second alone would cause. Also flags still
-/// smaller block sizes as long as they stay below the same limit. A cell without peers is not flagged.
-fn cliff(screen: &mut Screen, column: &[At], i: usize, suspects: &BTreeSet<At>) {
+/// than [`CLIFF_FACTOR`] times the ratio of the block sizes, which a limit on operations per second alone would cause. Also
+/// flags still smaller block sizes as long as they stay below the same limit. A cell without peers is not flagged.
+fn flag_cliff(
+    screening: &mut Screening,
+    column: &[CellPosition],
+    i: usize,
+    suspects: &BTreeSet<CellPosition>,
+) {
     let edge = column[i];
-    let size = |at: At| screen.matrix.sizes[at.size] as f64;
-    let limit = (CLIFF * size(column[i - 1]) / size(edge)).ln();
-    screen.flag_series(Rule::Cliff, column[..i].iter().rev(), edge, |screen, at| {
-        let share = |variant: usize| {
-            let (theirs, theirs_at_edge) = (At { variant, ..at }, At { variant, ..edge });
+    let size = |at: CellPosition| screening.matrix.sizes[at.size] as f64;
+    let limit = (CLIFF_FACTOR * size(column[i - 1]) / size(edge)).ln();
+    screening.flag_series(Rule::Cliff, column[..i].iter().rev(), edge, |screening, at| {
+        let contrast_with = |variant: usize| {
+            let (theirs, theirs_at_edge) = (CellPosition { variant, ..at }, CellPosition { variant, ..edge });
             let terms = vec![(at, 1.0), (edge, -1.0), (theirs, -1.0), (theirs_at_edge, 1.0)];
             Contrast { terms, offset: 0.0, limit, side: Side::Below }
         };
-        peers(screen, &[at, edge], suspects).into_iter().map(share).collect()
+        peers(screening, &[at, edge], suspects).into_iter().map(contrast_with).collect()
     });
 }
 
@@ -335,55 +394,63 @@ const MAD_TO_SD: f64 = 1.4826;
 type SizeAndThreads = (usize, usize);
 
 /// Flags cells that are far below the level that their row and column explain (Tukey's median polish).
-fn apply_polish(screen: &mut Screen) {
-    let explained: BTreeSet<At> = screen.flags.iter().map(|flag| flag.at).collect();
-    for (variant, mode) in screen.tables() {
-        let own = |at: &At| {
-            (at.variant, at.mode) == (variant, mode) && !explained.contains(at) && !screen.at_ceiling(*at)
+fn flag_polish_residuals(screening: &mut Screening) {
+    let explained: BTreeSet<CellPosition> = screening.flags.iter().map(|flag| flag.at).collect();
+    for (variant, mode) in screening.subject_modes() {
+        let is_tested = |at: &CellPosition| {
+            (at.variant, at.mode) == (variant, mode)
+                && !explained.contains(at)
+                && !screening.is_at_ceiling(*at)
         };
-        let log = |at: At| Some(((at.size, at.threads), screen.matrix.iops(at)?.ln()));
-        let residuals = polish(&screen.matrix.places().filter(own).filter_map(log).collect());
+        let log = |at: CellPosition| Some(((at.size, at.threads), screening.matrix.iops(at)?.ln()));
+        let residuals = median_polish(&screening.matrix.cells().filter(is_tested).filter_map(log).collect());
         let absolute: Vec<f64> = residuals.values().map(|r| r.abs()).collect();
         let Some(mad) = median(&absolute).filter(|_| residuals.len() >= LEAST_CELLS) else { continue };
         for ((size, threads), residual) in &residuals {
-            let at = At { variant, mode, size: *size, threads: *threads };
-            let Some(tests) = pit(screen, at) else { continue };
-            if *residual < -RESIDUAL * MAD_TO_SD * mad {
-                screen.flag_cell(Rule::Interaction, at, None, tests);
+            let at = CellPosition { variant, mode, size: *size, threads: *threads };
+            let Some(tests) = contrasts_with_neighbours(screening, at) else { continue };
+            if *residual < -RESIDUAL_SDS * MAD_TO_SD * mad {
+                screening.flag_cell(Rule::Interaction, at, None, tests);
             } else {
-                // A comparison without evidence against the rule: the number of comparisons counts in the selection of findings.
-                screen.e_values.push(0.0);
+                // A comparison without evidence against the rule: the number of comparisons counts in the selection of
+                // findings.
+                screening.e_values.push(0.0);
             }
         }
     }
 }
 
 /// Compares a cell with its neighbours along the thread axis, and along the block-size axis. None at an edge of the matrix.
-fn pit(screen: &Screen, at: At) -> Option<Vec<Contrast>> {
-    let matrix = screen.matrix;
+fn contrasts_with_neighbours(screening: &Screening, at: CellPosition) -> Option<Vec<Contrast>> {
+    let matrix = screening.matrix;
     let row = matrix.along_threads(at.variant, at.mode, at.size);
     let column = matrix.along_size(at.variant, at.mode, at.threads);
     Some(vec![
-        contrast_with_line(at, &row, |at| f64::from(matrix.threads[at.threads]).ln())?,
-        contrast_with_line(at, &column, |at| (matrix.sizes[at.size] as f64).ln())?,
+        contrast_with_interpolation(at, &row, |at| f64::from(matrix.threads[at.threads]).ln())?,
+        contrast_with_interpolation(at, &column, |at| (matrix.sizes[at.size] as f64).ln())?,
     ])
 }
 
 /// The logarithm of the cell's value divided by the interpolated value between its two neighbours, on logarithmic axes.
-fn contrast_with_line(at: At, line: &[At], axis: impl Fn(At) -> f64) -> Option<Contrast> {
+fn contrast_with_interpolation(
+    at: CellPosition,
+    line: &[CellPosition],
+    axis: impl Fn(CellPosition) -> f64,
+) -> Option<Contrast> {
     let i = line.iter().position(|other| *other == at)?;
     let (before, after) = (*line.get(i.checked_sub(1)?)?, *line.get(i + 1)?);
-    let share = (axis(at) - axis(before)) / (axis(after) - axis(before));
-    let terms = vec![(at, 1.0), (before, share - 1.0), (after, -share)];
-    Some(Contrast { terms, offset: 0.0, limit: PIT.ln(), side: Side::Below })
+    let weight = (axis(at) - axis(before)) / (axis(after) - axis(before));
+    let terms = vec![(at, 1.0), (before, weight - 1.0), (after, -weight)];
+    Some(Contrast { terms, offset: 0.0, limit: PIT_SHARE.ln(), side: Side::Below })
 }
 
 /// Median polish: subtracts the medians of rows and of columns in turn until they no longer change; returns the residuals.
-fn polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThreads, f64> {
+fn median_polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThreads, f64> {
     let mut residuals = values.clone();
     for _ in 0..SWEEPS {
-        let moved = sweep(&mut residuals, |place| place.0) + sweep(&mut residuals, |place| place.1);
-        if moved < 1e-9 {
+        let change = subtract_medians(&mut residuals, |place| place.0)
+            + subtract_medians(&mut residuals, |place| place.1);
+        if change < 1e-9 {
             break;
         }
     }
@@ -391,7 +458,10 @@ fn polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThreads, f6
 }
 
 /// Subtracts from every value the median of its line; returns the sum of the absolute medians.
-fn sweep(residuals: &mut BTreeMap<SizeAndThreads, f64>, line: impl Fn(&SizeAndThreads) -> usize) -> f64 {
+fn subtract_medians(
+    residuals: &mut BTreeMap<SizeAndThreads, f64>,
+    line: impl Fn(&SizeAndThreads) -> usize,
+) -> f64 {
     let mut lines: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (place, value) in residuals.iter() {
         lines.entry(line(place)).or_default().push(*value);
@@ -412,9 +482,9 @@ mod tests {
     fn median_polish_leaves_only_the_residual_of_an_odd_cell() {
         let mut table: BTreeMap<SizeAndThreads, f64> =
             (0..4).flat_map(|i| (0..5).map(move |j| ((i, j), i as f64 + 10.0 * j as f64))).collect();
-        assert!(polish(&table).values().all(|r| r.abs() < 1e-9));
+        assert!(median_polish(&table).values().all(|r| r.abs() < 1e-9));
         *table.get_mut(&(1, 3)).unwrap() -= 2.0;
-        let residuals = polish(&table);
+        let residuals = median_polish(&table);
         assert!((residuals[&(1, 3)] + 2.0).abs() < 1e-9);
         assert!(residuals.iter().filter(|(_, r)| r.abs() > 1e-9).count() == 1);
     }

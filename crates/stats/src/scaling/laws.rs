@@ -1,7 +1,7 @@
 //! Scaling laws of throughput. Each is fitted by least squares to ln X of all values, and AICc selects the best.
 
 use super::series::Series;
-use crate::average::{mean, squares};
+use crate::average::{mean, squared_deviations};
 use statrs::distribution::{ContinuousCDF, FisherSnedecor};
 
 /// A law with its parameters. N is the number of clients, X the throughput.
@@ -75,16 +75,16 @@ pub enum Law {
 
 /// A fitted law.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fitted {
+pub struct FittedLaw {
     /// The law.
     pub law: Law,
     /// The sum of squared residuals of ln X.
     pub rss: f64,
 }
 
-impl Fitted {
-    pub(super) fn of(law: Law, points: &[(f64, f64)]) -> Fitted {
-        Fitted { law, rss: points.iter().map(|(n, y)| (y - law.ln_at(*n)).powi(2)).sum() }
+impl FittedLaw {
+    pub(super) fn of(law: Law, points: &[(f64, f64)]) -> FittedLaw {
+        FittedLaw { law, rss: points.iter().map(|(n, y)| (y - law.ln_at(*n)).powi(2)).sum() }
     }
 }
 
@@ -160,50 +160,50 @@ impl Law {
 
 /// ln X of the universal scalability law at N clients.
 fn usl_at(n: f64, ln_lambda: f64, sigma: f64, kappa: f64) -> f64 {
-    ln_lambda + n.ln() - cost(n, sigma, kappa).ln()
+    ln_lambda + n.ln() - usl_denominator(n, sigma, kappa).ln()
 }
 
 /// The denominator of the law: 1 + σ(N−1) + κN(N−1).
-fn cost(n: f64, sigma: f64, kappa: f64) -> f64 {
+fn usl_denominator(n: f64, sigma: f64, kappa: f64) -> f64 {
     1.0 + sigma * (n - 1.0) + kappa * n * (n - 1.0)
 }
 
-/// Fits every law for which there are enough points (N, ln X). Leaves out a law that equals a simpler one: a USL without coherency is
-/// Amdahl's law, and a hinge beyond the last number of clients is a power law.
-pub fn fitted_laws(points: &[(f64, f64)]) -> Vec<Fitted> {
-    let distinct = distinct(points);
+/// Fits every law for which there are enough points (N, ln X). Leaves out a law that equals a simpler one: a USL without
+/// coherency is Amdahl's law, and a hinge beyond the last number of clients is a power law.
+pub fn fit_laws(points: &[(f64, f64)]) -> Vec<FittedLaw> {
+    let distinct = distinct_count(points);
     if distinct < 3 {
         return vec![];
     }
-    let mut fits = vec![power(points), fit_amdahl(points)];
+    let mut fits = vec![fit_power(points), fit_amdahl(points)];
     if distinct > 3 {
         fits.extend(fit_usl(points));
-        fits.extend(hinge(points));
+        fits.extend(fit_hinge(points));
     }
     fits
 }
 
 /// The distinct numbers of clients. The points must be sorted by number.
-fn numbers(points: &[(f64, f64)]) -> Vec<f64> {
+fn distinct_numbers(points: &[(f64, f64)]) -> Vec<f64> {
     let mut numbers: Vec<f64> = points.iter().map(|point| point.0).collect();
     numbers.dedup();
     numbers
 }
 
 /// The number of distinct numbers of clients.
-pub fn distinct(points: &[(f64, f64)]) -> usize {
-    numbers(points).len()
+pub fn distinct_count(points: &[(f64, f64)]) -> usize {
+    distinct_numbers(points).len()
 }
 
 /// Converts points (N, ln X) to (ln N, ln X), with N limited to `most`.
-fn logs(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
+fn log_points(points: &[(f64, f64)], most: f64) -> Vec<(f64, f64)> {
     points.iter().map(|(n, y)| (n.min(most).ln(), *y)).collect()
 }
 
 /// The power law: ordinary least squares of ln X on ln N.
-pub(super) fn power(points: &[(f64, f64)]) -> Fitted {
-    let (intercept, b) = line(&logs(points, f64::INFINITY));
-    Fitted::of(Law::Power { a: intercept.exp(), b }, points)
+pub(super) fn fit_power(points: &[(f64, f64)]) -> FittedLaw {
+    let (intercept, b) = fit_line(&log_points(points, f64::INFINITY));
+    FittedLaw::of(Law::Power { a: intercept.exp(), b }, points)
 }
 
 /// Fits a power law up to a knee that is constant beyond it, by least squares in closed form.
@@ -212,34 +212,34 @@ pub(super) fn power(points: &[(f64, f64)]) -> Fitted {
 /// is their intersection. If the intersection is not between the two numbers, the best knee is at one of the measured numbers.
 /// So the least-squares hinge is the best over all intervals and numbers. The constant part has at least two numbers of
 /// clients, because a single one would be no evidence that the curve is level there.
-fn hinge(points: &[(f64, f64)]) -> Option<Fitted> {
-    let numbers = numbers(points);
-    let between = (2..numbers.len() - 1).filter_map(|at| meeting(points, numbers[at - 1], numbers[at]));
-    let at = numbers[1..numbers.len() - 1].iter().map(|knee| bent_at(points, *knee));
-    let fitted = between.chain(at).map(|law| Fitted::of(law, points));
+fn fit_hinge(points: &[(f64, f64)]) -> Option<FittedLaw> {
+    let numbers = distinct_numbers(points);
+    let between = (2..numbers.len() - 1).filter_map(|at| hinge_between(points, numbers[at - 1], numbers[at]));
+    let at_numbers = numbers[1..numbers.len() - 1].iter().map(|knee| hinge_at(points, *knee));
+    let fitted = between.chain(at_numbers).map(|law| FittedLaw::of(law, points));
     fitted.min_by(|a, b| a.rss.total_cmp(&b.rss))
 }
 
 /// The hinge whose knee is between two neighbouring numbers of clients. None if the intersection is elsewhere.
-fn meeting(points: &[(f64, f64)], low: f64, high: f64) -> Option<Law> {
-    let (before, behind) = points.split_at(points.partition_point(|point| point.0 <= low));
-    let (intercept, b) = line(&logs(before, low));
-    let level = mean(behind.iter().map(|point| point.1));
+fn hinge_between(points: &[(f64, f64)], low: f64, high: f64) -> Option<Law> {
+    let (before, after) = points.split_at(points.partition_point(|point| point.0 <= low));
+    let (intercept, b) = fit_line(&log_points(before, low));
+    let level = mean(after.iter().map(|point| point.1));
     let knee = ((level - intercept) / b).exp();
     (low..=high).contains(&knee).then(|| Law::Hinge { a: intercept.exp(), b, knee })
 }
 
 /// The hinge with this knee.
-fn bent_at(points: &[(f64, f64)], knee: f64) -> Law {
-    let (intercept, b) = line(&logs(points, knee));
+fn hinge_at(points: &[(f64, f64)], knee: f64) -> Law {
+    let (intercept, b) = fit_line(&log_points(points, knee));
     Law::Hinge { a: intercept.exp(), b, knee }
 }
 
 /// Intercept and slope of y over x by ordinary least squares.
-fn line(points: &[(f64, f64)]) -> (f64, f64) {
+fn fit_line(points: &[(f64, f64)]) -> (f64, f64) {
     let (mx, my) = (mean(points.iter().map(|p| p.0)), mean(points.iter().map(|p| p.1)));
     let sxy: f64 = points.iter().map(|(x, y)| (x - mx) * (y - my)).sum();
-    let slope = sxy / squares(points.iter().map(|p| p.0));
+    let slope = sxy / squared_deviations(points.iter().map(|p| p.0));
     (my - slope * mx, slope)
 }
 
@@ -247,7 +247,7 @@ fn line(points: &[(f64, f64)]) -> (f64, f64) {
 /// squares has several local minima.
 const STARTS: [(f64, f64); 4] = [(0.01, 1e-4), (0.1, 1e-3), (0.5, 0.01), (0.9, 0.1)];
 /// A smaller κ has no measurable effect even with a thousand clients.
-const NOTHING: f64 = 1e-9;
+const NEGLIGIBLE_KAPPA: f64 = 1e-9;
 /// The most steps of a search.
 const MOST_STEPS: usize = 400;
 /// The smallest damping. With less, rounding can make the equations of a step singular, and that would end the search.
@@ -256,27 +256,27 @@ const LEAST_DAMPING: f64 = 1e-12;
 const MOST_DAMPING: f64 = 1e16;
 
 /// Fits the USL by least squares with σ, κ ≥ 0. None if κ is practically 0.
-pub(super) fn fit_usl(points: &[(f64, f64)]) -> Option<Fitted> {
+pub(super) fn fit_usl(points: &[(f64, f64)]) -> Option<FittedLaw> {
     let found = STARTS.iter().map(|(sigma, kappa)| search_usl(points, [*sigma, *kappa], true));
     // A search that starts with σ > 0 cannot end exactly at σ = 0, so that edge is searched separately.
     let edge = STARTS.iter().map(|(_, kappa)| search_usl(points, [0.0, *kappa], true));
     let best = found.chain(edge).min_by(|a, b| a.rss.total_cmp(&b.rss))?;
-    matches!(best.law, Law::Usl { kappa, .. } if kappa > NOTHING).then_some(best)
+    matches!(best.law, Law::Usl { kappa, .. } if kappa > NEGLIGIBLE_KAPPA).then_some(best)
 }
 
 /// Fits Amdahl's law by least squares with σ ≥ 0.
-fn fit_amdahl(points: &[(f64, f64)]) -> Fitted {
+fn fit_amdahl(points: &[(f64, f64)]) -> FittedLaw {
     let starts = STARTS.iter().map(|(sigma, _)| search_usl(points, [*sigma, 0.0], false));
     let linear = search_usl(points, [0.0, 0.0], false);
     starts.fold(linear, |best, fit| if fit.rss < best.rss { fit } else { best })
 }
 
-fn search_usl(points: &[(f64, f64)], start: [f64; 2], coherent: bool) -> Fitted {
+fn search_usl(points: &[(f64, f64)], start: [f64; 2], with_coherency: bool) -> FittedLaw {
     let found = minimise(points, Candidate::of(points, start.map(f64::sqrt)));
     let [sigma, kappa] = found.squares();
     let lambda = found.ln_lambda.exp();
-    let law = if coherent { Law::Usl { lambda, sigma, kappa } } else { Law::Amdahl { lambda, sigma } };
-    Fitted::of(law, points)
+    let law = if with_coherency { Law::Usl { lambda, sigma, kappa } } else { Law::Amdahl { lambda, sigma } };
+    FittedLaw::of(law, points)
 }
 
 /// A candidate for σ and κ, and its fit.
@@ -312,8 +312,11 @@ impl Candidate {
     fn jacobian(&self, points: &[(f64, f64)]) -> Vec<[f64; 2]> {
         let [sigma, kappa] = self.squares();
         let derivatives = |n: f64| {
-            let cost = cost(n, sigma, kappa);
-            [-2.0 * self.roots[0] * (n - 1.0) / cost, -2.0 * self.roots[1] * n * (n - 1.0) / cost]
+            let denominator = usl_denominator(n, sigma, kappa);
+            [
+                -2.0 * self.roots[0] * (n - 1.0) / denominator,
+                -2.0 * self.roots[1] * n * (n - 1.0) / denominator,
+            ]
         };
         let rows: Vec<[f64; 2]> = points.iter().map(|(n, _)| derivatives(*n)).collect();
         let means = [0, 1].map(|column| mean(rows.iter().map(|row| row[column])));
@@ -366,15 +369,15 @@ fn minimise(points: &[(f64, f64)], start: Candidate) -> Candidate {
 }
 
 /// The lead in AICc that the best law needs over the next to be the winner.
-pub const DECISIVE: f64 = 4.0;
+pub const DECISIVE_LEAD: f64 = 4.0;
 /// A law whose lack of fit has a smaller p-value does not describe the data.
-pub const MISFIT: f64 = 0.01;
+pub const MISFIT_P: f64 = 0.01;
 /// The relative precision of printed values. Smaller residuals are meaningless.
-const RESOLUTION: f64 = 1e-9;
+const RELATIVE_PRECISION: f64 = 1e-9;
 
 /// A fitted law with its goodness of fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Fit {
+pub struct ScoredFit {
     /// The law.
     pub law: Law,
     /// The sum of squared residuals of ln X.
@@ -385,13 +388,13 @@ pub struct Fit {
     /// AICc = n·ln(RSS/n) + 2k + 2k(k+1)/(n−k−1) (Hurvich and Tsai 1989).
     pub aicc: f64,
     /// The test whether its residuals are larger than the differences between rounds. None with a single round.
-    pub lack: Option<Lack>,
+    pub lack_of_fit: Option<LackOfFit>,
 }
 
 /// The test of lack of fit against pure error: F = [(RSS − SSPE)/(d − p)] / [SSPE/(n − d)], with d numbers of clients, p
 /// parameters of the curve, n points (Draper and Smith 1998, 2.1).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Lack {
+pub struct LackOfFit {
     /// The statistic F.
     pub f: f64,
     /// The probability of an F at least this large if the law is right.
@@ -400,66 +403,67 @@ pub struct Lack {
 
 /// The fitted laws, the best first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct LawChoice {
     /// The fits by rising AICc.
-    pub fits: Vec<Fit>,
+    pub fits: Vec<ScoredFit>,
 }
 
-impl Choice {
+impl LawChoice {
     /// Fits every law for which there are enough points. None if there are too few for any.
-    pub fn of(series: &Series) -> Option<Choice> {
+    pub fn of(series: &Series) -> Option<LawChoice> {
         let points = series.points();
-        Choice::among(&fitted_laws(&points), &points)
+        LawChoice::among(&fit_laws(&points), &points)
     }
 
     /// Compares fitted laws. None if there are too few points for any.
-    pub(super) fn among(fitted: &[Fitted], points: &[(f64, f64)]) -> Option<Choice> {
-        let mut fits: Vec<Fit> = fitted.iter().filter_map(|fit| with_aicc(fit, points)).collect();
+    pub(super) fn among(fitted: &[FittedLaw], points: &[(f64, f64)]) -> Option<LawChoice> {
+        let mut fits: Vec<ScoredFit> = fitted.iter().filter_map(|fit| score_fit(fit, points)).collect();
         fits.sort_by(|a, b| a.aicc.total_cmp(&b.aicc));
-        (!fits.is_empty()).then_some(Choice { fits })
+        (!fits.is_empty()).then_some(LawChoice { fits })
     }
 
-    /// The best law, if it leads the next by at least [`DECISIVE`].
-    pub fn winner(&self) -> Option<&Fit> {
+    /// The best law, if it leads the next by at least [`DECISIVE_LEAD`].
+    pub fn winner(&self) -> Option<&ScoredFit> {
         let next = self.fits.get(1).map_or(f64::INFINITY, |next| next.aicc);
-        self.fits.first().filter(|first| next - first.aicc >= DECISIVE)
+        self.fits.first().filter(|first| next - first.aicc >= DECISIVE_LEAD)
     }
 
-    /// The laws within [`DECISIVE`] of the best, including the best.
-    pub fn contenders(&self) -> Vec<&Fit> {
+    /// The laws within [`DECISIVE_LEAD`] of the best, including the best.
+    pub fn contenders(&self) -> Vec<&ScoredFit> {
         let best = self.fits[0].aicc;
-        self.fits.iter().filter(|fit| fit.aicc - best < DECISIVE).collect()
+        self.fits.iter().filter(|fit| fit.aicc - best < DECISIVE_LEAD).collect()
     }
 }
 
 /// Computes the goodness of fit. None if there are too few points for AICc.
-fn with_aicc(fit: &Fitted, points: &[(f64, f64)]) -> Option<Fit> {
+fn score_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<ScoredFit> {
     let (n, k) = (points.len() as f64, fit.law.aicc_parameters() as f64);
     if n - k - 1.0 <= 0.0 {
         return None;
     }
-    let rss = fit.rss.max(n * RESOLUTION * RESOLUTION);
-    let total = squares(points.iter().map(|p| p.1));
-    Some(Fit {
+    let rss = fit.rss.max(n * RELATIVE_PRECISION * RELATIVE_PRECISION);
+    let total = squared_deviations(points.iter().map(|p| p.1));
+    Some(ScoredFit {
         law: fit.law,
         rss: fit.rss,
         r_squared: if total > 0.0 { 1.0 - fit.rss / total } else { f64::NAN },
         aicc: n * (rss / n).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0),
-        lack: lack(fit, points),
+        lack_of_fit: lack_of_fit(fit, points),
     })
 }
 
 /// Tests the lack of fit. None without several values at a number of clients.
-fn lack(fit: &Fitted, points: &[(f64, f64)]) -> Option<Lack> {
-    let (n, d, p) = (points.len(), distinct(points), fit.law.curve_parameters());
+fn lack_of_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<LackOfFit> {
+    let (n, d, p) = (points.len(), distinct_count(points), fit.law.curve_parameters());
     // Pure error: the sum of squared differences of values from the mean at their number of clients.
-    let pure: f64 = points.chunk_by(|a, b| a.0 == b.0).map(|group| squares(group.iter().map(|p| p.1))).sum();
+    let pure: f64 =
+        points.chunk_by(|a, b| a.0 == b.0).map(|group| squared_deviations(group.iter().map(|p| p.1))).sum();
     if n <= d || d <= p || pure <= 0.0 {
         return None;
     }
     let (above, below) = ((d - p) as f64, (n - d) as f64);
     let f = ((fit.rss - pure).max(0.0) / above) / (pure / below);
-    Some(Lack { f, p: FisherSnedecor::new(above, below).ok()?.sf(f) })
+    Some(LackOfFit { f, p: FisherSnedecor::new(above, below).ok()?.sf(f) })
 }
 
 #[cfg(test)]

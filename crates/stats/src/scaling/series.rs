@@ -21,7 +21,7 @@ pub struct Series {
 }
 
 /// A number of clients, a round, a throughput.
-pub type Row = (f64, u32, f64);
+pub type SeriesRow = (f64, u32, f64);
 
 /// The error for rows that do not make a series.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -49,8 +49,8 @@ impl Series {
     ///
     /// # Errors
     /// A value is not above 0, or there are fewer than two numbers of clients.
-    pub fn new(name: &str, rows: &[Row]) -> Result<Series, SeriesError> {
-        let numbers = numbers(name, rows.iter().map(|(n, _, x)| (*n, *x)))?;
+    pub fn new(name: &str, rows: &[SeriesRow]) -> Result<Series, SeriesError> {
+        let numbers = distinct_numbers(name, rows.iter().map(|(n, _, x)| (*n, *x)))?;
         let rounds: BTreeSet<u32> = rows.iter().map(|row| row.1).collect();
         let rounds: Vec<u32> = rounds.into_iter().collect();
         let mut cells: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
@@ -69,9 +69,9 @@ impl Series {
     /// # Errors
     /// A value is not above 0, or there are fewer than two numbers of clients.
     pub fn unpaired(name: &str, points: &[(f64, f64)]) -> Result<Series, SeriesError> {
-        let numbers = numbers(name, points.iter().copied())?;
-        let of = |n: &f64| sorted(points.iter().filter(|point| point.0 == *n).map(|point| point.1));
-        let x = numbers.iter().map(of).collect();
+        let numbers = distinct_numbers(name, points.iter().copied())?;
+        let values_at = |n: &f64| sorted(points.iter().filter(|point| point.0 == *n).map(|point| point.1));
+        let x = numbers.iter().map(values_at).collect();
         Ok(Series { name: name.into(), n: numbers, x, paired: false })
     }
 
@@ -81,7 +81,7 @@ impl Series {
     }
 
     /// The fewest values of a number of clients.
-    pub fn fewest(&self) -> usize {
+    pub fn fewest_values(&self) -> usize {
         self.x.iter().map(|x| x.iter().filter(|x| !x.is_nan()).count()).min().unwrap_or(0)
     }
 
@@ -97,10 +97,10 @@ impl Series {
 
     /// The points (N, ln X) of all values: number of clients and logarithm of the throughput.
     pub fn points(&self) -> Vec<(f64, f64)> {
-        let of = |(n, x): (&f64, &Vec<f64>)| -> Vec<(f64, f64)> {
+        let points_at = |(n, x): (&f64, &Vec<f64>)| -> Vec<(f64, f64)> {
             x.iter().filter(|x| !x.is_nan()).map(|x| (*n, x.ln())).collect()
         };
-        self.n.iter().zip(&self.x).flat_map(of).collect()
+        self.n.iter().zip(&self.x).flat_map(points_at).collect()
     }
 
     /// The mean of ln X at each number of clients, over the rounds that have it.
@@ -111,27 +111,31 @@ impl Series {
 
     /// One bootstrap resample: of the rounds, or without rounds of the values at each number of clients. None if a number of
     /// clients would have no value.
-    pub(super) fn drawn(&self, rng: &mut impl Rng) -> Option<Series> {
-        let mut draw = |of: usize| -> Vec<usize> { (0..of).map(|_| rng.random_range(0..of)).collect() };
-        let taken = |row: &Vec<f64>, at: &[usize]| -> Vec<f64> { at.iter().map(|at| row[*at]).collect() };
+    pub(super) fn resample(&self, rng: &mut impl Rng) -> Option<Series> {
+        let mut draw =
+            |count: usize| -> Vec<usize> { (0..count).map(|_| rng.random_range(0..count)).collect() };
+        let take = |row: &Vec<f64>, at: &[usize]| -> Vec<f64> { at.iter().map(|at| row[*at]).collect() };
         let x: Vec<Vec<f64>> = if self.paired {
             let rounds = draw(self.rounds());
-            self.x.iter().map(|row| taken(row, &rounds)).collect()
+            self.x.iter().map(|row| take(row, &rounds)).collect()
         } else {
-            self.x.iter().map(|row| taken(row, &draw(row.len()))).collect()
+            self.x.iter().map(|row| take(row, &draw(row.len()))).collect()
         };
-        let known = |row: &Vec<f64>| row.iter().any(|x| !x.is_nan());
-        x.iter().all(known).then(|| Series { x, ..self.clone() })
+        let has_value = |row: &Vec<f64>| row.iter().any(|x| !x.is_nan());
+        x.iter().all(has_value).then(|| Series { x, ..self.clone() })
     }
 
     /// The index of a number of clients.
-    pub fn position(&self, n: f64) -> Option<usize> {
+    pub fn index_of(&self, n: f64) -> Option<usize> {
         self.n.iter().position(|known| *known == n)
     }
 }
 
 /// The distinct numbers of clients, ascending. Fails unless all numbers and values are positive.
-fn numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Result<Vec<f64>, SeriesError> {
+fn distinct_numbers(
+    name: &str,
+    points: impl Iterator<Item = (f64, f64)> + Clone,
+) -> Result<Vec<f64>, SeriesError> {
     for (n, x) in points.clone() {
         for (what, value) in [("number of clients", n), ("throughput", x)] {
             // The limit keeps sums finite.
@@ -151,10 +155,10 @@ fn numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Resu
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::simulate::stream;
+    use crate::simulate::run_rng;
 
     /// A series without replicates.
-    pub fn plain(points: &[(f64, f64)]) -> Series {
+    pub fn unreplicated(points: &[(f64, f64)]) -> Series {
         Series::new("s", &points.iter().map(|(n, x)| (*n, 0, *x)).collect::<Vec<_>>()).unwrap()
     }
 
@@ -177,16 +181,16 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_draw_takes_whole_rounds_or_the_values_of_each_number() {
-        let rows: Vec<Row> =
+    fn a_resample_has_whole_rounds_or_the_values_of_each_number() {
+        let rows: Vec<SeriesRow> =
             (0..8).flat_map(|r| [(1.0, r, 1.0 + f64::from(r)), (2.0, r, 2.0 + f64::from(r))]).collect();
         let points: Vec<(f64, f64)> = rows.iter().map(|(n, _, x)| (*n, *x)).collect();
-        let together = |series: Series| {
-            let drawn = series.drawn(&mut stream(1, 0)).unwrap();
+        let keeps_rounds_together = |series: Series| {
+            let drawn = series.resample(&mut run_rng(1, 0)).unwrap();
             drawn.x[0].iter().zip(&drawn.x[1]).all(|(one, two)| two - one == 1.0)
         };
-        assert!(together(Series::new("s", &rows).unwrap()));
-        assert!(!together(Series::unpaired("s", &points).unwrap()));
+        assert!(keeps_rounds_together(Series::new("s", &rows).unwrap()));
+        assert!(!keeps_rounds_together(Series::unpaired("s", &points).unwrap()));
     }
 
     #[test]

@@ -1,20 +1,20 @@
 //! Simulates bisections by time: how often one ends at a wrong candidate.
 
-use super::noise::{Noise, SD, measurements};
+use super::noise::{Noise, SD, simulate_measurements};
 use crate::bisect::{StepRound, judge_confirmation, judge_ends, judge_step, next_look};
-use crate::table::LAST_LOOK;
+use crate::critical_values::LAST_LOOK_ROUNDS;
 use fsarena_core::bisect::{ComparisonResult, steps};
-use fsarena_core::claim::{Op, Pair, Right};
+use fsarena_core::claim::{Op, Pair, RightSide};
 use rand::{Rng, RngExt};
 
 /// The candidates after GOOD.
 const CANDIDATES: usize = 64;
 /// The sizes of the step, in units of the noise of a measurement.
-const SIZES: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 4.0];
+const STEP_SIZES: [f64; 5] = [0.2, 0.5, 1.0, 2.0, 4.0];
 
 /// How a simulated bisection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum BisectionEnd {
     /// At the candidate with this number.
     Found(usize),
     /// Without a change between the ends.
@@ -23,21 +23,21 @@ pub enum Ended {
     Inconclusive,
 }
 
-/// Whether a bisection of 64 candidates errs. With `changed`, the cost steps up at a random one of them, both ends included, by a
-/// random size, and the margin is half of that: to find another one or no change is an error. Otherwise all cost the same, and to
-/// find one is an error.
+/// Whether a bisection of 64 candidates errs. With `changed`, the cost steps up at a random one of them, both ends included, by
+/// a random size, and the margin is half of that: to find another one or no change is an error. Otherwise all cost the same,
+/// and to find one is an error.
 pub fn errs(changed: bool, noise: Noise, rng: &mut impl Rng) -> bool {
-    let size = SD * SIZES[rng.random_range(0..SIZES.len())];
+    let size = SD * STEP_SIZES[rng.random_range(0..STEP_SIZES.len())];
     let first_bad = rng.random_range(1..=CANDIDATES);
     let step = if changed { size } else { 0.0 };
     match bisect(noise, first_bad, step, size / 2.0, judge_step, rng) {
-        Ended::Found(found) => !changed || found != first_bad,
-        Ended::NoChange => changed,
-        Ended::Inconclusive => false,
+        BisectionEnd::Found(found) => !changed || found != first_bad,
+        BisectionEnd::NoChange => changed,
+        BisectionEnd::Inconclusive => false,
     }
 }
 
-/// Judges the rounds of a step: [`judge_step`].
+/// A function that judges the rounds of a step: [`judge_step`], or another one in tests.
 type StepJudge = fn(&[StepRound], f64, usize) -> Option<ComparisonResult>;
 
 /// A bisection whose cost steps up by `step`, a logarithm, at the candidate `first_bad`; `margin` is a logarithm too.
@@ -48,60 +48,60 @@ fn bisect(
     margin: f64,
     judge: StepJudge,
     rng: &mut impl Rng,
-) -> Ended {
+) -> BisectionEnd {
     let cost = |candidate: usize| if candidate >= first_bad { step } else { 0.0 };
-    let share = steps(CANDIDATES) + 2;
-    let right = Right::Variant("baseline".into());
+    let error_split = steps(CANDIDATES) + 2;
+    let right = RightSide::Variant("baseline".into());
     let percent = Some(100.0 * margin.exp_m1());
     let pair = Pair { left: "candidate".into(), op: Op::AtMost, factor: 1.0, right, percent };
-    let ends = compare(noise, share, &[0.0, cost(CANDIDATES)], rng, |rounds| {
-        judge_ends(&pair, &differences(rounds), 0.0, share)
+    let ends = measure_until_decided(noise, error_split, &[0.0, cost(CANDIDATES)], rng, |rounds| {
+        judge_ends(&pair, &log_ratios(rounds), 0.0, error_split)
     });
     match ends {
         Some(ComparisonResult::More) => {}
-        Some(_) => return Ended::NoChange,
-        None => return Ended::Inconclusive,
+        Some(_) => return BisectionEnd::NoChange,
+        None => return BisectionEnd::Inconclusive,
     }
     let (mut good, mut bad) = (0, CANDIDATES);
     while bad - good > 1 {
         let candidate = (good + bad) / 2;
         let costs = [0.0, cost(candidate), cost(CANDIDATES)];
-        let of_three = |rounds: &[Vec<f64>]| {
+        let judge_step = |rounds: &[Vec<f64>]| {
             let rounds: Vec<[f64; 3]> = rounds.iter().map(|round| [round[0], round[1], round[2]]).collect();
-            judge(&rounds, 1.0, share)
+            judge(&rounds, 1.0, error_split)
         };
-        match compare(noise, share, &costs, rng, of_three) {
+        match measure_until_decided(noise, error_split, &costs, rng, judge_step) {
             Some(ComparisonResult::Good) => good = candidate,
             Some(_) => bad = candidate,
-            None => return Ended::Inconclusive,
+            None => return BisectionEnd::Inconclusive,
         }
     }
-    let confirmed = compare(noise, share, &[cost(good), cost(bad)], rng, |rounds| {
-        judge_confirmation(&differences(rounds), 1.0, 2.0 * margin, share)
+    let confirmed = measure_until_decided(noise, error_split, &[cost(good), cost(bad)], rng, |rounds| {
+        judge_confirmation(&log_ratios(rounds), 1.0, 2.0 * margin, error_split)
     });
     match confirmed {
-        Some(ComparisonResult::Confirmed) => Ended::Found(bad),
-        _ => Ended::Inconclusive,
+        Some(ComparisonResult::Confirmed) => BisectionEnd::Found(bad),
+        _ => BisectionEnd::Inconclusive,
     }
 }
 
 /// ln(second/first) of each round.
-fn differences(rounds: &[Vec<f64>]) -> Vec<f64> {
+fn log_ratios(rounds: &[Vec<f64>]) -> Vec<f64> {
     rounds.iter().map(|round| round[1] - round[0]).collect()
 }
 
 /// Measures candidates of these costs until a look decides; None if the last one does not.
-fn compare(
+fn measure_until_decided(
     noise: Noise,
-    share: usize,
+    error_split: usize,
     costs: &[f64],
     rng: &mut impl Rng,
     judge: impl Fn(&[Vec<f64>]) -> Option<ComparisonResult>,
 ) -> Option<ComparisonResult> {
-    let logs = measurements(&vec![(noise, 1.0); costs.len()], LAST_LOOK, rng);
+    let logs = simulate_measurements(&vec![(noise, 1.0); costs.len()], LAST_LOOK_ROUNDS, rng);
     let round = |at: usize| costs.iter().zip(&logs).map(|(cost, logs)| cost + logs[at]).collect();
     let mut rounds: Vec<Vec<f64>> = vec![];
-    while let Some(look) = next_look(rounds.len(), share) {
+    while let Some(look) = next_look(rounds.len(), error_split) {
         rounds.extend((rounds.len()..look).map(round));
         let result = judge(&rounds);
         if result.is_some() {
@@ -113,24 +113,30 @@ fn compare(
 
 #[cfg(test)]
 mod tests {
-    use super::super::stream;
+    use super::super::run_rng;
     use super::*;
 
-    fn of(first_bad: usize, step: f64, judge: StepJudge) -> Ended {
-        bisect(Noise::Normal, first_bad, step * SD, 5.0 * SD, judge, &mut stream(1, first_bad as u64))
+    fn end_of_bisection(first_bad: usize, step: f64, judge: StepJudge) -> BisectionEnd {
+        bisect(Noise::Normal, first_bad, step * SD, 5.0 * SD, judge, &mut run_rng(1, first_bad as u64))
     }
 
     #[test]
     fn a_large_step_is_found_wherever_it_is() {
         for first_bad in [1, 2, 33, 63, 64] {
-            assert_eq!(of(first_bad, 10.0, judge_step), Ended::Found(first_bad));
+            assert_eq!(end_of_bisection(first_bad, 10.0, judge_step), BisectionEnd::Found(first_bad));
         }
-        assert_eq!(of(9, 0.0, judge_step), Ended::NoChange);
+        assert_eq!(end_of_bisection(9, 0.0, judge_step), BisectionEnd::NoChange);
     }
 
     #[test]
     fn the_confirmation_notices_a_wrong_step() {
-        assert_eq!(of(9, 10.0, |_, _, _| Some(ComparisonResult::Good)), Ended::Inconclusive);
-        assert_eq!(of(9, 10.0, |_, _, _| Some(ComparisonResult::Bad)), Ended::Inconclusive);
+        assert_eq!(
+            end_of_bisection(9, 10.0, |_, _, _| Some(ComparisonResult::Good)),
+            BisectionEnd::Inconclusive
+        );
+        assert_eq!(
+            end_of_bisection(9, 10.0, |_, _, _| Some(ComparisonResult::Bad)),
+            BisectionEnd::Inconclusive
+        );
     }
 }

@@ -1,9 +1,9 @@
-//! Simulates how often the growth of a cost is found to bend, and how often its extrapolation contains the truth, by the law that
-//! the cost follows.
+//! Simulates how often the growth of a cost is found to bend, and how often its extrapolation contains the truth, by the law
+//! that the cost follows.
 
-use super::{ErrorCount, PromiseState, parallel, stream};
+use super::{ErrorCount, PromiseState, in_parallel, run_rng};
 use crate::scaling::Series;
-use crate::scaling::growth::{BendFinding, FARTHEST, grow};
+use crate::scaling::growth::{BendFinding, MAX_MULTIPLE, analyse_growth};
 use fsarena_core::schedule::mix;
 use rand::Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -86,8 +86,8 @@ pub struct GrowthCheck {
 }
 
 impl GrowthCheck {
-    /// The runs whose interval missed the true cost; or, if more, those in which a law without a bend was found to bend, or a law
-    /// that bends not to bend.
+    /// The number of wrong runs, the larger of two numbers: of runs whose interval missed the true cost, and of runs that found a
+    /// bend where there is none or excluded a bend where there is one.
     pub fn errors(&self) -> ErrorCount {
         let wrong_bends = if self.truth.bends() { self.straight } else { self.bends };
         ErrorCount { wrong: self.missed.max(wrong_bends), runs: self.runs }
@@ -112,11 +112,12 @@ impl GrowthCheck {
 pub fn growth_checks(runs: usize, seed: u64) -> Vec<GrowthCheck> {
     let check = |(number, truth): (usize, Truth)| {
         let seed = mix(seed, number as u64);
-        let found = parallel(runs, |run| {
-            let growth = grow(series(truth, &mut stream(seed, run)));
-            let truth = truth.cost(FARTHEST * AMOUNTS[AMOUNTS.len() - 1]);
-            let contains =
-                growth.beyond.is_some_and(|beyond| beyond.cost.low <= truth && truth <= beyond.cost.high);
+        let found = in_parallel(runs, |run| {
+            let growth = analyse_growth(simulate_costs(truth, &mut run_rng(seed, run)));
+            let true_cost = truth.cost(MAX_MULTIPLE * AMOUNTS[AMOUNTS.len() - 1]);
+            let contains = growth
+                .beyond
+                .is_some_and(|beyond| beyond.cost.low <= true_cost && true_cost <= beyond.cost.high);
             (growth.bend, contains)
         });
         GrowthCheck {
@@ -131,7 +132,7 @@ pub fn growth_checks(runs: usize, seed: u64) -> Vec<GrowthCheck> {
 }
 
 /// A series under a law.
-fn series(truth: Truth, rng: &mut impl Rng) -> Series {
+fn simulate_costs(truth: Truth, rng: &mut impl Rng) -> Series {
     let mut normal = || -> f64 { StandardNormal.sample(rng) };
     let (of_round, of_value, of_amount) = NOISE;
     let deviations = AMOUNTS.map(|_| of_amount * normal());

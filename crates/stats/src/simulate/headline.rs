@@ -4,13 +4,15 @@
 //! Variant 0 is the best, and all others are worse by the same gap. The gap is defined by the pseudo-median of the log ratios
 //! (the typical ratio in the headline). If the shapes of the noise differ, a long simulation determines the pseudo-median.
 
-use super::noise::{Noise, SD, measurements};
-use super::{ErrorCount, PromiseState, ROUNDS, count, lower_limit_of_largest, parallel, stream, upper_limit};
+use super::noise::{Noise, SD, simulate_measurements};
+use super::{
+    ErrorCount, PromiseState, ROUNDS, count_runs, in_parallel, lower_limit_of_largest, run_rng, upper_limit,
+};
 use crate::average::median;
-use crate::decision::{Answer, MOST_REGRET};
-use crate::hodges_lehmann::Walsh;
+use crate::critical_values::{LOOKS, cautious_critical_value};
+use crate::decision::{MAX_REGRET, Recommendation};
+use crate::hodges_lehmann::WalshAverages;
 use crate::regret::Regrets;
-use crate::table::{LOOKS, cautious_bound};
 use fsarena_core::sample::Direction;
 use fsarena_core::schedule::mix;
 
@@ -19,20 +21,24 @@ const SPREADS: [f64; 3] = [1.0, 10.0, 40.0];
 /// The gaps at which a recommendation of another variant is wrong: all are above 5%.
 const WRONG_GAPS: [f64; 3] = [0.0501, 0.08, 0.2];
 /// The numbers of variants; with three, the first bounds spend more than half the level.
-const VARIANTS: [usize; 3] = [2, 3, 4];
+const VARIANT_COUNTS: [usize; 3] = [2, 3, 4];
 /// The numbers of variants in simulations of how soon a difference is found.
-const FEW_AND_MANY: [usize; 2] = [2, 4];
+const TIMELY_VARIANT_COUNTS: [usize; 2] = [2, 4];
 /// The variants that the user runs now: none, the best, or one of the others.
-const CURRENT: [Option<usize>; 3] = [None, Some(0), Some(1)];
+const CURRENT_VARIANTS: [Option<usize>; 3] = [None, Some(0), Some(1)];
 /// The number of kinds of runs. Reports show only the worst of them.
-const KINDS: usize =
-    Noise::ALL.len() * SPREADS.len() * WRONG_GAPS.len() * VARIANTS.len() * CURRENT.len() * Shapes::ALL.len();
+const KIND_COUNT: usize = Noise::ALL.len()
+    * SPREADS.len()
+    * WRONG_GAPS.len()
+    * VARIANT_COUNTS.len()
+    * CURRENT_VARIANTS.len()
+    * Shapes::ALL.len();
 /// How much larger the noise of a noisy variant is.
-const NOISY: f64 = 3.0;
+const NOISY_FACTOR: f64 = 3.0;
 /// The largest accepted share of runs that recommend a wrong variant: 5%, and 1% for the error of the simulation.
 const MOST_WRONG: f64 = 0.06;
 /// The share of runs that must have a recommendation.
-const LEAST_ANSWERED: f64 = 0.9;
+const LEAST_TIMELY: f64 = 0.9;
 /// The margin of equivalence, which is the default of `--margin`.
 const MARGIN: f64 = 0.01;
 
@@ -70,8 +76,8 @@ impl Shapes {
     fn noises(self, noise: Noise, variants: usize) -> Vec<(Noise, f64)> {
         let (best, rival) = match self {
             Shapes::Equal => ((noise, 1.0), (noise, 1.0)),
-            Shapes::NoisyRivals => ((noise, 1.0), (noise, NOISY)),
-            Shapes::NoisyBest => ((noise, NOISY), (noise, 1.0)),
+            Shapes::NoisyRivals => ((noise, 1.0), (noise, NOISY_FACTOR)),
+            Shapes::NoisyBest => ((noise, NOISY_FACTOR), (noise, 1.0)),
             Shapes::PlainBest => ((Noise::Normal, 1.0), (noise, 1.0)),
             Shapes::PlainRivals => ((noise, 1.0), (Noise::Normal, 1.0)),
         };
@@ -81,7 +87,7 @@ impl Shapes {
 
 /// A kind of run, and the number of runs in which a recommended variant was more than 5% worse than the best at some look.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Wrong {
+pub struct WrongRecommendations {
     /// The noise.
     pub noise: Noise,
     /// The spread of a measurement, as a fraction.
@@ -98,13 +104,13 @@ pub struct Wrong {
     pub errors: ErrorCount,
 }
 
-impl Wrong {
-    /// The state of the promise; None for noise without a promise (two speeds). This is the worst of all kinds of runs, so only a
-    /// limit that holds for all of them at once can show that the promise is broken.
+impl WrongRecommendations {
+    /// The state of the promise; None for noise without a promise (two speeds). This is the worst of all kinds of runs, so only
+    /// a limit that holds for all of them at once can show that the promise is broken.
     pub fn state(&self) -> Option<PromiseState> {
         let ErrorCount { wrong, runs } = self.errors;
         Noise::ALL.contains(&self.noise).then(|| match self.errors.state(MOST_WRONG) {
-            PromiseState::Broken if lower_limit_of_largest(wrong, runs, KINDS) <= MOST_WRONG => {
+            PromiseState::Broken if lower_limit_of_largest(wrong, runs, KIND_COUNT) <= MOST_WRONG => {
                 PromiseState::Open
             }
             state => state,
@@ -113,12 +119,13 @@ impl Wrong {
 }
 
 /// For each noise and spread, finds the kind of run that errs most often.
-pub fn wrong(runs: usize, seed: u64) -> Vec<Wrong> {
+pub fn simulate_wrong_recommendations(runs: usize, seed: u64) -> Vec<WrongRecommendations> {
     let noises = Noise::ALL.into_iter().chain([Noise::TwoSpeeds]);
     let of_noise = |noise: Noise| {
-        let kinds = VARIANTS.into_iter().flat_map(|variants| Shapes::ALL.map(|shapes| (variants, shapes)));
-        let all: Vec<Wrong> =
-            kinds.flat_map(|(variants, shapes)| of_kind(noise, shapes, variants, runs, seed)).collect();
+        let kinds =
+            VARIANT_COUNTS.into_iter().flat_map(|variants| Shapes::ALL.map(|shapes| (variants, shapes)));
+        let all: Vec<WrongRecommendations> =
+            kinds.flat_map(|(variants, shapes)| simulate_kind(noise, shapes, variants, runs, seed)).collect();
         SPREADS.into_iter().filter_map(move |spread| {
             let with_spread = all.iter().filter(|kind| kind.spread == spread * SD);
             with_spread.copied().max_by_key(|kind| kind.errors.wrong)
@@ -128,31 +135,45 @@ pub fn wrong(runs: usize, seed: u64) -> Vec<Wrong> {
 }
 
 /// Simulates every spread, gap and current variant for one noise, shape and number of variants.
-fn of_kind(noise: Noise, shapes: Shapes, variants: usize, runs: usize, seed: u64) -> Vec<Wrong> {
+fn simulate_kind(
+    noise: Noise,
+    shapes: Shapes,
+    variants: usize,
+    runs: usize,
+    seed: u64,
+) -> Vec<WrongRecommendations> {
     let noises = shapes.noises(noise, variants);
     let seed = mix(seed, mix(noise as u64, 100 * shapes as u64 + variants as u64));
     let centre = pseudo_median(&noises, (200 * runs).clamp(20_000, 1_000_000), seed);
     let cases: Vec<(f64, f64, Option<usize>)> = SPREADS
         .into_iter()
         .flat_map(|spread| WRONG_GAPS.map(|gap| (spread, gap)))
-        .flat_map(|(spread, gap)| CURRENT.map(|current| (spread, gap, current)))
+        .flat_map(|(spread, gap)| CURRENT_VARIANTS.map(|current| (spread, gap, current)))
         .collect();
-    let of_run = |run: u64| {
-        let mut logs = measurements(&noises, ROUNDS, &mut stream(seed, run));
+    let errs_in_cases = |run: u64| {
+        let mut logs = simulate_measurements(&noises, ROUNDS, &mut run_rng(seed, run));
         logs[1..].iter_mut().flatten().for_each(|log| *log -= centre);
-        errs(&logs, &cases)
+        erring_cases(&logs, &cases)
     };
-    let erred = parallel(runs, of_run);
+    let erred = in_parallel(runs, errs_in_cases);
     let counted = cases.iter().enumerate().map(|(at, (spread, gap, current))| {
         let errors = ErrorCount { wrong: erred.iter().filter(|run| run[at]).count(), runs };
-        Wrong { noise, spread: spread * SD, shapes, variants, gap: *gap, current: *current, errors }
+        WrongRecommendations {
+            noise,
+            spread: spread * SD,
+            shapes,
+            variants,
+            gap: *gap,
+            current: *current,
+            errors,
+        }
     });
     counted.collect()
 }
 
 /// Estimates the pseudo-median of ln(cost of a rival/cost of the best) from this number of rounds.
 fn pseudo_median(noises: &[(Noise, f64)], rounds: usize, seed: u64) -> f64 {
-    let logs = measurements(&noises[..2], rounds, &mut stream(seed, u64::MAX));
+    let logs = simulate_measurements(&noises[..2], rounds, &mut run_rng(seed, u64::MAX));
     let d: Vec<f64> = logs[1].iter().zip(&logs[0]).map(|(rival, best)| rival - best).collect();
     // The pseudo-median is the median of the means of two independent rounds; rounds half a simulation apart are independent.
     let (first, second) = d.split_at(rounds / 2);
@@ -161,27 +182,27 @@ fn pseudo_median(noises: &[(Noise, f64)], rounds: usize, seed: u64) -> f64 {
 }
 
 /// For each case of (spread, gap, current variant), whether the run recommends a wrong variant at some look. Each look computes
-/// the bounds once and rescales them for each case: the noise is proportional to the spread, and the gap only adds to the rivals'
-/// costs.
-fn errs(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
+/// the bounds once and rescales them for each case: the noise is proportional to the spread, and the gap only adds to the
+/// rivals' costs.
+fn erring_cases(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<bool> {
     let mut erred = vec![false; cases.len()];
-    let most = MOST_REGRET.ln_1p();
+    let most = MAX_REGRET.ln_1p();
     // A wrong variant can be recommended only if the bound of a rival's cost is below 5%.
     let bounded_by = |(spread, gap, _): &(f64, f64, Option<usize>)| (most - gap.ln_1p()) / spread;
     let needed = cases.iter().map(bounded_by).fold(f64::NEG_INFINITY, f64::max);
     for look in LOOKS {
-        let Some(critical) = cautious_bound(look.rounds, logs.len() - 1) else { continue };
-        let suspect = logs[1..].iter().any(|rival| {
+        let Some(critical) = cautious_critical_value(look.rounds, logs.len() - 1) else { continue };
+        let may_err = logs[1..].iter().any(|rival| {
             let d = rival.iter().zip(&logs[0]).take(look.rounds).map(|(rival, best)| rival - best).collect();
-            Walsh::new(d).is_some_and(|walsh| walsh.lies_below(critical, needed))
+            WalshAverages::new(d).is_some_and(|walsh| walsh.lies_below(critical, needed))
         });
-        if !suspect {
+        if !may_err {
             continue;
         }
         let regrets = regrets(logs, look.rounds);
         for ((spread, gap, current), erred) in cases.iter().zip(&mut erred) {
-            let answer = answer(&regrets, *spread, *gap, *current);
-            *erred |= recommended(&answer).iter().any(|variant| *variant > 0);
+            let recommendation = recommend(&regrets, *spread, *gap, *current);
+            *erred |= newly_recommended(&recommendation).iter().any(|variant| *variant > 0);
         }
     }
     erred
@@ -194,24 +215,24 @@ fn regrets(logs: &[Vec<f64>], rounds: usize) -> Regrets {
     Regrets::compute(&values, &[], Direction::Lower, 1)
 }
 
-/// The answer if the noise is `spread` times as large, and all variants but the first cost `gap` more.
-fn answer(regrets: &Regrets, spread: f64, gap: f64, current: Option<usize>) -> Option<Answer> {
+/// The recommendation if the noise is `spread` times as large, and all variants but the first cost `gap` more.
+fn recommend(regrets: &Regrets, spread: f64, gap: f64, current: Option<usize>) -> Option<Recommendation> {
     let regrets = regrets.rescaled(spread, |variant| if variant == 0 { 0.0 } else { gap.ln_1p() });
     let candidates: Vec<usize> = (0..regrets.len()).collect();
-    Answer::of(&regrets, &candidates, current, MARGIN.ln_1p())
+    Recommendation::of(&regrets, &candidates, current, MARGIN.ln_1p())
 }
 
 /// The recommended variants. Advice to keep the current variant does not count as a recommendation.
-fn recommended(answer: &Option<Answer>) -> Vec<usize> {
-    match answer {
-        None | Some(Answer::Keep { .. }) => vec![],
-        Some(answer) => answer.recommended(),
+fn newly_recommended(recommendation: &Option<Recommendation>) -> Vec<usize> {
+    match recommendation {
+        None | Some(Recommendation::Keep { .. }) => vec![],
+        Some(recommendation) => recommendation.recommended(),
     }
 }
 
 /// A kind of run with a certain difference, and the number of runs that recommended the best variant in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Answered {
+pub struct TimelyRecommendations {
     /// The noise of all variants.
     pub noise: Noise,
     /// The spread of a measurement, as a fraction.
@@ -219,56 +240,56 @@ pub struct Answered {
     /// By how much the others are worse than the best, as a fraction.
     pub gap: f64,
     /// The round by which the best must be recommended.
-    pub by: usize,
+    pub by_round: usize,
     /// The number of variants.
     pub variants: usize,
     /// The number of runs that recommended the best by then.
-    pub answered: usize,
+    pub timely: usize,
     /// The number of runs.
     pub runs: usize,
 }
 
-impl Answered {
+impl TimelyRecommendations {
     /// The share of runs that recommended the best in time.
     pub fn rate(&self) -> f64 {
-        self.answered as f64 / self.runs as f64
+        self.timely as f64 / self.runs as f64
     }
 
     /// The state of the promise; None for noise with spikes or bursts, whose standard deviation is many times the spread.
     pub fn state(&self) -> Option<PromiseState> {
-        matches!(self.noise, Noise::Normal | Noise::Exponential).then(|| {
-            match self.rate() >= LEAST_ANSWERED {
-                true => PromiseState::Kept,
-                false if upper_limit(self.answered, self.runs) < LEAST_ANSWERED => PromiseState::Broken,
-                false => PromiseState::Open,
-            }
+        matches!(self.noise, Noise::Normal | Noise::Exponential).then(|| match self.rate() >= LEAST_TIMELY {
+            true => PromiseState::Kept,
+            false if upper_limit(self.timely, self.runs) < LEAST_TIMELY => PromiseState::Broken,
+            false => PromiseState::Open,
         })
     }
 }
 
 /// The differences that must be found: the gap, the spread in units of [`SD`], and the round by which to find it.
-const FOUND: [(f64, f64, usize); 2] = [(0.05, 1.0, 12), (0.2, 10.0, 24)];
+const DIFFERENCES_TO_FIND: [(f64, f64, usize); 2] = [(0.05, 1.0, 12), (0.2, 10.0, 24)];
 
 /// Simulates how soon a difference is found, for each noise. In every second run, a rival is the current variant.
-pub fn answered(runs: usize, seed: u64) -> Vec<Answered> {
-    let kinds = FOUND.into_iter().flat_map(|found| FEW_AND_MANY.map(|variants| (found, variants)));
-    let of = |((gap, spread, by), variants): ((f64, f64, usize), usize)| {
+pub fn simulate_timely_recommendations(runs: usize, seed: u64) -> Vec<TimelyRecommendations> {
+    let kinds = DIFFERENCES_TO_FIND
+        .into_iter()
+        .flat_map(|found| TIMELY_VARIANT_COUNTS.map(|variants| (found, variants)));
+    let of_kind = |((gap, spread, by), variants): ((f64, f64, usize), usize)| {
         Noise::ALL.map(|noise| {
             let noises = vec![(noise, 1.0); variants];
             let seed = mix(seed, mix(noise as u64, (100 * by + variants) as u64));
-            let found = |run: u64| {
-                let logs = measurements(&noises, by, &mut stream(seed, run));
+            let recommends_best = |run: u64| {
+                let logs = simulate_measurements(&noises, by, &mut run_rng(seed, run));
                 let current = (run % 2 == 1).then_some(1);
                 LOOKS.iter().filter(|look| look.rounds <= by).any(|look| {
-                    let answer = answer(&regrets(&logs, look.rounds), spread, gap, current);
-                    recommended(&answer).contains(&0)
+                    let recommendation = recommend(&regrets(&logs, look.rounds), spread, gap, current);
+                    newly_recommended(&recommendation).contains(&0)
                 })
             };
-            let answered = count(runs, found);
-            Answered { noise, spread: spread * SD, gap, by, variants, answered, runs }
+            let timely = count_runs(runs, recommends_best);
+            TimelyRecommendations { noise, spread: spread * SD, gap, by_round: by, variants, timely, runs }
         })
     };
-    kinds.flat_map(of).collect()
+    kinds.flat_map(of_kind).collect()
 }
 
 #[cfg(test)]
@@ -278,21 +299,22 @@ mod tests {
     #[test]
     fn a_rival_with_bounded_cost_is_wrong_only_above_five_per_cent() {
         let regrets = regrets(&[vec![0.0; 12], vec![-0.1; 12]], 12);
-        let wrong = |spread: f64, gap: f64| recommended(&answer(&regrets, spread, gap, None)).contains(&1);
+        let wrong =
+            |spread: f64, gap: f64| newly_recommended(&recommend(&regrets, spread, gap, None)).contains(&1);
         // The rival measures 10% less at spread 1: with a gap of 20% it is still behind.
         assert_eq!([wrong(1.0, 0.08), wrong(1.0, 0.2), wrong(10.0, 0.2)], [true, false, true]);
         let cases = [(1.0, 0.08, None), (1.0, 0.2, None), (1.0, 0.08, Some(1))];
-        assert_eq!(errs(&[vec![0.0; 400], vec![-0.1; 400]], &cases), [true, false, true]);
+        assert_eq!(erring_cases(&[vec![0.0; 400], vec![-0.1; 400]], &cases), [true, false, true]);
     }
 
     #[test]
     fn few_runs_break_no_promise() {
-        let wrong = wrong(10, 1);
+        let wrong = simulate_wrong_recommendations(10, 1);
         assert_eq!(wrong.len(), 7 * 3);
         assert!(wrong.iter().all(|one| one.state() != Some(PromiseState::Broken)), "{wrong:?}");
-        let answered = answered(20, 1);
-        assert_eq!(answered.len(), 2 * 2 * 6);
-        assert!(answered.iter().all(|one| one.state() != Some(PromiseState::Broken)), "{answered:?}");
+        let timely = simulate_timely_recommendations(20, 1);
+        assert_eq!(timely.len(), 2 * 2 * 6);
+        assert!(timely.iter().all(|one| one.state() != Some(PromiseState::Broken)), "{timely:?}");
     }
 
     #[test]

@@ -3,23 +3,23 @@
 //! The typical ratio equals the ratio of the means only if the noise of both variants has the same shape, which is not true for
 //! filesystems. So the simulated variants have noise of different shapes, and the truth is the ratio of the means.
 
-use super::{ErrorCount, PromiseState, ROUNDS, parallel, stream};
-use crate::mean_ratio::{FIRST_ROUND, SharedCosts};
-use crate::table::LOOKS;
+use super::{ErrorCount, PromiseState, ROUNDS, in_parallel, run_rng};
+use crate::critical_values::LOOKS;
+use crate::mean_ratio::{ROUNDS_FOR_MEAN_RATIO, SharedCosts};
 use fsarena_core::schedule::mix;
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution, Exp1, StandardNormal};
 
 /// The true ratio of the mean costs, variant B/variant A.
-const RATIO: f64 = 1.05;
+const TRUE_RATIO: f64 = 1.05;
 /// The standard deviation of a shape, as a share of the mean.
-const SIZE: f64 = 0.2;
+const RELATIVE_SD: f64 = 0.2;
 /// The largest accepted share of runs in which the interval misses at some look, for the shapes of [`PROMISED`].
 const MOST_MISSES: f64 = 0.07;
 /// The smallest accepted share of runs that have an interval at a look, for the shapes of [`PROMISED`].
-const LEAST_PRINTED: f64 = 0.9;
+const LEAST_WITH_INTERVAL: f64 = 0.9;
 /// The share of rounds with a stall, and the additional cost of a stall in units of the mean cost.
-const STALL: (f64, f64) = (0.02, 3.0);
+const STALL_SHARE_AND_COST: (f64, f64) = (0.02, 3.0);
 
 /// How the costs of a variant vary around a mean of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +54,8 @@ impl Shape {
         }
     }
 
-    /// Draws a cost. Its mean is 1. Its standard deviation is [`SIZE`], except for the quiet shapes, which have a tenth of it,
-    /// and Pareto, which has none.
+    /// Draws a cost. Its mean is 1. Its standard deviation is [`RELATIVE_SD`], except for the quiet shapes, which have a tenth
+    /// of it, and Pareto, which has none.
     fn cost(self, rng: &mut impl Rng) -> f64 {
         let normal = |rng: &mut _| -> f64 { StandardNormal.sample(rng) };
         // exp(σx) has the mean exp(σ²/2) and a standard deviation of √(exp(σ²) − 1) times that.
@@ -63,30 +63,30 @@ impl Shape {
             ((sigma * normal(rng) - sigma * sigma / 2.0).exp() - 1.0) / (sigma * sigma).exp_m1().sqrt()
         };
         match self {
-            Shape::Quiet => 1.0 + 0.1 * SIZE * normal(rng),
-            Shape::Normal => 1.0 + SIZE * normal(rng),
+            Shape::Quiet => 1.0 + 0.1 * RELATIVE_SD * normal(rng),
+            Shape::Normal => 1.0 + RELATIVE_SD * normal(rng),
             Shape::Exponential => {
                 let exponential: f64 = Exp1.sample(rng);
-                1.0 + SIZE * (exponential - 1.0)
+                1.0 + RELATIVE_SD * (exponential - 1.0)
             }
-            Shape::LogNormal => 1.0 + SIZE * log_normal(0.5, rng),
-            Shape::WideLogNormal => 1.0 + SIZE * log_normal(1.0, rng),
+            Shape::LogNormal => 1.0 + RELATIVE_SD * log_normal(0.5, rng),
+            Shape::WideLogNormal => 1.0 + RELATIVE_SD * log_normal(1.0, rng),
             // Inverse transform sampling: this Pareto distribution begins at 1 and has the mean 3.
-            Shape::Pareto => 1.0 + SIZE * ((1.0 - rng.random::<f64>()).powf(-1.0 / 1.5) - 3.0) / 3.0,
+            Shape::Pareto => 1.0 + RELATIVE_SD * ((1.0 - rng.random::<f64>()).powf(-1.0 / 1.5) - 3.0) / 3.0,
             Shape::Stalls => {
-                let (share, cost) = STALL;
+                let (share, cost) = STALL_SHARE_AND_COST;
                 let stall = if rng.random_bool(share) { cost } else { 0.0 };
-                1.0 + 0.1 * SIZE * normal(rng) + stall - share * cost
+                1.0 + 0.1 * RELATIVE_SD * normal(rng) + stall - share * cost
             }
         }
     }
 }
 
 /// The shapes of two variants.
-pub type Shapes = (Shape, Shape);
+pub type ShapePair = (Shape, Shape);
 
 /// The shapes for which the interval keeps its promise.
-const PROMISED: [Shapes; 10] = [
+const PROMISED: [ShapePair; 10] = [
     (Shape::Normal, Shape::Normal),
     (Shape::Quiet, Shape::Normal),
     (Shape::Exponential, Shape::Exponential),
@@ -100,7 +100,7 @@ const PROMISED: [Shapes; 10] = [
 ];
 
 /// The shapes whose misses are shown, without a promise.
-const SHOWN: [Shapes; 5] = [
+const SHOWN: [ShapePair; 5] = [
     (Shape::WideLogNormal, Shape::WideLogNormal),
     (Shape::Quiet, Shape::WideLogNormal),
     (Shape::Pareto, Shape::Pareto),
@@ -112,7 +112,7 @@ const SHOWN: [Shapes; 5] = [
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanCheck {
     /// The shapes of the two variants.
-    pub shapes: Shapes,
+    pub shapes: ShapePair,
     /// Whether the machine drifts: it slows both variants, and also one place of a round more than the other.
     pub drifts: bool,
     /// Whether the interval keeps a promise for these shapes.
@@ -120,7 +120,7 @@ pub struct MeanCheck {
     /// In how many runs a printed interval missed the ratio of the means at some look.
     pub misses: ErrorCount,
     /// The share of runs that had an interval, at the look with the fewest.
-    pub printed: f64,
+    pub share_with_interval: f64,
 }
 
 impl MeanCheck {
@@ -131,59 +131,60 @@ impl MeanCheck {
 
     /// The state of the promise; None for shapes without a promise.
     pub fn state(&self) -> Option<PromiseState> {
-        let prints_too_few = self.printed < LEAST_PRINTED;
-        let state = |limit| if prints_too_few { PromiseState::Broken } else { self.misses.state(limit) };
+        let has_too_few_intervals = self.share_with_interval < LEAST_WITH_INTERVAL;
+        let state =
+            |limit| if has_too_few_intervals { PromiseState::Broken } else { self.misses.state(limit) };
         self.limit().map(state)
     }
 }
 
-/// Simulates `runs` runs of 400 rounds for each pair of shapes, with and without drift. The looks are those from
-/// [`FIRST_ROUND`] rounds on, and one at the first round itself.
+/// Simulates `runs` runs of 400 rounds for each pair of shapes, with and without drift. The looks are one at
+/// [`ROUNDS_FOR_MEAN_RATIO`] rounds, and all later ones of [`LOOKS`].
 pub fn mean_checks(runs: usize, seed: u64) -> Vec<MeanCheck> {
     let promised = PROMISED.into_iter().map(|shapes| (shapes, true));
     let all = promised.chain(SHOWN.into_iter().map(|shapes| (shapes, false)));
     let all = all.flat_map(|(shapes, promised)| [false, true].map(|drifts| (shapes, promised, drifts)));
-    let check = |(number, (shapes, promised, drifts)): (usize, (Shapes, bool, bool))| {
+    let check = |(number, (shapes, promised, drifts)): (usize, (ShapePair, bool, bool))| {
         let seed = mix(seed, number as u64);
-        let looked = parallel(runs, |run| looks(shapes, drifts, &mut stream(seed, run)));
-        let wrong = looked.iter().filter(|looks| looks.contains(&Some(true))).count();
-        let printed = |look: usize| looked.iter().filter(|looks| looks[look].is_some()).count();
-        let least = (0..looked.first().map_or(0, Vec::len)).map(printed).min().unwrap_or(0);
+        let misses = in_parallel(runs, |run| misses_at_looks(shapes, drifts, &mut run_rng(seed, run)));
+        let wrong = misses.iter().filter(|looks| looks.contains(&Some(true))).count();
+        let with_interval = |look: usize| misses.iter().filter(|looks| looks[look].is_some()).count();
+        let least = (0..misses.first().map_or(0, Vec::len)).map(with_interval).min().unwrap_or(0);
         MeanCheck {
             shapes,
             drifts,
             promised,
             misses: ErrorCount { wrong, runs },
-            printed: least as f64 / runs as f64,
+            share_with_interval: least as f64 / runs as f64,
         }
     };
     all.enumerate().map(check).collect()
 }
 
 /// Simulates a run. Returns for every look whether the interval misses the true ratio; None if it has no interval.
-fn looks((a, b): Shapes, drifts: bool, rng: &mut impl Rng) -> Vec<Option<bool>> {
+fn misses_at_looks((a, b): ShapePair, drifts: bool, rng: &mut impl Rng) -> Vec<Option<bool>> {
     let mut drift: f64 = StandardNormal.sample(rng);
     let (mut costs_of_a, mut costs_of_b) = (vec![], vec![]);
     for _ in 0..ROUNDS {
-        let (mut of_a, mut of_b) = (a.cost(rng), b.cost(rng));
+        let (mut cost_a, mut cost_b) = (a.cost(rng), b.cost(rng));
         if drifts {
             // An autoregressive process of order 1 with coefficient 0.95; 0.31² = 1 − 0.95² gives it a standard deviation of 1.
             let step: f64 = StandardNormal.sample(rng);
             drift = 0.95 * drift + 0.31 * step;
-            let place = if rng.random() { &mut of_a } else { &mut of_b };
-            *place += 0.2 * SIZE * drift;
+            let second = if rng.random() { &mut cost_a } else { &mut cost_b };
+            *second += 0.2 * RELATIVE_SD * drift;
             let machine = (0.1 * drift).exp();
-            (of_a, of_b) = (of_a * machine, of_b * machine);
+            (cost_a, cost_b) = (cost_a * machine, cost_b * machine);
         }
-        costs_of_a.push(of_a);
-        costs_of_b.push(RATIO * of_b);
+        costs_of_a.push(cost_a);
+        costs_of_b.push(TRUE_RATIO * cost_b);
     }
-    let further = LOOKS.iter().map(|look| look.rounds).filter(|rounds| *rounds > FIRST_ROUND);
-    let at = |rounds: usize| {
+    let further = LOOKS.iter().map(|look| look.rounds).filter(|rounds| *rounds > ROUNDS_FOR_MEAN_RATIO);
+    let misses_after = |rounds: usize| {
         let costs = SharedCosts::of(&costs_of_a[..rounds], &costs_of_b[..rounds])?;
-        costs.exclude(RATIO, 2).ok()
+        costs.excludes(TRUE_RATIO, 2).ok()
     };
-    std::iter::once(FIRST_ROUND).chain(further).map(at).collect()
+    std::iter::once(ROUNDS_FOR_MEAN_RATIO).chain(further).map(misses_after).collect()
 }
 
 #[cfg(test)]
@@ -193,15 +194,15 @@ mod tests {
 
     #[test]
     fn shapes_have_a_mean_of_one() {
-        let size = |shape: Shape| if shape == Shape::Quiet { 0.1 * SIZE } else { SIZE };
+        let size = |shape: Shape| if shape == Shape::Quiet { 0.1 * RELATIVE_SD } else { RELATIVE_SD };
         for shape in [Shape::Quiet, Shape::Normal, Shape::Exponential, Shape::LogNormal, Shape::WideLogNormal]
         {
-            let mut rng = stream(3, shape as u64);
+            let mut rng = run_rng(3, shape as u64);
             let costs: Vec<f64> = (0..100_000).map(|_| shape.cost(&mut rng)).collect();
             assert!((mean(&costs) - 1.0).abs() < 0.005, "{shape:?}: {}", mean(&costs));
             assert!((variance(&costs).sqrt() / size(shape) - 1.0).abs() < 0.1, "{shape:?}");
         }
-        let mut rng = stream(3, 9);
+        let mut rng = run_rng(3, 9);
         let stalls: Vec<f64> = (0..100_000).map(|_| Shape::Stalls.cost(&mut rng)).collect();
         assert!((mean(&stalls) - 1.0).abs() < 0.01, "{}", mean(&stalls));
     }
@@ -213,7 +214,7 @@ mod tests {
         assert!(checks.iter().all(|check| check.state() != Some(PromiseState::Broken)), "{checks:?}");
         // Stalls that few runs of 20 rounds have seen are not excluded.
         let missed =
-            |shapes: Shapes| checks.iter().find(|check| check.shapes == shapes).unwrap().misses.wrong;
+            |shapes: ShapePair| checks.iter().find(|check| check.shapes == shapes).unwrap().misses.wrong;
         assert!(missed((Shape::Quiet, Shape::Stalls)) > 30 && missed((Shape::Quiet, Shape::Pareto)) > 10);
         assert_eq!(mean_checks(3, 1), mean_checks(3, 1));
     }

@@ -7,9 +7,9 @@ use rand_distr::{Distribution, Exp1, StandardNormal, StudentT};
 /// Size of the noise of one measurement: 1% of the value, on the logarithmic scale.
 pub const SD: f64 = 0.01;
 /// The autocorrelation of the drift from one round to the next.
-const MEMORY: f64 = 0.95;
+const DRIFT_AUTOCORRELATION: f64 = 0.95;
 /// The probability that a measurement has a spike.
-const SPIKE: f64 = 0.05;
+const SPIKE_PROBABILITY: f64 = 0.05;
 /// The mean size of a spike.
 const SPIKE_SIZE: f64 = 0.2;
 
@@ -62,10 +62,10 @@ pub enum Order {
 }
 
 /// Simulates the log ratios d of two identical variants in `rounds` rounds.
-pub fn differences(noise: Noise, order: Order, rounds: usize, rng: &mut impl Rng) -> Vec<f64> {
-    let mut machine = Machine::new(rng);
+pub fn simulate_log_ratios(noise: Noise, order: Order, rounds: usize, rng: &mut impl Rng) -> Vec<f64> {
+    let mut machine = NoisyMachine::new(rng);
     let round = |_| {
-        let d = machine.round(noise, rng);
+        let d = machine.log_ratio_of_round(noise, rng);
         if order == Order::Random && rng.random() { -d } else { d }
     };
     (0..rounds).map(round).collect()
@@ -73,14 +73,14 @@ pub fn differences(noise: Noise, order: Order, rounds: usize, rng: &mut impl Rng
 
 /// Simulates the logarithms of the measurements of variants in `rounds` rounds in random order, `[variant][round]`: only noise,
 /// with a model and size for each variant. Drift and bursts are common to all variants with such noise.
-pub fn measurements(noises: &[(Noise, f64)], rounds: usize, rng: &mut impl Rng) -> Vec<Vec<f64>> {
-    let mut machine = Machine::new(rng);
+pub fn simulate_measurements(noises: &[(Noise, f64)], rounds: usize, rng: &mut impl Rng) -> Vec<Vec<f64>> {
+    let mut machine = NoisyMachine::new(rng);
     let kinds: Vec<Noise> = noises.iter().map(|(noise, _)| *noise).collect();
     let drifts = kinds.contains(&Noise::Drift);
     let mut logs = vec![Vec::with_capacity(rounds); noises.len()];
     let mut places: Vec<usize> = (0..noises.len()).collect();
     for _ in 0..rounds {
-        machine.advance(&kinds, rng);
+        machine.begin_round(&kinds, rng);
         places.shuffle(rng);
         for ((variant, (noise, size)), place) in noises.iter().enumerate().zip(&places) {
             let own = size * machine.measurement(*noise, rng);
@@ -91,26 +91,26 @@ pub fn measurements(noises: &[(Noise, f64)], rounds: usize, rng: &mut impl Rng) 
     logs
 }
 
-/// A machine with a memory.
-struct Machine {
+/// A machine whose noise in a round depends on earlier rounds.
+struct NoisyMachine {
     /// What the last place of a round takes longer than the first.
     drift: f64,
-    burst: bool,
+    is_in_burst: bool,
 }
 
-impl Machine {
-    fn new(rng: &mut impl Rng) -> Machine {
-        Machine { drift: SD * normal(rng), burst: rng.random_bool(0.2) }
+impl NoisyMachine {
+    fn new(rng: &mut impl Rng) -> NoisyMachine {
+        NoisyMachine { drift: SD * normal(rng), is_in_burst: rng.random_bool(0.2) }
     }
 
     /// Begins the next round of a machine with these kinds of noise.
-    fn advance(&mut self, noises: &[Noise], rng: &mut impl Rng) {
+    fn begin_round(&mut self, noises: &[Noise], rng: &mut impl Rng) {
         if noises.contains(&Noise::Drift) {
-            self.drift = drifted(self.drift, rng);
+            self.drift = next_drift(self.drift, rng);
         }
         // On for 20 rounds, off for 80, in the mean.
-        if noises.contains(&Noise::Bursts) && rng.random_bool(if self.burst { 0.05 } else { 0.0125 }) {
-            self.burst = !self.burst;
+        if noises.contains(&Noise::Bursts) && rng.random_bool(if self.is_in_burst { 0.05 } else { 0.0125 }) {
+            self.is_in_burst = !self.is_in_burst;
         }
     }
 
@@ -119,16 +119,16 @@ impl Machine {
         match noise {
             Noise::Normal => SD * normal(rng),
             Noise::Exponential => SD * exponential(rng),
-            Noise::Spikes | Noise::Drift => spiky(rng),
+            Noise::Spikes | Noise::Drift => spiky_measurement(rng),
             Noise::StudentT2 => SD * StudentT::new(2.0).expect("two degrees of freedom are some").sample(rng),
-            Noise::Bursts => SD * normal(rng) * if self.burst { 10.0 } else { 1.0 },
+            Noise::Bursts => SD * normal(rng) * if self.is_in_burst { 10.0 } else { 1.0 },
             Noise::TwoSpeeds => SD * (normal(rng) + if rng.random_bool(0.3) { 10.0 } else { 0.0 }),
         }
     }
 
     /// The log ratio of the second place of a round over the first, if both have this noise.
-    fn round(&mut self, noise: Noise, rng: &mut impl Rng) -> f64 {
-        self.advance(&[noise], rng);
+    fn log_ratio_of_round(&mut self, noise: Noise, rng: &mut impl Rng) -> f64 {
+        self.begin_round(&[noise], rng);
         let drift = if noise == Noise::Drift { self.drift } else { 0.0 };
         drift + self.measurement(noise, rng) - self.measurement(noise, rng)
     }
@@ -136,22 +136,23 @@ impl Machine {
 
 /// `runs` measurements one after the other, on the logarithmic scale, without rounds: 1% noise, and an
 /// AR(.95) drift of 1% where `drifts`.
-pub fn series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64> {
+pub fn simulate_series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64> {
     let mut drift = SD * normal(rng);
     let run = |_| {
-        drift = drifted(drift, rng);
+        drift = next_drift(drift, rng);
         SD * normal(rng) + if drifts { drift } else { 0.0 }
     };
     (0..runs).map(run).collect()
 }
 
 /// The next value of an AR(.95) whose standard deviation is 1%.
-fn drifted(drift: f64, rng: &mut impl Rng) -> f64 {
-    MEMORY * drift + SD * (1.0 - MEMORY * MEMORY).sqrt() * normal(rng)
+fn next_drift(drift: f64, rng: &mut impl Rng) -> f64 {
+    DRIFT_AUTOCORRELATION * drift
+        + SD * (1.0 - DRIFT_AUTOCORRELATION * DRIFT_AUTOCORRELATION).sqrt() * normal(rng)
 }
 
-fn spiky(rng: &mut impl Rng) -> f64 {
-    let spike = if rng.random_bool(SPIKE) { SPIKE_SIZE * exponential(rng) } else { 0.0 };
+fn spiky_measurement(rng: &mut impl Rng) -> f64 {
+    let spike = if rng.random_bool(SPIKE_PROBABILITY) { SPIKE_SIZE * exponential(rng) } else { 0.0 };
     SD * normal(rng) + spike
 }
 
@@ -167,11 +168,11 @@ fn exponential(rng: &mut impl Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::stream;
+    use crate::simulate::run_rng;
 
     #[test]
-    fn the_drift_is_an_ar_of_the_said_size() {
-        let x = series(true, 200_000, &mut stream(1, 0));
+    fn the_drift_has_the_stated_size_and_autocorrelation() {
+        let x = simulate_series(true, 200_000, &mut run_rng(1, 0));
         let n = x.len() as f64;
         let mean = x.iter().sum::<f64>() / n;
         let covariance = |lag: usize| {
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn random_order_makes_every_noise_symmetric() {
         for noise in Noise::ALL {
-            let d = differences(noise, Order::Random, 20_000, &mut stream(2, 0));
+            let d = simulate_log_ratios(noise, Order::Random, 20_000, &mut run_rng(2, 0));
             let above = d.iter().filter(|d| **d > 0.0).count();
             // 10,000 ± 70.7; five of these.
             assert!(above.abs_diff(10_000) < 354, "{noise:?}: {above}");

@@ -1,15 +1,15 @@
 //! Simulates runs that search for the best variant.
 
-use super::noise::{Noise, Order, SD, differences};
+use super::noise::{Noise, Order, SD, simulate_log_ratios};
+use crate::critical_values::{LAST_LOOK_ROUNDS, LOOKS};
 use crate::regret::Regrets;
-use crate::table::{LAST_LOOK, LOOKS};
 use fsarena_core::sample::Direction;
 use rand::Rng;
 
 /// The standard deviation of a measurement, as a fraction.
-const NOISE: f64 = 0.03;
+const MEASUREMENT_SD: f64 = 0.03;
 /// The regret at which a run ends, as a fraction.
-const WITHIN: f64 = 0.01;
+const SMALL_REGRET: f64 = 0.01;
 
 /// The costs of eight variants relative to the cheapest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,38 +53,39 @@ impl Effects {
 
 /// Simulates a run that searches for the best variant, to the last look at most. Also returns the time of the same run without
 /// elimination of variants.
-pub(super) fn search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (Search, f64) {
+pub(super) fn simulate_search(effects: Effects, noise: Noise, rng: &mut impl Rng) -> (SearchRun, f64) {
     let truth: Vec<f64> = (0..8).map(|variant| effects.truth(variant)).collect();
     let costs = simulate_costs(&truth, noise, rng);
-    let without_elimination = run(&costs, &truth, false, 1);
-    (run(&costs, &truth, true, 1), without_elimination.time)
+    let without_elimination = simulate_run(&costs, &truth, false, 1);
+    (simulate_run(&costs, &truth, true, 1), without_elimination.time)
 }
 
 /// Simulates advice: a run of four filesystems that cost 0, 1, 3 and 8% more than the best, then a run of the filesystems that
-/// were not eliminated, each with options that save 2% or cost 0, 1 or 5%. The runs share the error. Returns whether either errs.
+/// were not eliminated, each with options that save 2% or cost 0, 1 or 5%. The runs share the error. Returns whether either
+/// errs.
 pub(super) fn advice_errs(noise: Noise, rng: &mut impl Rng) -> bool {
     let filesystems = [0.0f64, 0.01, 0.03, 0.08].map(f64::ln_1p);
-    let first = run(&simulate_costs(&filesystems, noise, rng), &filesystems, true, 2);
+    let first = simulate_run(&simulate_costs(&filesystems, noise, rng), &filesystems, true, 2);
     let options = [0.0f64, -0.02, 0.01, 0.05].map(f64::ln_1p);
     let of_survivor = |fs: &usize| options.map(|option| filesystems[*fs] + option);
     let truth: Vec<f64> = first.possible.iter().flat_map(of_survivor).collect();
-    let second = run(&simulate_costs(&truth, noise, rng), &truth, true, 2);
+    let second = simulate_run(&simulate_costs(&truth, noise, rng), &truth, true, 2);
     first.erred || second.erred
 }
 
 /// Simulates the costs of each variant in each round, `[variant][round]`. `truth` is ln(cost) of each variant without noise.
 fn simulate_costs(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
     // The noise of a difference has the variance of two measurements.
-    let scale = NOISE / SD / std::f64::consts::SQRT_2;
+    let scale = MEASUREMENT_SD / SD / std::f64::consts::SQRT_2;
     let mut series = |truth: &f64| -> Vec<f64> {
-        let d = differences(noise, Order::Random, LAST_LOOK, rng);
+        let d = simulate_log_ratios(noise, Order::Random, LAST_LOOK_ROUNDS, rng);
         d.iter().map(|d| (truth + scale * d).exp()).collect()
     };
     truth.iter().map(&mut series).collect()
 }
 
 /// A simulated run.
-pub(super) struct Search {
+pub(super) struct SearchRun {
     /// The time of all its cells, in cells of the cheapest variant.
     pub time: f64,
     /// Whether the run erred: at some look it had eliminated the best, or the bound of a variant's regret was below the truth.
@@ -93,18 +94,18 @@ pub(super) struct Search {
     possible: Vec<usize>,
 }
 
-/// Runs until the regret of the choice is small enough, or to the last look. `costs` are those of each variant in each round, and
-/// `truth` is ln(cost) without noise. With `eliminate`, a variant that cannot be the best is measured no further. `split` is the
-/// number of runs that share the error.
-fn run(costs: &[Vec<f64>], truth: &[f64], eliminate: bool, split: usize) -> Search {
+/// Runs until the regret of the choice is small enough, or to the last look. `costs` are those of each variant in each round,
+/// and `truth` is ln(cost) without noise. If `eliminates`, a variant that cannot be the best is measured no further. `split` is
+/// the number of runs that share the error.
+fn simulate_run(costs: &[Vec<f64>], truth: &[f64], eliminates: bool, split: usize) -> SearchRun {
     let least = truth.iter().copied().fold(f64::INFINITY, f64::min);
     let variants = 0..costs.len();
     let mut seen = vec![vec![]; costs.len()];
-    let (mut begun, mut eliminated) = (0, vec![false; costs.len()]);
-    let mut search = Search { time: 0.0, erred: false, possible: variants.clone().collect() };
+    let (mut rounds_before, mut eliminated) = (0, vec![false; costs.len()]);
+    let mut search = SearchRun { time: 0.0, erred: false, possible: variants.clone().collect() };
     for look in LOOKS {
         for variant in variants.clone() {
-            let rounds = &costs[variant][begun..look.rounds];
+            let rounds = &costs[variant][rounds_before..look.rounds];
             if eliminated[variant] {
                 seen[variant].resize(look.rounds, f64::NAN);
             } else {
@@ -112,7 +113,7 @@ fn run(costs: &[Vec<f64>], truth: &[f64], eliminate: bool, split: usize) -> Sear
                 search.time += rounds.len() as f64 * truth[variant].exp();
             }
         }
-        begun = look.rounds;
+        rounds_before = look.rounds;
         let regrets = Regrets::compute(&seen, &[], Direction::Lower, split);
         if regrets.provisional {
             continue;
@@ -120,13 +121,13 @@ fn run(costs: &[Vec<f64>], truth: &[f64], eliminate: bool, split: usize) -> Sear
         let is_too_low =
             |variant: usize| regrets.of(variant).is_some_and(|bound| bound < truth[variant] - least);
         // If several variants are equally good, the best is lost only with the last of them.
-        let best_lost =
+        let is_best_lost =
             variants.clone().all(|variant| truth[variant] > least || regrets.is_dominated(variant));
-        search.erred |= best_lost || variants.clone().any(is_too_low);
-        eliminated = variants.clone().map(|variant| eliminate && regrets.is_dominated(variant)).collect();
+        search.erred |= is_best_lost || variants.clone().any(is_too_low);
+        eliminated = variants.clone().map(|variant| eliminates && regrets.is_dominated(variant)).collect();
         search.possible = variants.clone().filter(|variant| !regrets.is_dominated(*variant)).collect();
         let choice = regrets.choose(&search.possible).and_then(|choice| regrets.of(choice));
-        if choice.is_some_and(|regret| regret <= WITHIN.ln_1p()) {
+        if choice.is_some_and(|regret| regret <= SMALL_REGRET.ln_1p()) {
             break;
         }
     }

@@ -1,12 +1,12 @@
 //! fsarena's statistical self-test: measures its error rates on simulated data, for which the truth is known.
 
-use super::headline::{self, Answered, Wrong};
+use super::headline::{self, TimelyRecommendations, WrongRecommendations};
 use super::noise::{Noise, Order};
-use super::rules::IMAGES;
+use super::rules::IMAGE_COUNTS;
 pub use super::rules::Rule;
 pub use super::search::Effects;
-use super::search::{Search, search};
-use super::{ALPHA, ErrorCount, PromiseState, parallel, stream};
+use super::search::{SearchRun, simulate_search};
+use super::{ALPHA, ErrorCount, PromiseState, in_parallel, run_rng};
 use crate::average::median;
 use fsarena_core::exit::ExitCode;
 use fsarena_core::schedule::mix;
@@ -14,7 +14,7 @@ use fsarena_core::schedule::mix;
 /// The tolerance for the error of the simulation.
 const TOLERANCE: f64 = 0.01;
 
-/// The number of runs that suffices for a verdict on the rules: see [`selftest`].
+/// The number of runs that suffices for a verdict on the rules: see [`run_selftest`].
 pub const RUNS: usize = 20_000;
 
 /// The result of one rule with one kind of noise.
@@ -34,7 +34,7 @@ pub struct Check {
 }
 
 /// The least number of runs whose median time decides whether a search is too slow.
-const RUNS_FOR_TIME: usize = 100;
+const MIN_RUNS_FOR_TIME: usize = 100;
 
 impl Check {
     /// The largest accepted error rate: 5% + 1%.
@@ -54,7 +54,7 @@ impl Check {
         match self.errors.state(self.limit()) {
             PromiseState::Kept if self.is_negative() => PromiseState::Broken,
             PromiseState::Broken if self.is_negative() => PromiseState::Kept,
-            state if is_slow && self.errors.runs < RUNS_FOR_TIME => state.max(PromiseState::Open),
+            state if is_slow && self.errors.runs < MIN_RUNS_FOR_TIME => state.max(PromiseState::Open),
             _ if is_slow => PromiseState::Broken,
             state => state,
         }
@@ -63,18 +63,18 @@ impl Check {
 
 /// The result of the simulated self-test.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct SelftestReport {
     /// Every rule under every noise.
     pub checks: Vec<Check>,
     /// The negative test: with drift and a fixed order of variants, the first rule must err too often.
     pub negative: Check,
     /// For each noise and spread, how often the headline recommends a variant that is more than 5% worse than the best.
-    pub wrong: Vec<Wrong>,
+    pub wrong: Vec<WrongRecommendations>,
     /// How often the headline recommends the best in time.
-    pub answered: Vec<Answered>,
+    pub timely: Vec<TimelyRecommendations>,
 }
 
-impl Report {
+impl SelftestReport {
     /// Whether every promise is kept.
     pub fn passed(&self) -> bool {
         self.states().all(|state| state == PromiseState::Kept)
@@ -83,8 +83,8 @@ impl Report {
     /// The state of every promise.
     fn states(&self) -> impl Iterator<Item = PromiseState> {
         let checks = self.checks.iter().chain([&self.negative]).map(Check::state);
-        let headlines = self.wrong.iter().filter_map(Wrong::state);
-        checks.chain(headlines).chain(self.answered.iter().filter_map(Answered::state))
+        let headlines = self.wrong.iter().filter_map(WrongRecommendations::state);
+        checks.chain(headlines).chain(self.timely.iter().filter_map(TimelyRecommendations::state))
     }
 
     /// The exit code: refuted for a broken promise, inconclusive if there are too few runs.
@@ -97,42 +97,42 @@ impl Report {
     }
 }
 
-/// Simulates `runs` runs of 400 rounds for each rule and kind of noise; fewer for slow rules. With 2,000 runs, a rule whose true
-/// error rate is exactly 5% fails by chance in four of ten such tests (P(B > 102), B ~ Binomial(2000, 0.05)). With
-/// 20,000 runs ([`RUNS`]), it fails in two of a million.
-pub fn selftest(runs: usize, seed: u64) -> Report {
-    let mut checks = checks(runs, seed, |_| true);
+/// Simulates `runs` runs of 400 rounds for each rule and kind of noise; fewer for slow rules. With 2,000 runs, a rule whose
+/// true error rate is exactly 5% fails by chance in four of ten such tests (P(B > 102), B ~ Binomial(2000, 0.05)). With 20,000
+/// runs ([`RUNS`]), it fails in two of a million.
+pub fn run_selftest(runs: usize, seed: u64) -> SelftestReport {
+    let mut checks = check_rules(runs, seed, |_| true);
     let seed_of = |number: usize| mix(seed, number as u64);
-    let of_headline = (runs / 5).max(4);
-    let negative = check(runs, seed_of(checks.len()), Noise::Drift, Rule::Sequential, Order::Fixed);
-    let ungrouped = Rule::Images { count: IMAGES[0], grouped: false };
-    checks.push(check(runs, seed_of(checks.len() + 1), Noise::Normal, ungrouped, Order::Random));
-    Report {
+    let headline_runs = (runs / 5).max(4);
+    let negative = check_rule(runs, seed_of(checks.len()), Noise::Drift, Rule::Sequential, Order::Fixed);
+    let ungrouped = Rule::Images { count: IMAGE_COUNTS[0], grouped: false };
+    checks.push(check_rule(runs, seed_of(checks.len() + 1), Noise::Normal, ungrouped, Order::Random));
+    SelftestReport {
         negative,
         checks,
-        wrong: headline::wrong(of_headline, seed),
-        answered: headline::answered(of_headline, seed),
+        wrong: headline::simulate_wrong_recommendations(headline_runs, seed),
+        timely: headline::simulate_timely_recommendations(headline_runs, seed),
     }
 }
 
-/// The checks of [`selftest`] for the rules whose names `is_wanted` accepts.
-pub fn checks(runs: usize, seed: u64, is_wanted: impl Fn(&str) -> bool) -> Vec<Check> {
+/// The checks of [`run_selftest`] for the rules whose names `is_wanted` accepts.
+pub fn check_rules(runs: usize, seed: u64, is_wanted: impl Fn(&str) -> bool) -> Vec<Check> {
     let pairs = Rule::all().into_iter().flat_map(|rule| Noise::ALL.map(|noise| (rule, noise)));
     let mut checks = vec![];
     for (number, (rule, noise)) in (0..).zip(pairs) {
         if is_wanted(&rule.name()) {
-            checks.push(check(runs, mix(seed, number), noise, rule, Order::Random));
+            checks.push(check_rule(runs, mix(seed, number), noise, rule, Order::Random));
         }
     }
     checks
 }
 
 /// Checks one rule with one kind of noise by `runs` simulated runs with this seed; fewer for slow rules.
-fn check(runs: usize, seed: u64, noise: Noise, rule: Rule, order: Order) -> Check {
+fn check_rule(runs: usize, seed: u64, noise: Noise, rule: Rule, order: Order) -> Check {
     let runs = rule.run_count(runs);
-    let rng = |run| stream(seed, run);
+    let rng = |run| run_rng(seed, run);
     if let Rule::Best(effects) = rule {
-        let searches = parallel(runs, |run| search(effects, noise, &mut rng(run)));
+        let searches = in_parallel(runs, |run| simulate_search(effects, noise, &mut rng(run)));
         let wrong = searches.iter().filter(|(search, _)| search.erred).count();
         // The limits of the time are for normal noise of 3%.
         let time = median_share(&searches).filter(|_| noise == Noise::Normal);
@@ -144,7 +144,7 @@ fn check(runs: usize, seed: u64, noise: Noise, rule: Rule, order: Order) -> Chec
 }
 
 /// The median time of the searches, as a share of the median time of the same runs without elimination.
-fn median_share(searches: &[(Search, f64)]) -> Option<f64> {
+fn median_share(searches: &[(SearchRun, f64)]) -> Option<f64> {
     let times: Vec<f64> = searches.iter().map(|(search, _)| search.time).collect();
     let without_elimination: Vec<f64> = searches.iter().map(|(_, time)| *time).collect();
     Some(median(&times)? / median(&without_elimination)?)
@@ -156,14 +156,14 @@ mod tests {
 
     #[test]
     fn a_small_selftest_has_every_check_and_repeats_itself() {
-        let report = selftest(5, 1);
+        let report = run_selftest(5, 1);
         assert_eq!(report.checks.len(), 145);
         let (negative, others): (Vec<&Check>, _) =
             report.checks.iter().partition(|check| check.is_negative());
         assert!(others.iter().all(|check| check.errors.wrong < 4), "{report:?}");
         assert!(negative.iter().all(|check| check.errors.wrong > 1), "{negative:?}");
         assert_eq!(report.negative.state(), PromiseState::Kept, "{:?}", report.negative);
-        assert_eq!(report, selftest(5, 1));
+        assert_eq!(report, run_selftest(5, 1));
     }
 
     fn check(order: Order, wrong: usize, runs: usize) -> Check {
@@ -173,14 +173,14 @@ mod tests {
 
     #[test]
     fn a_rate_over_its_bound_is_broken_and_too_few_runs_leave_it_open() {
-        let of = |wrong, runs| check(Order::Random, wrong, runs).state();
-        assert_eq!([of(100, 2_000), of(110, 2_000)], [PromiseState::Kept, PromiseState::Open]);
+        let state_of = |wrong, runs| check(Order::Random, wrong, runs).state();
+        assert_eq!([state_of(100, 2_000), state_of(110, 2_000)], [PromiseState::Kept, PromiseState::Open]);
         assert_eq!(
-            [of(1_000, 20_000), of(1_400, 20_000), of(5, 100)],
+            [state_of(1_000, 20_000), state_of(1_400, 20_000), state_of(5, 100)],
             [PromiseState::Kept, PromiseState::Broken, PromiseState::Open]
         );
         let negative = check(Order::Fixed, 80, 100);
-        let report = |checks: Vec<Check>| Report { checks, negative, wrong: vec![], answered: vec![] };
+        let report = |checks: Vec<Check>| SelftestReport { checks, negative, wrong: vec![], timely: vec![] };
         let codes = [vec![(1_000, 20_000)], vec![(1_400, 20_000), (5, 100)], vec![(5, 100)]].map(|checks| {
             let checks = checks.into_iter().map(|(wrong, runs)| check(Order::Random, wrong, runs));
             report(checks.collect()).exit_code()
@@ -190,9 +190,9 @@ mod tests {
 
     #[test]
     fn a_negative_test_that_does_not_err_is_broken() {
-        let of = |wrong, runs| check(Order::Fixed, wrong, runs).state();
-        assert_eq!([of(80, 100), of(1_600, 2_000)], [PromiseState::Kept; 2]);
-        assert_eq!([of(100, 2_000), of(900, 20_000)], [PromiseState::Broken; 2]);
+        let state_of = |wrong, runs| check(Order::Fixed, wrong, runs).state();
+        assert_eq!([state_of(80, 100), state_of(1_600, 2_000)], [PromiseState::Kept; 2]);
+        assert_eq!([state_of(100, 2_000), state_of(900, 20_000)], [PromiseState::Broken; 2]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::mean_ratio::{SharedCosts, Withheld};
+use crate::mean_ratio::{SharedCosts, WithheldReason};
 use fsarena_core::claim::{Claim, Extreme, Relation};
 use fsarena_core::{exit::ExitCode, sample::Direction};
 
@@ -35,7 +35,7 @@ fn a_verdict_has_effect_intervals_and_e_value() {
     assert_eq!(verdict.outcome, Outcome::Held);
     assert!((verdict.effect - (-0.05f64).exp_m1()).abs() < 1e-12);
     assert!((verdict.interval.0 - ends[0]).abs() < 1e-12 && (verdict.interval.1 - ends[1]).abs() < 1e-12);
-    assert!((verdict.excludes() + ends[0]).abs() < 1e-12);
+    assert!((verdict.largest_possible_difference() + ends[0]).abs() < 1e-12);
     assert!(!verdict.provisional && !verdict.shapes_differ && !verdict.negligible);
     assert_eq!((verdict.rounds, verdict.rival), (24, None));
     assert!(verdict.e_value > 20.0);
@@ -106,7 +106,7 @@ fn equal_values_decide_claims_without_spread() {
     assert_eq!(outcome("x: a != b", &[0.0; 8]), Outcome::Refuted);
 }
 
-fn best(
+fn outcome_and_rival(
     text: &str,
     rivals: &[&[f64]],
     direction: Direction,
@@ -117,13 +117,14 @@ fn best(
 
 #[test]
 fn best_is_held_only_if_ahead_of_every_rival() {
-    let (ahead, far, level, behind) = (around(-0.05), around(-0.2), around(0.001), around(0.05));
-    let judged = |rivals: &[&[f64]]| best("x: best is a", rivals, Direction::Lower, None).unwrap();
-    assert_eq!(judged(&[&far, &ahead]), (Outcome::Held, 1));
-    assert_eq!(judged(&[&far, &level]), (Outcome::Inconclusive, 1));
-    assert_eq!(judged(&[&far, &behind, &level]), (Outcome::Refuted, 1));
+    let (ahead, far_ahead, equal, behind) = (around(-0.05), around(-0.2), around(0.001), around(0.05));
+    let judged =
+        |rivals: &[&[f64]]| outcome_and_rival("x: best is a", rivals, Direction::Lower, None).unwrap();
+    assert_eq!(judged(&[&far_ahead, &ahead]), (Outcome::Held, 1));
+    assert_eq!(judged(&[&far_ahead, &equal]), (Outcome::Inconclusive, 1));
+    assert_eq!(judged(&[&far_ahead, &behind, &equal]), (Outcome::Refuted, 1));
     assert_eq!(judged(&[&behind]), (Outcome::Refuted, 0));
-    assert_eq!(best("x: best is a", &[&far], Direction::Neutral, None), None);
+    assert_eq!(outcome_and_rival("x: best is a", &[&far_ahead], Direction::Neutral, None), None);
 }
 
 #[test]
@@ -137,22 +138,28 @@ fn best_and_worst_follow_the_metric() {
         ("x: best is not a", &below, Direction::Lower, Outcome::Refuted),
         ("x: worst is not a", &below, Direction::Lower, Outcome::Held),
     ] {
-        assert_eq!(best(text, &[d], direction, None).unwrap().0, expected, "{text} {direction:?}");
+        assert_eq!(
+            outcome_and_rival(text, &[d], direction, None).unwrap().0,
+            expected,
+            "{text} {direction:?}"
+        );
     }
 }
 
 #[test]
 fn best_is_equivalent_if_within_the_margin_of_each_rival() {
-    let (ahead, level) = (around(-0.05), around(0.001));
-    let judged = |margin| best("x: best is a", &[&ahead, &level], Direction::Lower, Some(margin)).unwrap();
+    let (ahead, equal) = (around(-0.05), around(0.001));
+    let judged = |margin| {
+        outcome_and_rival("x: best is a", &[&ahead, &equal], Direction::Lower, Some(margin)).unwrap()
+    };
     assert_eq!(judged(0.01), (Outcome::Equivalent, 1));
     assert_eq!(judged(0.004), (Outcome::Inconclusive, 1));
 }
 
 #[test]
 fn a_rival_that_left_early_keeps_the_claim_inconclusive() {
-    let (ahead, thin) = (around(-0.05), vec![-0.2; 3]);
-    let rivals = [&ahead[..], &thin[..]];
+    let (ahead, early) = (around(-0.05), vec![-0.2; 3]);
+    let rivals = [&ahead[..], &early[..]];
     let verdict = judge_extreme(&extreme("x: best is a"), &rivals, Direction::Lower, None).unwrap();
     assert_eq!((verdict.outcome, verdict.provisional, verdict.rival), (Outcome::Inconclusive, true, Some(1)));
 }
@@ -160,10 +167,16 @@ fn a_rival_that_left_early_keeps_the_claim_inconclusive() {
 #[test]
 fn one_of_many_rivals_ahead_by_luck_is_not_enough() {
     // n = 8 and every round ahead: 95% for one rival, not for the best of six.
-    let (behind, level) = (vec![0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08], around(0.0)[..8].to_vec());
-    let six: Vec<&[f64]> = vec![&behind, &level, &level, &level, &level, &level];
-    assert_eq!(best("x: best is a", &[&behind], Direction::Lower, None).unwrap().0, Outcome::Refuted);
-    assert_eq!(best("x: best is a", &six, Direction::Lower, None).unwrap().0, Outcome::Inconclusive);
+    let (behind, equal) = (vec![0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08], around(0.0)[..8].to_vec());
+    let six: Vec<&[f64]> = vec![&behind, &equal, &equal, &equal, &equal, &equal];
+    assert_eq!(
+        outcome_and_rival("x: best is a", &[&behind], Direction::Lower, None).unwrap().0,
+        Outcome::Refuted
+    );
+    assert_eq!(
+        outcome_and_rival("x: best is a", &six, Direction::Lower, None).unwrap().0,
+        Outcome::Inconclusive
+    );
 }
 
 #[test]
@@ -176,7 +189,7 @@ fn a_refuted_claim_determines_the_exit_code() {
 }
 
 /// Costs over 48 rounds, left/right, of a variant that is 3% faster and stalls in some rounds of eight.
-fn stalling(stalls: usize, cost: f64) -> SharedCosts {
+fn costs_with_stalls(stalls: usize, cost: f64) -> SharedCosts {
     let right: Vec<f64> = (0..48).map(|i| 1.0 + f64::from(i * 7 % 48) / 4800.0).collect();
     let left = (0..48).map(|i| if i % 8 < stalls { cost } else { 0.97 }).collect::<Vec<f64>>();
     SharedCosts::of(&right, &left).unwrap()
@@ -185,12 +198,12 @@ fn stalling(stalls: usize, cost: f64) -> SharedCosts {
 #[test]
 fn claims_by_mean_hold_by_the_interval_of_the_means() {
     let outcome = |text: &str, costs: &SharedCosts| judge_means(&pair(text), costs, Some(0.01)).outcome;
-    assert_eq!(outcome("x: a < b", &stalling(0, 0.0)), Outcome::Held);
-    assert_eq!(outcome("x: a > b by 2%", &stalling(4, 3.0)), Outcome::Held);
-    assert_eq!(outcome("x: a < b by 1%", &stalling(4, 3.0)), Outcome::Refuted);
-    assert_eq!(outcome("x: a < b", &stalling(1, 1.3)), Outcome::Inconclusive);
-    assert_eq!(outcome("x: a == b within 20%", &stalling(1, 1.3)), Outcome::Held);
-    let verdict = judge_means(&pair("x: a < b"), &stalling(0, 0.0), None);
+    assert_eq!(outcome("x: a < b", &costs_with_stalls(0, 0.0)), Outcome::Held);
+    assert_eq!(outcome("x: a > b by 2%", &costs_with_stalls(4, 3.0)), Outcome::Held);
+    assert_eq!(outcome("x: a < b by 1%", &costs_with_stalls(4, 3.0)), Outcome::Refuted);
+    assert_eq!(outcome("x: a < b", &costs_with_stalls(1, 1.3)), Outcome::Inconclusive);
+    assert_eq!(outcome("x: a == b within 20%", &costs_with_stalls(1, 1.3)), Outcome::Held);
+    let verdict = judge_means(&pair("x: a < b"), &costs_with_stalls(0, 0.0), None);
     assert_eq!((verdict.rounds, verdict.e_value, verdict.withheld), (48, 1.0, None));
 }
 
@@ -199,7 +212,10 @@ fn a_verdict_by_mean_is_withheld_with_its_interval() {
     let one_round: Vec<f64> = (0..48).map(|i| if i == 9 { 30.0 } else { 0.97 }).collect();
     let costs = SharedCosts::of(&[1.0; 48], &one_round).unwrap();
     let verdict = judge_means(&pair("x: a > b"), &costs, None);
-    assert_eq!((verdict.outcome, verdict.withheld), (Outcome::Inconclusive, Some(Withheld::OneRound)));
+    assert_eq!(
+        (verdict.outcome, verdict.withheld),
+        (Outcome::Inconclusive, Some(WithheldReason::OneRoundDominates))
+    );
     // The ratio of the means lies between those of the rounds.
     assert!((verdict.interval.0 + 0.03).abs() < 1e-9 && (verdict.interval.1 - 29.0).abs() < 1e-9);
 }
@@ -210,7 +226,7 @@ fn the_best_by_mean_is_ahead_of_every_rival() {
         let verdict = judge_extreme_means(&extreme(text), &rivals, Direction::Lower, Some(0.01)).unwrap();
         (verdict.outcome, verdict.rival)
     };
-    let (ahead, behind) = (|| Some(stalling(0, 0.0)), || Some(stalling(4, 3.0)));
+    let (ahead, behind) = (|| Some(costs_with_stalls(0, 0.0)), || Some(costs_with_stalls(4, 3.0)));
     assert_eq!(judged("x: best is a", vec![ahead(), ahead()]).0, Outcome::Held);
     assert_eq!(judged("x: best is a", vec![ahead(), behind()]), (Outcome::Refuted, Some(1)));
     assert_eq!(judged("x: best is not a", vec![ahead(), behind()]).0, Outcome::Held);

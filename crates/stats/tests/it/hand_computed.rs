@@ -8,7 +8,7 @@ use fsarena_core::record::{CellRecord, RunRecord, RunStatus, SampleTable};
 use fsarena_core::sample::{Direction, Fold, MetricSpec, Over, Unit};
 use fsarena_core::setting::{Settings, Value};
 use fsarena_core::{host::Host, scale::Scale, series::SeriesTable};
-use fsarena_stats::analyse::{Analysis, analyse, medians};
+use fsarena_stats::analyse::{Analysis, analyse, task_medians};
 
 const ROUNDS: u32 = 8;
 /// Elapsed seconds of "untar", "tar" and "mkfs" in round b for variant a.
@@ -123,7 +123,7 @@ fn near(found: f64, expected: f64) {
 #[test]
 fn tasks_totals_and_winners_match_values_computed_by_hand() {
     let analysis = analysed(&record(), "elapsed");
-    assert!(!analysis.provisional());
+    assert!(!analysis.is_provisional());
     assert_eq!(analysis.grid.rounds, (0..8).collect::<Vec<_>>());
     let untar = &analysis.tasks[1].comparison;
     // 2(1+b) over b = 0…7 has the median 2 × 4.5.
@@ -156,7 +156,7 @@ fn the_geometric_mean_needs_every_task() {
     near(total.comparison.variants[0].ratio.unwrap().value, 6.0 / 5.0);
     near(total.comparison.variants[0].median.unwrap(), 6.0 * 4.5);
     // btrfs has one whole round and one that lacks "tar".
-    assert_eq!(total.left_out, [0, 0, 1]);
+    assert_eq!(total.left_out_rounds, [0, 0, 1]);
     assert_eq!(total.comparison.variants[2].rounds, 1);
     near(total.comparison.variants[2].ratio.unwrap().value, 6.5 / 5.0);
     // Geometric: √(2·4) against √(3·2).
@@ -171,7 +171,7 @@ fn a_dropped_round_is_excluded_and_its_effect_is_reported() {
     let analysis = analysed(&record, "elapsed");
     assert_eq!((analysis.grid.rounds.len(), analysis.dropped.as_slice()), (7, &[3][..]));
     // Seven rounds decide nothing; with the dropped one there would be a verdict.
-    assert!(analysis.provisional());
+    assert!(analysis.is_provisional());
     let overall = analysis.overall.unwrap();
     assert_eq!(overall.total.as_ref().unwrap().comparison.winner(), None);
     assert_eq!(overall.with_all_rounds.unwrap().winner(), Some(1));
@@ -207,7 +207,7 @@ fn repeats_in_one_round_are_averaged() {
 #[test]
 fn metrics_without_data_are_empty_and_unknown_ones_are_errors() {
     let analysis = analysed(&record(), "user");
-    assert!(analysis.tasks.is_empty() && analysis.overall.is_none() && analysis.provisional());
+    assert!(analysis.tasks.is_empty() && analysis.overall.is_none() && analysis.is_provisional());
     let error = MetricSeries::of(&record(), "speed").unwrap_err().to_string();
     assert_eq!(error, "Unknown metric `speed` in run r1. List them: fsarena list metrics");
 }
@@ -234,9 +234,9 @@ fn totals_of_readings_equal_the_totals_of_the_grid() {
 
 #[test]
 fn medians_are_computed_for_each_task_in_the_totals() {
-    let medians = medians(&Grid::of(&record(), "elapsed").unwrap());
+    let medians = task_medians(&Grid::of(&record(), "elapsed").unwrap());
     assert_eq!(medians.iter().map(|task| task.task.id.name.as_str()).collect::<Vec<_>>(), ["untar", "tar"]);
-    near(medians[0].variants[0].unwrap(), 9.0);
+    near(medians[0].medians[0].unwrap(), 9.0);
 }
 
 /// Where "untar" asks for direct I/O and the page cache serves btrfs, "tar" alone ranks, for every variant.
@@ -265,7 +265,7 @@ fn a_task_that_the_page_cache_served_ranks_no_variant() {
     assert_eq!(invalid_figures(&record, "elapsed"), [((1, 2), InvalidReason::Cache)].into());
     let analysis = analysed(&record, "elapsed");
     assert_eq!(analysis.overall.as_ref().unwrap().tasks, 1);
-    let untar = analysis.tasks().next().unwrap();
-    assert!(untar.excluded == Some(InvalidReason::Cache) && untar.comparison.order.is_empty());
+    let untar = analysis.tasks_in_totals().next().unwrap();
+    assert!(untar.unranked_because == Some(InvalidReason::Cache) && untar.comparison.order.is_empty());
     assert!(untar.comparison.variants.iter().all(|variant| variant.median.is_some()), "shown all the same");
 }

@@ -1,9 +1,9 @@
 //! Tests each rule on synthetic matrices with planted anomalies, and on matrices without any.
 
-use fsarena_stats::matrix::cells::{Matrix, Row};
+use fsarena_stats::matrix::cells::{Matrix, MatrixRow};
 use fsarena_stats::matrix::finding::Rule;
-use fsarena_stats::matrix::finding::{Finding, Standing, confirm, rerun};
-use fsarena_stats::matrix::{Analysis, analyse};
+use fsarena_stats::matrix::finding::{Finding, Reliability, confirm, positions_to_rerun};
+use fsarena_stats::matrix::{MatrixAnalysis, find_anomalies};
 use std::collections::BTreeSet;
 
 const SIZES: [u64; 6] = [512, 1024, 2048, 4096, 8192, 16384];
@@ -12,8 +12,8 @@ const MODES: [&str; 4] = ["seqrd", "rndrd", "seqwr", "rndwr"];
 /// Bytes a second.
 const DEVICE: f64 = 600e6;
 
-/// The operations per second of a sound filesystem on a sound device, in a closed loop: each request takes 50 µs, and all threads
-/// share the bandwidth.
+/// The operations per second of a sound filesystem on a sound device, in a closed loop: each request takes 50 µs, and all
+/// threads share the bandwidth.
 fn sound(size: u64, threads: u32) -> f64 {
     let (waiting, moving) = (50e-6, size as f64 / DEVICE);
     let waits: f64 = f64::from(threads) / (waiting + moving);
@@ -23,16 +23,16 @@ fn sound(size: u64, threads: u32) -> f64 {
 /// Returns the share of the sound value for a variant, mode, size and number of threads; below 1 for a planted anomaly.
 type Share = fn(&str, &str, u64, u32) -> f64;
 
-fn rows(variants: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, rounds: u32) -> Vec<Row> {
+fn rows(variants: &[&str], share: Share, noise: &mut impl FnMut(u32) -> f64, rounds: u32) -> Vec<MatrixRow> {
     let mut rows = Vec::new();
     for variant in variants {
         for mode in MODES {
             for size in SIZES {
                 for threads in THREADS {
                     let value = sound(size, threads) * share(variant, mode, size, threads);
-                    rows.push(Row {
+                    rows.push(MatrixRow {
                         variant: variant.to_string(),
-                        raw: *variant == "device",
+                        is_bare_device: *variant == "device",
                         mode: mode.to_string(),
                         block_size: size,
                         threads,
@@ -57,10 +57,10 @@ fn rules(finding: &Finding) -> Vec<Rule> {
 
 /// The cells of the first part, as (bytes, threads).
 fn cells(matrix: &Matrix, finding: &Finding) -> BTreeSet<(u64, u32)> {
-    finding.first().cells().iter().map(|at| (matrix.sizes[at.size], matrix.threads[at.threads])).collect()
+    finding.main_part().cells().iter().map(|at| (matrix.sizes[at.size], matrix.threads[at.threads])).collect()
 }
 
-fn only(analysis: &Analysis) -> &Finding {
+fn only(analysis: &MatrixAnalysis) -> &Finding {
     assert_eq!(analysis.findings.len(), 1, "{:#?}", analysis.findings.iter().map(rules).collect::<Vec<_>>());
     &analysis.findings[0]
 }
@@ -74,7 +74,7 @@ fn a_sound_matrix_has_no_findings() {
     for variants in [vec!["a"], vec!["a", "b", "c"], vec!["a", "b", "device"]] {
         let matrix = table(&variants, |variant, _, _, _| if variant == "b" { 0.9 } else { 1.0 });
         for device in [None, Some(DEVICE)] {
-            assert_eq!(analyse(&matrix, device).findings, [], "{variants:?} {device:?}");
+            assert_eq!(find_anomalies(&matrix, device).findings, [], "{variants:?} {device:?}");
         }
     }
 }
@@ -87,7 +87,7 @@ fn a_saturated_matrix_has_no_findings() {
         let order = if mode.starts_with("seq") { 0.94 } else { 1.0 };
         wobble * order * DEVICE / size as f64 / sound(size, threads)
     };
-    assert_eq!(analyse(&table(&["a", "b"], saturated), Some(DEVICE)).findings, []);
+    assert_eq!(find_anomalies(&table(&["a", "b"], saturated), Some(DEVICE)).findings, []);
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn sequential_below_random_is_one_region() {
     let matrix = table(&["a", "b"], |variant, mode, size, threads| {
         if (variant, mode) == ("a", "seqwr") && size <= 1024 && threads >= 16 { 0.8 } else { 1.0 }
     });
-    let analysis = analyse(&matrix, Some(DEVICE));
+    let analysis = find_anomalies(&matrix, Some(DEVICE));
     let finding = only(&analysis);
     assert_eq!(rules(finding), [Rule::SequentialBelowRandom]);
     assert_eq!(cells(&matrix, finding), grid(&[512, 1024], &[16, 32, 64]));
-    assert!((finding.first().worst().ratio.value - 0.8).abs() < 1e-9);
-    assert_eq!(finding.standing, Standing::Table);
+    assert!((finding.main_part().worst_flag().ratio.value - 0.8).abs() < 1e-9);
+    assert_eq!(finding.reliability, Reliability::SingleValues);
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn a_collapse_reaches_as_far_as_the_loss_lasts() {
         let hit = variant == "a" && mode.ends_with("rd") && size <= 2048 && threads >= 16;
         if hit { 0.4 * sound(size, 8) / sound(size, threads) } else { 1.0 }
     });
-    let analysis = analyse(&matrix, Some(DEVICE));
+    let analysis = find_anomalies(&matrix, Some(DEVICE));
     assert_eq!(analysis.findings.len(), 2, "one a mode");
     for finding in &analysis.findings {
-        assert_eq!(finding.first().rule, Rule::ScalingCollapse);
+        assert_eq!(finding.main_part().rule, Rule::ScalingCollapse);
         assert_eq!(cells(&matrix, finding), grid(&[512, 1024, 2048], &[16, 32, 64]));
-        let worst = finding.first().worst();
+        let worst = finding.main_part().worst_flag();
         assert!((worst.ratio.value - 0.4).abs() < 1e-9);
         assert_eq!(worst.against.map(|at| matrix.threads[at.threads]), Some(8));
     }
@@ -130,7 +130,7 @@ fn a_lone_dip_of_a_published_table_is_not_claimed_and_a_deep_one_is() {
             rows.iter_mut().find(|r| (r.mode.as_str(), r.block_size, r.threads) == ("rndwr", 1024, 16));
         let value = &mut cell.unwrap().iops[0];
         *value = value.map(|v| v * share);
-        analyse(&Matrix::new(&rows).unwrap(), None)
+        find_anomalies(&Matrix::new(&rows).unwrap(), None)
     };
     assert_eq!(dip(0.9).findings, []);
     assert!(rules(only(&dip(0.6))).contains(&Rule::ScalingCollapse));
@@ -143,13 +143,13 @@ fn small_blocks_that_collapse_are_one_finding_with_its_border() {
         let hit = variant == "c" && mode.ends_with("wr") && size < 4096;
         if hit { 0.1 * sound(4096, threads) / sound(size, threads) } else { 1.0 }
     });
-    let analysis = analyse(&matrix, Some(DEVICE));
+    let analysis = find_anomalies(&matrix, Some(DEVICE));
     assert_eq!(analysis.findings.len(), 2, "one a mode");
     for finding in &analysis.findings {
-        assert_eq!(finding.first().rule, Rule::IopsRise);
+        assert_eq!(finding.main_part().rule, Rule::IopsRise);
         assert!(rules(finding).contains(&Rule::FarBehind) && rules(finding).contains(&Rule::Cliff));
         assert_eq!(cells(&matrix, finding), grid(&[512, 1024, 2048], &THREADS));
-        assert!(finding.first().flags.iter().all(|f| matrix.sizes[f.against.unwrap().size] == 4096));
+        assert!(finding.main_part().flags.iter().all(|f| matrix.sizes[f.against.unwrap().size] == 4096));
     }
 }
 
@@ -160,13 +160,13 @@ fn a_cache_under_small_blocks_is_the_odd_side_of_the_fall() {
         if hit { DEVICE / size as f64 / sound(size, threads) } else { 1.0 }
     };
     let matrix = table(&["a", "b"], cached);
-    let high = |analysis: &Analysis| {
+    let high = |analysis: &MatrixAnalysis| {
         let found =
-            analysis.findings.iter().find(|f| f.first().rule == Rule::BandwidthFalls).unwrap().clone();
-        assert!(found.first().worst().ratio.value > 10.0);
+            analysis.findings.iter().find(|f| f.main_part().rule == Rule::BandwidthFalls).unwrap().clone();
+        assert!(found.main_part().worst_flag().ratio.value > 10.0);
         assert!(cells(&matrix, &found).iter().all(|(size, _)| *size < 2048));
     };
-    let analysis = analyse(&matrix, Some(DEVICE));
+    let analysis = find_anomalies(&matrix, Some(DEVICE));
     high(&analysis);
     // The other variant is not blamed for being slower than a cache.
     assert!(
@@ -182,7 +182,7 @@ fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
     let matrix = table(&["a", "b"], |variant, mode, size, threads| {
         if (variant, mode) == ("b", "seqrd") { sound(size, 1) / sound(size, threads) } else { 1.0 }
     });
-    let analysis = analyse(&matrix, Some(DEVICE));
+    let analysis = find_anomalies(&matrix, Some(DEVICE));
     let finding = only(&analysis);
     let serialised = finding.parts.iter().find(|part| part.rule == Rule::Serialised).unwrap();
     assert!(serialised.flags.iter().all(|flag| flag.at.threads > 0));
@@ -192,7 +192,7 @@ fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
         let rate = if mode.starts_with("seq") { 100e6 / size as f64 } else { 120.0 };
         rate / sound(size, threads)
     });
-    assert_eq!(analyse(&disk, None).findings, []);
+    assert_eq!(find_anomalies(&disk, None).findings, []);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn the_bare_device_limits_and_excuses_cells() {
         ("a", "seqwr" | "rndwr") => 0.6,
         _ => 1.0,
     });
-    let found: Vec<_> = analyse(&matrix, None).findings.iter().map(|f| (f.mode, rules(f))).collect();
+    let found: Vec<_> = find_anomalies(&matrix, None).findings.iter().map(|f| (f.mode, rules(f))).collect();
     assert_eq!(found.len(), 3);
     assert!(found.contains(&(0, vec![Rule::AboveDevice])) && found.contains(&(3, vec![Rule::BelowDevice])));
     // What the device does by itself is not the filesystem's doing.
@@ -217,7 +217,7 @@ fn the_bare_device_limits_and_excuses_cells() {
             1.0
         }
     });
-    assert_eq!(analyse(&weak, None).findings, []);
+    assert_eq!(find_anomalies(&weak, None).findings, []);
 }
 
 #[test]
@@ -230,9 +230,9 @@ fn a_single_low_cell_in_a_rising_table_is_found() {
         row.iops = row.iops.iter().map(|v| v.map(|v| v * 0.7)).collect();
     }
     let matrix = Matrix::new(&rows).unwrap();
-    let analysis = analyse(&matrix, None);
+    let analysis = find_anomalies(&matrix, None);
     let pit = only(&analysis);
-    assert_eq!((pit.first().rule, pit.standing), (Rule::Interaction, Standing::Unconfirmed));
+    assert_eq!((pit.main_part().rule, pit.reliability), (Rule::Interaction, Reliability::Unconfirmed));
     assert_eq!(cells(&matrix, pit), grid(&[2048], &[8]));
 }
 
@@ -245,7 +245,7 @@ fn clean_runs_with_noise_raise_no_flags() {
         let variants = if run % 2 == 0 { ["a", "b"] } else { ["a", "device"] };
         let device = (run % 4 < 2).then_some(DEVICE);
         let matrix = Matrix::new(&rows(&variants, |_, _, _, _| 1.0, &mut |_| noise.factor(0.02), 8)).unwrap();
-        flagged += usize::from(!analyse(&matrix, device).findings.is_empty());
+        flagged += usize::from(!find_anomalies(&matrix, device).findings.is_empty());
     }
     assert!(flagged <= 20, "{flagged} of 200 clean runs");
 }
@@ -260,14 +260,14 @@ fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_rounds() {
     // Rounds differ by up to three times: only differences within a round are sound.
     let mut drift = |round: u32| noise.factor(0.02) * (1.0 + f64::from(round) / 4.0);
     let first = Matrix::new(&rows(&["a", "b"], locked, &mut drift, 8)).unwrap();
-    let mut analysis = analyse(&first, None);
+    let mut analysis = find_anomalies(&first, None);
     let finding = only(&analysis);
     assert_eq!(
-        (finding.standing, first.variants[finding.variant].name.as_str()),
-        (Standing::Unconfirmed, "a")
+        (finding.reliability, first.variants[finding.variant].name.as_str()),
+        (Reliability::Unconfirmed, "a")
     );
 
-    let wanted = rerun(&analysis.findings);
+    let wanted = positions_to_rerun(&analysis.findings);
     assert!(wanted.len() >= 2 && wanted.len() < 20, "{}", wanted.len());
     let fresh = |share: Share, drift: &mut dyn FnMut(u32) -> f64, rounds| {
         let mut rows = rows(&["b", "a"], share, &mut |round| drift(round), rounds);
@@ -277,11 +277,11 @@ fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_rounds() {
         Matrix::new(&rows).unwrap()
     };
     confirm(&mut analysis.findings, &first, &fresh(locked, &mut drift, 7));
-    assert_eq!(analysis.findings[0].standing, Standing::Unconfirmed, "seven rounds decide nothing");
+    assert_eq!(analysis.findings[0].reliability, Reliability::Unconfirmed, "seven rounds decide nothing");
     confirm(&mut analysis.findings, &first, &fresh(locked, &mut drift, 8));
-    assert_eq!(analysis.findings[0].standing, Standing::Confirmed);
+    assert_eq!(analysis.findings[0].reliability, Reliability::Confirmed);
     confirm(&mut analysis.findings, &first, &fresh(|_, _, _, _| 1.0, &mut drift, 8));
-    assert_eq!(analysis.findings[0].standing, Standing::NotConfirmed);
+    assert_eq!(analysis.findings[0].reliability, Reliability::NotConfirmed);
 }
 
 #[test]
@@ -291,9 +291,9 @@ fn missing_and_single_cells_have_no_findings() {
         !(r.block_size * u64::from(r.threads)).is_multiple_of(3072) && r.threads != 8 || r.variant == "b"
     });
     rows[5].iops = vec![None];
-    assert_eq!(analyse(&Matrix::new(&rows).unwrap(), None).findings, []);
-    assert_eq!(analyse(&Matrix::new(&rows[..1]).unwrap(), None).findings, []);
-    assert_eq!(analyse(&Matrix::default(), Some(DEVICE)).findings, []);
+    assert_eq!(find_anomalies(&Matrix::new(&rows).unwrap(), None).findings, []);
+    assert_eq!(find_anomalies(&Matrix::new(&rows[..1]).unwrap(), None).findings, []);
+    assert_eq!(find_anomalies(&Matrix::default(), Some(DEVICE)).findings, []);
 }
 
 /// Log-normal noise from a small generator (PCG multiplier; sum of twelve uniforms).

@@ -1,23 +1,23 @@
 //! Tests the findings of the rules in a published block-size × threads matrix.
 
-use fsarena_stats::matrix::cells::{Matrix, Row};
-use fsarena_stats::matrix::finding::{Finding, Standing};
-use fsarena_stats::{matrix::analyse, matrix::finding::Rule};
+use fsarena_stats::matrix::cells::{Matrix, MatrixRow};
+use fsarena_stats::matrix::finding::{Finding, Reliability};
+use fsarena_stats::{matrix::find_anomalies, matrix::finding::Rule};
 use std::collections::BTreeSet;
 
 /// The device's throughput as its author states it, in bytes a second.
 const DEVICE: f64 = 650e6;
 
 fn engel() -> Matrix {
-    let rows: Vec<Row> = include_str!("../../../../studies/engel/published.csv")
+    let rows: Vec<MatrixRow> = include_str!("../../../../studies/engel/published.csv")
         .lines()
         .skip(1)
         .map(|line| {
             let [variant, mode, size, threads, iops] =
                 line.split(',').collect::<Vec<_>>().try_into().unwrap();
-            Row {
+            MatrixRow {
                 variant: variant.to_string(),
-                raw: false,
+                is_bare_device: false,
                 mode: mode.to_string(),
                 block_size: size.parse().unwrap(),
                 threads: threads.parse().unwrap(),
@@ -39,7 +39,7 @@ fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
         (
             matrix.variants[finding.variant].name.as_str(),
             matrix.modes[finding.mode].name.as_str(),
-            finding.first().rule,
+            finding.main_part().rule,
             *sizes.iter().min().unwrap(),
             *sizes.iter().max().unwrap(),
             cells.len(),
@@ -48,12 +48,12 @@ fn lines<'a>(matrix: &'a Matrix, findings: &[Finding]) -> Vec<Line<'a>> {
     findings.iter().map(line).collect()
 }
 
-/// The expected findings, by size × extent. They were checked by hand against the tables; `docs/guide/analysis.md` explains each,
-/// and which anomalies were examined and rejected.
+/// The expected findings, by size × extent. They were checked by hand against the tables; `docs/guide/analysis.md` explains
+/// each, and which anomalies were examined and rejected.
 #[test]
 fn the_tables_give_these_and_no_others() {
     let matrix = engel();
-    let analysis = analyse(&matrix, Some(DEVICE));
+    let analysis = find_anomalies(&matrix, Some(DEVICE));
     let expected = [
         // Threads gain nothing, 12 to 1 from random reads.
         ("xfs", "seqrd", Rule::Serialised, 512, 16384, 42),
@@ -75,7 +75,7 @@ fn the_tables_give_these_and_no_others() {
         ("btrfs", "seqrd", Rule::SequentialBelowRandom, 4096, 8192, 4),
     ];
     assert_eq!(lines(&matrix, &analysis.findings), expected);
-    assert!(analysis.findings.iter().all(|finding| finding.standing == Standing::Table));
+    assert!(analysis.findings.iter().all(|finding| finding.reliability == Reliability::SingleValues));
     assert_eq!(analysis.rounds, 1);
 }
 
@@ -83,7 +83,7 @@ fn the_tables_give_these_and_no_others() {
 fn the_stated_ceiling_excuses_one_cell_and_suppresses_nothing_else() {
     let matrix = engel();
     let names = |device| -> BTreeSet<_> {
-        let analysis = analyse(&matrix, device);
+        let analysis = find_anomalies(&matrix, device);
         lines(&matrix, &analysis.findings)
             .into_iter()
             .map(|(variant, mode, rule, ..)| (variant, mode, rule))
@@ -99,7 +99,7 @@ fn the_stated_ceiling_excuses_one_cell_and_suppresses_nothing_else() {
 #[test]
 fn figures_that_a_reader_can_look_up() {
     let matrix = engel();
-    let analysis = analyse(&matrix, Some(DEVICE));
+    let analysis = find_anomalies(&matrix, Some(DEVICE));
     let find = |variant: &str, mode: &str, rule| {
         let named =
             |f: &&Finding| matrix.variants[f.variant].name == variant && matrix.modes[f.mode].name == mode;
@@ -107,18 +107,18 @@ fn figures_that_a_reader_can_look_up() {
         parts.find(|part| part.rule == rule).unwrap()
     };
     // 512 B, 4 threads: 221,629 sequential against 1,227,643 random.
-    let worst = find("ext4", "seqwr", Rule::SequentialBelowRandom).worst();
+    let worst = find("ext4", "seqwr", Rule::SequentialBelowRandom).worst_flag();
     assert_eq!(Some(worst.at), matrix.find("ext4", "seqwr", 512, 4));
     assert!((worst.ratio.value - 221_629.0 / 1_227_643.0).abs() < 1e-12);
     // From 4 KiB (30,740) to 512 B (1,888) with one thread.
-    let worst = find("btrfs", "seqwr", Rule::IopsRise).worst();
+    let worst = find("btrfs", "seqwr", Rule::IopsRise).worst_flag();
     assert_eq!(
         (Some(worst.at), worst.against),
         (matrix.find("btrfs", "seqwr", 512, 1), matrix.find("btrfs", "seqwr", 4096, 1))
     );
     assert!((worst.ratio.value - 1_888.0 / 30_740.0).abs() < 1e-12);
     // 4 KiB: 89,250 with one thread, 12,917 with 16.
-    let worst = find("xfs", "seqwr", Rule::ScalingCollapse).worst();
+    let worst = find("xfs", "seqwr", Rule::ScalingCollapse).worst_flag();
     assert_eq!(Some(worst.at), matrix.find("xfs", "seqwr", 4096, 16));
     assert!((worst.ratio.value - 12_917.0 / 89_250.0).abs() < 1e-12);
 }

@@ -1,7 +1,7 @@
 use super::*;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-const SMALL: Limits = Limits { members: 4, bytes: 1 << 20, ratio: 10, free_bytes: 64 << 10 };
+const SMALL: ArchiveLimits = ArchiveLimits { members: 4, bytes: 1 << 20, ratio: 10, free_bytes: 64 << 10 };
 
 fn member(name: &[u8], kind: EntryType, content: &[u8]) -> Vec<u8> {
     let mut header = Header::new_ustar();
@@ -16,14 +16,14 @@ fn member(name: &[u8], kind: EntryType, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Extracts a tar file of these members, and returns the error's text or the names of the files that exist afterwards.
-fn try_members(members: &[Vec<u8>]) -> std::result::Result<Vec<String>, Error> {
+/// Extracts a tar file of these members, and returns the names of the extracted files.
+fn extract_members(members: &[Vec<u8>]) -> std::result::Result<Vec<String>, Error> {
     let mut tar = members.concat();
     tar.resize(tar.len() + 1024, 0);
-    try_bytes(&compress_to_vec(&tar[..], CompressionLevel::Fastest))
+    extract_bytes(&compress_to_vec(&tar[..], CompressionLevel::Fastest))
 }
 
-fn try_bytes(zstd: &[u8]) -> std::result::Result<Vec<String>, Error> {
+fn extract_bytes(zstd: &[u8]) -> std::result::Result<Vec<String>, Error> {
     let dir = tempfile::tempdir().unwrap();
     let (archive, into) = (dir.path().join("a.tar.zst"), dir.path().join("into"));
     fs::write(&archive, zstd).unwrap();
@@ -37,9 +37,9 @@ fn try_bytes(zstd: &[u8]) -> std::result::Result<Vec<String>, Error> {
 }
 
 #[track_caller]
-fn refused(members: &[Vec<u8>], why: &str) {
-    match try_members(members) {
-        Err(Error::Hostile(_, what)) => assert!(what.contains(why), "{what}"),
+fn assert_refused(members: &[Vec<u8>], why: &str) {
+    match extract_members(members) {
+        Err(Error::Hostile(_, reason)) => assert!(reason.contains(why), "{reason}"),
         other => panic!("{other:?}"),
     }
 }
@@ -47,7 +47,7 @@ fn refused(members: &[Vec<u8>], why: &str) {
 #[test]
 fn regular_files_and_directories_are_extracted() {
     let members = [member(b"a/", EntryType::Directory, b""), member(b"a/b", EntryType::Regular, b"text")];
-    assert_eq!(try_members(&members).unwrap(), ["a/b"]);
+    assert_eq!(extract_members(&members).unwrap(), ["a/b"]);
 }
 
 #[test]
@@ -60,14 +60,14 @@ fn members_that_could_write_elsewhere_are_refused() {
         ("a//b", "leads elsewhere"),
         ("./a", "leads elsewhere"),
         ("", "leads elsewhere"),
-        ("a\\b", "no name of a bundle"),
-        ("a\nb", "no name of a bundle"),
+        ("a\\b", "a bundle does not accept"),
+        ("a\nb", "a bundle does not accept"),
         ("1/2/3/4/5/6/7/8/9", "too deep"),
     ] {
-        refused(&[file(name)], why);
+        assert_refused(&[file(name)], why);
     }
-    refused(&[member(b"\xff", EntryType::Regular, b"")], "not UTF-8");
-    refused(&[file("a"), file("a")], "two members are named a");
+    assert_refused(&[member(b"\xff", EntryType::Regular, b"")], "not UTF-8");
+    assert_refused(&[file("a"), file("a")], "two members are named a");
     for (kind, why) in [
         (EntryType::Symlink, "a symbolic link"),
         (EntryType::Link, "a hard link"),
@@ -78,36 +78,36 @@ fn members_that_could_write_elsewhere_are_refused() {
         (EntryType::XHeader, "type 'x'"),
         (EntryType::GNUSparse, "type 'S'"),
     ] {
-        refused(&[member(b"a", kind, b"")], why);
+        assert_refused(&[member(b"a", kind, b"")], why);
     }
-    refused(&[file("a"), file("a/b")], "in the place of another");
-    refused(&[file("a/b"), file("a")], "in the place of another");
+    assert_refused(&[file("a"), file("a/b")], "in the place of another");
+    assert_refused(&[file("a/b"), file("a")], "in the place of another");
 }
 
 #[test]
 fn archives_beyond_the_limits_are_refused() {
     let many: Vec<Vec<u8>> =
         (0..5).map(|number| member(format!("{number}").as_bytes(), EntryType::Regular, b"")).collect();
-    refused(&many, "more than 4 members");
-    refused(&[member(b"a", EntryType::Regular, &[0; 4 << 20])], "and the limit is");
+    assert_refused(&many, "more than 4 members");
+    assert_refused(&[member(b"a", EntryType::Regular, &[0; 4 << 20])], "and the limit is");
     let zeros: Vec<Vec<u8>> = (0..4)
         .map(|number| member(format!("{number}").as_bytes(), EntryType::Regular, &[0; 60 << 10]))
         .collect();
-    refused(&zeros, "decompression bomb");
+    assert_refused(&zeros, "decompression bomb");
     // Members end after the first, and zeros follow.
-    let tail = [member(b"a", EntryType::Regular, b"x"), vec![0; 4 << 20]].concat();
-    let bomb = try_bytes(&compress_to_vec(&tail[..], CompressionLevel::Fastest));
+    let zeros_after_end = [member(b"a", EntryType::Regular, b"x"), vec![0; 4 << 20]].concat();
+    let bomb = extract_bytes(&compress_to_vec(&zeros_after_end[..], CompressionLevel::Fastest));
     assert!(matches!(bomb, Err(Error::Hostile(_, what)) if what.contains("decompression bomb")));
 }
 
 #[test]
-fn nothing_follows_the_end() {
+fn data_after_the_end_is_refused() {
     let one = member(b"a", EntryType::Regular, b"x");
     let two = member(b"b", EntryType::Regular, b"y");
-    refused(&[one.clone(), vec![0; 1024], two], "follows the end");
+    assert_refused(&[one.clone(), vec![0; 1024], two], "follows the end");
     let mut zstd = compress_to_vec(&[one, vec![0; 1024]].concat()[..], CompressionLevel::Fastest);
     zstd.push(7);
-    assert!(matches!(try_bytes(&zstd), Err(Error::Hostile(_, what)) if what.contains("follows the end")));
+    assert!(matches!(extract_bytes(&zstd), Err(Error::Hostile(_, what)) if what.contains("follows the end")));
 }
 
 #[test]
@@ -115,9 +115,9 @@ fn damaged_archives_are_named_as_such() {
     let one = member(b"a", EntryType::Regular, &[7; 3000]);
     let good = compress_to_vec(&one[..], CompressionLevel::Fastest);
     for bytes in [&b""[..], b"no archive", &good[..good.len() / 2]] {
-        assert!(matches!(try_bytes(bytes), Err(Error::Damaged(..))));
+        assert!(matches!(extract_bytes(bytes), Err(Error::Damaged(..))));
     }
-    assert!(matches!(try_members(&[one[..1024].to_vec()]), Err(Error::Damaged(..))));
+    assert!(matches!(extract_members(&[one[..1024].to_vec()]), Err(Error::Damaged(..))));
 }
 
 #[test]

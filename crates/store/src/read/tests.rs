@@ -1,24 +1,24 @@
 //! Tests of `read.rs`.
 
 use super::*;
-use crate::testing::{cells, plan, run_cell, sample, writer};
+use crate::testing::{cells, create_run, plan, run_cell, sample};
 use fsarena_core::event::{CellEvent, Event, Outcome};
 use fsarena_core::exit::{ExitCode, Exits};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
 /// Writes a run of two rounds and closes it.
-fn stored(root: &std::path::Path) -> RunDir {
+fn write_run(root: &std::path::Path) -> RunDir {
     let plan = plan(&["ext4", "xfs"]);
-    let (run, mut writer) = writer(root, &plan);
+    let (run, mut writer) = create_run(root, &plan);
     for cell in (0..2).flat_map(|round| cells(&plan, round)) {
         run_cell(&mut writer, &cell, Outcome::Done);
     }
     run
 }
 
-fn spoil(run: &RunDir, sql: &str) -> Error {
-    let db = rusqlite::Connection::open(run.database()).unwrap();
+fn read_error_after(run: &RunDir, sql: &str) -> Error {
+    let db = rusqlite::Connection::open(run.database_file()).unwrap();
     // A view of a table that is missing keeps SQLite from renaming another.
     db.execute_batch("DROP VIEW IF EXISTS comparisons; DROP VIEW IF EXISTS samples_tidy").unwrap();
     db.execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}")).unwrap();
@@ -29,7 +29,7 @@ fn spoil(run: &RunDir, sql: &str) -> Error {
 #[test]
 fn columns_hold_the_measured_values() {
     let root = tempfile::tempdir().unwrap();
-    let record = read(&stored(root.path())).unwrap();
+    let record = read(&write_run(root.path())).unwrap();
     assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(record.samples.task, [0, 1, 0, 1, 0, 1, 0, 1]);
     let (info, elapsed) = record.metric("elapsed_ns").unwrap();
@@ -43,7 +43,7 @@ fn columns_hold_the_measured_values() {
 fn a_run_is_read_while_it_is_written() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
-    let (run, mut writer) = writer(root.path(), &plan);
+    let (run, mut writer) = create_run(root.path(), &plan);
     for (i, cell) in cells(&plan, 0).iter().enumerate() {
         run_cell(&mut writer, cell, Outcome::Done);
         let record = read(&run).unwrap();
@@ -54,18 +54,20 @@ fn a_run_is_read_while_it_is_written() {
 #[test]
 fn errors_for_damaged_rows_name_the_table() {
     // STRICT tables refuse such values, so the test replaces them by tables without types first.
-    let loose = |table: &str, columns: &str| {
+    let without_types = |table: &str, columns: &str| {
         format!(
             "CREATE TABLE loose({columns}); INSERT INTO loose SELECT {columns} FROM {table}; DROP TABLE {table}; ALTER TABLE loose RENAME TO {table};"
         )
     };
-    let value = loose("value", "sample, metric, value");
-    let cell =
-        loose("cell", "id, hash, round, position, variant, workload, outcome, host, started_at, spent");
+    let value = without_types("value", "sample, metric, value");
+    let cell = without_types(
+        "cell",
+        "id, hash, round, position, variant, workload, outcome, host, started_at, spent",
+    );
     let columns =
         "id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help";
-    let metric = loose("metric", columns);
-    for (sql, words) in [
+    let metric = without_types("metric", columns);
+    for (sql, expected) in [
         (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
         (format!("{value} UPDATE value SET sample = NULL"), "not a whole number in table value"),
         (value.clone(), "missing key in table value"),
@@ -87,9 +89,9 @@ fn errors_for_damaged_rows_name_the_table() {
         ("PRAGMA user_version = -1".into(), "not an fsarena run"),
     ] {
         let root = tempfile::tempdir().unwrap();
-        let error = spoil(&stored(root.path()), &sql);
+        let error = read_error_after(&write_run(root.path()), &sql);
         let text = error.to_string();
-        assert!(text.contains(words) && text.contains("run.db"), "{sql}: {text}");
+        assert!(text.contains(expected) && text.contains("run.db"), "{sql}: {text}");
         assert_eq!(error.exit_code(), ExitCode::Usage, "{sql}");
     }
 }
@@ -97,22 +99,22 @@ fn errors_for_damaged_rows_name_the_table() {
 #[test]
 fn too_many_readings_are_refused() {
     let root = tempfile::tempdir().unwrap();
-    let many = format!(
+    let insert_many = format!(
         "WITH RECURSIVE n(i) AS (SELECT 9 UNION ALL SELECT i + 1 FROM n WHERE i < {}) \
          INSERT INTO metric SELECT i, 'm' || i, 'count', 'lower', 'process', 'sum', 'sum', 'sum', NULL, NULL, '' FROM n",
         MOST_READINGS + 9
     );
-    let error = spoil(&stored(root.path()), &many);
+    let error = read_error_after(&write_run(root.path()), &insert_many);
     assert!(error.to_string().contains("absurd number of readings"), "{error}");
 }
 
 #[test]
 fn a_file_that_is_not_a_database_is_refused() {
     let root = tempfile::tempdir().unwrap();
-    let run = stored(root.path());
-    let whole = std::fs::read(run.database()).unwrap();
+    let run = write_run(root.path());
+    let whole = std::fs::read(run.database_file()).unwrap();
     for bytes in [&b"hello, this is text and not a database, despite its name"[..], b"", &whole[..100]] {
-        std::fs::write(run.database(), bytes).unwrap();
+        std::fs::write(run.database_file(), bytes).unwrap();
         let error = read(&run).unwrap_err();
         assert_eq!(error.exit_code(), ExitCode::Usage);
         assert!(error.to_string().contains("run.db"), "{error}");
@@ -126,34 +128,34 @@ proptest! {
     #[test]
     fn reading_a_damaged_file_never_panics(
         cut in proptest::option::of(0.0f64..1.0),
-        blows in proptest::collection::vec((0.0f64..1.0, any::<u8>()), 0..40),
+        overwrites in proptest::collection::vec((0.0f64..1.0, any::<u8>()), 0..40),
     ) {
         let root = tempfile::tempdir().unwrap();
-        let run = damage_base(root.path());
-        let mut bytes = std::fs::read(run.database()).unwrap();
-        bytes.truncate(cut.map_or(bytes.len(), |share| (share * bytes.len() as f64) as usize));
-        for (place, byte) in blows {
-            let place = (place * bytes.len() as f64) as usize;
-            if let Some(old) = bytes.get_mut(place) {
+        let run = copy_intact_run(root.path());
+        let mut bytes = std::fs::read(run.database_file()).unwrap();
+        bytes.truncate(cut.map_or(bytes.len(), |fraction| (fraction * bytes.len() as f64) as usize));
+        for (fraction, byte) in overwrites {
+            let index = (fraction * bytes.len() as f64) as usize;
+            if let Some(old) = bytes.get_mut(index) {
                 *old = byte;
             }
         }
-        std::fs::write(run.database(), bytes).unwrap();
+        std::fs::write(run.database_file(), bytes).unwrap();
         if let Err(error) = read(&run) {
             prop_assert_eq!(error.exit_code(), ExitCode::Usage);
             prop_assert!(error.to_string().contains("run.db"));
         }
-        prop_assert_eq!(crate::list(root.path()).unwrap().len(), 1);
+        prop_assert_eq!(crate::list_runs(root.path()).unwrap().len(), 1);
     }
 }
 
 /// Copies a run that is written only once: writing a new run for each case would take most of the time.
-fn damage_base(root: &std::path::Path) -> RunDir {
+fn copy_intact_run(root: &std::path::Path) -> RunDir {
     static FILES: std::sync::OnceLock<[Vec<u8>; 2]> = std::sync::OnceLock::new();
     let [db, plan] = FILES.get_or_init(|| {
-        let made = tempfile::tempdir().unwrap();
-        let run = stored(made.path());
-        [run.database(), run.plan_file()].map(|file| std::fs::read(file).unwrap())
+        let dir = tempfile::tempdir().unwrap();
+        let run = write_run(dir.path());
+        [run.database_file(), run.plan_file()].map(|file| std::fs::read(file).unwrap())
     });
     let path = root.join("20260101-000000-tasks-2222");
     std::fs::create_dir(&path).unwrap();
@@ -163,9 +165,9 @@ fn damage_base(root: &std::path::Path) -> RunDir {
 }
 
 /// Writes rounds of one variant. In round n, n + 1 operations take 100 ns and one takes 200 ns. Round 1 is dropped.
-fn stored_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
+fn write_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
     let plan = plan(&["ext4"]);
-    let (run, mut writer) = writer(root, &plan);
+    let (run, mut writer) = create_run(root, &plan);
     for cell in (0..rounds).flat_map(|round| cells(&plan, round)) {
         let mut load = sample("load", 1.0);
         load.latencies = Latencies::new([(100, u64::from(cell.round) + 1), (200, 1)]);
@@ -178,7 +180,7 @@ fn stored_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
             writer.apply(&event).unwrap();
         }
     }
-    let db = Connection::open(run.database()).unwrap();
+    let db = Connection::open(run.database_file()).unwrap();
     db.execute("INSERT INTO note(round, kind, text) VALUES(1, 'dropped', 'a neighbour')", []).unwrap();
     run
 }
@@ -186,46 +188,47 @@ fn stored_rounds(root: &std::path::Path, rounds: u32) -> RunDir {
 #[test]
 fn latencies_add_up_over_rounds_without_dropped_ones() {
     let root = tempfile::tempdir().unwrap();
-    let record = read(&stored_rounds(root.path(), 3)).unwrap();
+    let record = read(&write_rounds(root.path(), 3)).unwrap();
     let task = record.tasks.iter().position(|task| task.id.name == "load").unwrap();
-    let all: Vec<_> = record.latencies.iter().map(|(at, of)| (*at, of.entries().to_vec())).collect();
-    assert_eq!(all, [((task, 0), vec![(100, 1 + 3), (200, 2)])]);
+    let pooled: Vec<_> =
+        record.latencies.iter().map(|(key, latencies)| (*key, latencies.entries().to_vec())).collect();
+    assert_eq!(pooled, [((task, 0), vec![(100, 1 + 3), (200, 2)])]);
 }
 
 #[test]
 fn damaged_latencies_are_reported() {
     let root = tempfile::tempdir().unwrap();
-    let run = stored_rounds(root.path(), 1);
-    let change = |sql: &str| {
-        let db = Connection::open(run.database()).unwrap();
+    let run = write_rounds(root.path(), 1);
+    let execute = |sql: &str| {
+        let db = Connection::open(run.database_file()).unwrap();
         db.execute_batch(&format!("PRAGMA foreign_keys = OFF; {sql}")).unwrap();
     };
-    change("UPDATE latencies SET counts = '[[1,-1]]'");
+    execute("UPDATE latencies SET counts = '[[1,-1]]'");
     assert!(read(&run).unwrap_err().to_string().contains("table latencies"));
 }
 
-fn ordered(tasks: &[(&str, &[(&str, &str)])]) -> Vec<String> {
+fn group_and_print(tasks: &[(&str, &[(&str, &str)])]) -> Vec<String> {
     let ids = tasks.iter().map(|(name, params)| TaskId {
         name: (*name).into(),
         params: params.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
     });
-    siblings_together(ids.collect(), |id| id).iter().map(TaskId::to_string).collect()
+    group_by_name(ids.collect(), |id| id).iter().map(TaskId::to_string).collect()
 }
 
 #[test]
-fn tasks_of_a_name_are_sorted_by_number_at_the_place_of_the_first() {
+fn tasks_of_a_name_are_sorted_by_number_at_the_position_of_the_first() {
     let clients = |n| ("dbench", [("clients", n)]);
     let [ten, five] = [clients("10"), clients("5")];
     let tasks: Vec<(&str, &[(&str, &str)])> =
         vec![("mkfs", &[]), (ten.0, &ten.1), ("untar", &[]), (five.0, &five.1), ("copy", &[])];
-    assert_eq!(ordered(&tasks), ["mkfs", "dbench[clients=5]", "dbench[clients=10]", "untar", "copy"]);
+    assert_eq!(group_and_print(&tasks), ["mkfs", "dbench[clients=5]", "dbench[clients=10]", "untar", "copy"]);
 }
 
 #[test]
 fn samples_keep_their_tasks_after_sorting() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4"]);
-    let (run, mut writer) = writer(root.path(), &plan);
+    let (run, mut writer) = create_run(root.path(), &plan);
     let cell = cells(&plan, 0).remove(0);
     writer.apply(&Event::CellStarted { cell: cell.clone() }).unwrap();
     for clients in ["20", "5", "10"] {
@@ -252,5 +255,5 @@ fn tasks_are_sorted_by_the_first_parameter_that_differs() {
     ];
     let shown =
         ["rnd", "rnd[bs=512,threads=2]", "rnd[bs=512,threads=16]", "rnd[bs=4096,threads=1]", "rnd[bs=all]"];
-    assert_eq!(ordered(&tasks), shown);
+    assert_eq!(group_and_print(&tasks), shown);
 }

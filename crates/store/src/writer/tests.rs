@@ -4,11 +4,11 @@ mod power;
 
 use super::*;
 use crate::read;
-use crate::testing::{begin_cell, cells, command, host, plan, run_cell, sample, writer};
-use fsarena_core::event::{Cause, Note, NoteKind, Phase, SpentOn, VariantExit};
-use fsarena_core::{metric::TIMER, state::RunState};
+use crate::testing::{cells, command, create_run, host, plan, run_cell, run_unfinished_cell, sample};
+use fsarena_core::event::{Cause, Note, NoteKind, Phase, SpentOn, VariantDeparture};
+use fsarena_core::{metric::TIMER_READINGS, state::RunState};
 
-fn inside(id: &CellId, what: CellEvent) -> Event {
+fn cell_event(id: &CellId, what: CellEvent) -> Event {
     Event::Cell { cell: id.clone(), what }
 }
 
@@ -27,7 +27,7 @@ fn copy_as_crashed(run: &RunDir, root: &std::path::Path) -> RunDir {
 fn every_event_can_be_read_back() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
-    let (run, mut writer) = writer(root.path(), &plan);
+    let (run, mut writer) = create_run(root.path(), &plan);
     let cell = cells(&plan, 0).remove(0);
     let id = cell.id();
     let variants = vec!["ext4".to_string(), "xfs".to_string()];
@@ -45,13 +45,13 @@ fn every_event_can_be_read_back() {
         Event::RoundStarted { round: 0, order: variants },
         Event::Note(Note::new(NoteKind::Remark, "in the round")),
         Event::CellStarted { cell: cell.clone() },
-        inside(&id, CellEvent::Phase { name: Phase::Task("mkfs".into()) }),
-        inside(&id, CellEvent::Command(CommandRecord { times: 3, ..command("touch") })),
-        inside(&id, CellEvent::Sample(sample("untar", 1.5e9))),
-        inside(&id, CellEvent::Note(note.clone())),
-        inside(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 5 }),
-        inside(&id, CellEvent::Spent { what: SpentOn::Idle, ns: 7 }),
-        inside(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 6 }),
+        cell_event(&id, CellEvent::Phase { name: Phase::Task("mkfs".into()) }),
+        cell_event(&id, CellEvent::Command(CommandRecord { times: 3, ..command("touch") })),
+        cell_event(&id, CellEvent::Sample(sample("untar", 1.5e9))),
+        cell_event(&id, CellEvent::Note(note.clone())),
+        cell_event(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 5 }),
+        cell_event(&id, CellEvent::Spent { what: SpentOn::Idle, ns: 7 }),
+        cell_event(&id, CellEvent::Spent { what: SpentOn::Timed, ns: 6 }),
         Event::CellFinished { cell: id.clone(), outcome: Outcome::Done },
         Event::RoundFinished { round: 0 },
         Event::RunFinished { why: "all rounds done".into(), complete: true },
@@ -72,20 +72,23 @@ fn every_event_can_be_read_back() {
         ["ext4", "xfs"]
     );
     assert_eq!(record.tasks, [sample("untar", 0.0).task]);
-    let stored = &record.cells[0];
-    assert_eq!((&stored.id, stored.round, stored.position), (&id.0, 0, 0));
-    assert_eq!(record.variants[stored.variant], cell.variant);
-    assert_eq!((stored.workload.as_str(), &stored.outcome, stored.host), ("tasks", &Outcome::Done, 0));
-    assert!(stored.started_at > 1.7e9);
-    assert_eq!(stored.spent[0].0, SpentOn::Total);
-    assert_eq!(stored.spent[1..], [(SpentOn::Timed, 11), (SpentOn::Idle, 7)]);
+    let stored_cell = &record.cells[0];
+    assert_eq!((&stored_cell.id, stored_cell.round, stored_cell.position), (&id.0, 0, 0));
+    assert_eq!(record.variants[stored_cell.variant], cell.variant);
+    assert_eq!(
+        (stored_cell.workload.as_str(), &stored_cell.outcome, stored_cell.host),
+        ("tasks", &Outcome::Done, 0)
+    );
+    assert!(stored_cell.started_at > 1.7e9);
+    assert_eq!(stored_cell.spent[0].0, SpentOn::Total);
+    assert_eq!(stored_cell.spent[1..], [(SpentOn::Timed, 11), (SpentOn::Idle, 7)]);
     assert_eq!(
         (record.samples.cell, record.samples.task, record.samples.started_at),
         (vec![0], vec![0], vec![1e9])
     );
     let ids: Vec<_> = record.readings.iter().map(|reading| reading.id.as_str()).collect();
-    assert_eq!(ids, TIMER.iter().map(|def| def.id).collect::<Vec<_>>());
-    assert_eq!(record.readings[0].help, TIMER[0].help);
+    assert_eq!(ids, TIMER_READINGS.iter().map(|def| def.id).collect::<Vec<_>>());
+    assert_eq!(record.readings[0].help, TIMER_READINGS[0].help);
     assert_eq!(record.samples.values[0], [1.5e9]);
     assert!(record.samples.values[1][0].is_nan(), "a reading that was not taken is NaN");
     let expected = [
@@ -101,24 +104,24 @@ fn every_event_can_be_read_back() {
 fn a_crash_loses_only_the_running_cell() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
-    let (run, mut writer) = writer(root.path(), &plan);
+    let (run, mut writer) = create_run(root.path(), &plan);
     let [first, second] = [0, 1].map(|i| cells(&plan, 0)[i].clone());
     run_cell(&mut writer, &first, Outcome::Done);
-    begin_cell(&mut writer, &second);
-    writer.apply(&inside(&second.id(), CellEvent::Command(command("cp")))).unwrap();
-    let after = copy_as_crashed(&run, root.path());
-    let record = read(&after).unwrap();
+    run_unfinished_cell(&mut writer, &second);
+    writer.apply(&cell_event(&second.id(), CellEvent::Command(command("cp")))).unwrap();
+    let crashed = copy_as_crashed(&run, root.path());
+    let record = read(&crashed).unwrap();
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
     assert_eq!(record.status.why, "interrupted");
     let state = RunState::new(record);
     assert!(state.has_measured(&first.id()) && !state.has_measured(&second.id()));
-    let log = std::fs::read_to_string(after.command_log()).unwrap();
+    let log = std::fs::read_to_string(crashed.command_log_file()).unwrap();
     assert!(log.contains("\"cp\""), "commands are logged at once: {log}");
 
-    let mut resumed = Writer::open(&after, &host("b2"), TIMER).unwrap();
+    let mut resumed = Writer::open(&crashed, &host("b2"), TIMER_READINGS).unwrap();
     run_cell(&mut resumed, &second, Outcome::Done);
     drop(resumed);
-    let record = read(&after).unwrap();
+    let record = read(&crashed).unwrap();
     assert_eq!((record.cells.len(), record.samples.len()), (2, 4));
     assert_eq!(record.cells.iter().map(|cell| cell.host).collect::<Vec<_>>(), [0, 1]);
     assert_eq!(record.hosts[1].boot_id, "b2");
@@ -128,22 +131,22 @@ fn a_crash_loses_only_the_running_cell() {
 fn interrupted_cells_are_dropped_and_failed_ones_keep_their_samples() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4", "xfs"]);
-    let (run, mut writer) = writer(root.path(), &plan);
+    let (run, mut writer) = create_run(root.path(), &plan);
     let [first, second] = [0, 1].map(|i| cells(&plan, 0)[i].clone());
     run_cell(&mut writer, &first, Outcome::Interrupted);
-    run_cell(&mut writer, &second, Outcome::Failed { why: "cp said no".into(), cause: Default::default() });
+    run_cell(&mut writer, &second, Outcome::Failed { why: "cp failed".into(), cause: Default::default() });
     let record = read(&run).unwrap();
     assert_eq!(record.status.why, "running");
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
     assert_eq!(
         record.cells[0].outcome,
-        Outcome::Failed { why: "cp said no".into(), cause: Default::default() }
+        Outcome::Failed { why: "cp failed".into(), cause: Default::default() }
     );
     let state = RunState::new(record);
     assert!(!state.has_measured(&first.id()) && !state.has_measured(&second.id()));
-    let left: Vec<_> = state.departures().into_iter().collect();
-    let departure = VariantExit { round: 0, why: "cp said no".into(), cause: Cause::default() };
-    assert_eq!(left, [(second.variant.name.clone(), departure)]);
+    let departures: Vec<_> = state.departures().into_iter().collect();
+    let departure = VariantDeparture { round: 0, why: "cp failed".into(), cause: Cause::default() };
+    assert_eq!(departures, [(second.variant.name.clone(), departure)]);
     writer
         .apply(&Event::Note(Note::new(NoteKind::VariantFailed, "gone").variant(&first.variant.name)))
         .unwrap();
@@ -154,7 +157,7 @@ fn interrupted_cells_are_dropped_and_failed_ones_keep_their_samples() {
 fn a_rerun_cell_replaces_its_first_attempt() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4"]);
-    let (run, mut writer) = writer(root.path(), &plan);
+    let (run, mut writer) = create_run(root.path(), &plan);
     let cell = cells(&plan, 0).remove(0);
     run_cell(&mut writer, &cell, Outcome::Failed { why: "full".into(), cause: Default::default() });
     run_cell(&mut writer, &cell, Outcome::Done);
@@ -166,20 +169,20 @@ fn a_rerun_cell_replaces_its_first_attempt() {
 #[test]
 fn a_resumed_run_stores_repeated_notes_once() {
     let root = tempfile::tempdir().unwrap();
-    let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
+    let (run, mut writer) = create_run(root.path(), &plan(&["ext4"]));
     for _ in 0..2 {
         writer.apply(&Event::Note(Note::new(NoteKind::Fairness, "unfair"))).unwrap();
         drop(writer);
-        writer = Writer::open(&run, &host("b1"), TIMER).unwrap();
+        writer = Writer::open(&run, &host("b1"), TIMER_READINGS).unwrap();
     }
     let record = read(&run).unwrap();
-    assert_eq!((record.notes.len(), record.hosts.len(), record.readings.len()), (1, 1, TIMER.len()));
+    assert_eq!((record.notes.len(), record.hosts.len(), record.readings.len()), (1, 1, TIMER_READINGS.len()));
 }
 
 #[test]
 fn a_resumed_run_is_not_complete_any_more() {
     let root = tempfile::tempdir().unwrap();
-    let (run, mut writer) = writer(root.path(), &plan(&["ext4"]));
+    let (run, mut writer) = create_run(root.path(), &plan(&["ext4"]));
     writer.apply(&Event::RunFinished { why: "time is up".into(), complete: false }).unwrap();
     let started =
         Event::RunStarted { rounds: 1, variants: vec![], tasks_per_cell: 0, already_done: 0, budget_s: None };
@@ -191,28 +194,28 @@ fn a_resumed_run_is_not_complete_any_more() {
 #[test]
 fn a_second_writer_is_refused() {
     let root = tempfile::tempdir().unwrap();
-    let (run, writer) = writer(root.path(), &plan(&["ext4"]));
-    assert!(matches!(Writer::open(&run, &host("b1"), TIMER), Err(Error::Busy { .. })));
+    let (run, writer) = create_run(root.path(), &plan(&["ext4"]));
+    assert!(matches!(Writer::open(&run, &host("b1"), TIMER_READINGS), Err(Error::Busy { .. })));
     drop(writer);
-    Writer::open(&run, &host("b1"), TIMER).unwrap();
+    Writer::open(&run, &host("b1"), TIMER_READINGS).unwrap();
 }
 
 #[test]
 fn events_of_unstarted_cells_and_undefined_readings_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let plan = plan(&["ext4"]);
-    let (run, mut writer) = writer(root.path(), &plan);
+    let (run, mut writer) = create_run(root.path(), &plan);
     let cell = cells(&plan, 0).remove(0);
     let id = cell.id();
-    assert!(writer.apply(&inside(&id, CellEvent::Sample(sample("untar", 1.0)))).is_err());
+    assert!(writer.apply(&cell_event(&id, CellEvent::Sample(sample("untar", 1.0)))).is_err());
     assert!(writer.apply(&Event::CellFinished { cell: id.clone(), outcome: Outcome::Done }).is_err());
     writer.apply(&Event::CellStarted { cell }).unwrap();
-    let mut odd = sample("untar", 1.0);
-    odd.readings.set("moonlight", 1.0);
-    let error = writer.apply(&inside(&id, CellEvent::Sample(odd))).unwrap_err();
+    let mut undefined = sample("untar", 1.0);
+    undefined.readings.set("moonlight", 1.0);
+    let error = writer.apply(&cell_event(&id, CellEvent::Sample(undefined))).unwrap_err();
     assert!(error.to_string().contains("reports moonlight, which is not a defined reading"), "{error}");
     drop(writer);
-    let other = ReadingDef { unit: fsarena_core::sample::Unit::Bytes, ..TIMER[0] };
-    let error = Writer::open(&run, &host("b1"), &[other]).err().unwrap();
+    let other_definition = ReadingDef { unit: fsarena_core::sample::Unit::Bytes, ..TIMER_READINGS[0] };
+    let error = Writer::open(&run, &host("b1"), &[other_definition]).err().unwrap();
     assert!(error.to_string().contains("elapsed_ns"), "{error}");
 }

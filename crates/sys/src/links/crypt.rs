@@ -1,6 +1,6 @@
 //! Encryption by dm-crypt with the default cipher and key size of LUKS, and a fixed key, because the data is no secret.
 
-use super::def::{LinkDef, LinkSite, nothing};
+use super::def::{LinkDef, LinkSetup, nothing_to_finish};
 use crate::device_mapper::Target;
 use std::{io::Result, path::PathBuf};
 
@@ -10,10 +10,10 @@ pub const LINK: LinkDef = LinkDef {
     program: None,
     targets: &["crypt"],
     modules: &["dm_mod", "dm_crypt", "xts"],
-    faster: &["aesni_intel"],
-    below: |sectors| sectors,
+    accelerators: &["aesni_intel"],
+    sectors_below: |sectors| sectors,
     make,
-    formatted: nothing,
+    finish_after_mkfs: nothing_to_finish,
 };
 
 /// The cipher.
@@ -27,11 +27,11 @@ pub(super) fn key() -> [u8; KEY_BYTES] {
 }
 
 /// The key in hexadecimal, as tables have it.
-pub(super) fn key_text() -> String {
+pub(super) fn key_hex() -> String {
     key().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn make(site: &LinkSite) -> Result<PathBuf> {
-    let words = format!("{CIPHER} {} 0 {} 0", key_text(), site.below.display());
-    site.mapper.make(&site.name, &[Target::whole(site.sectors, "crypt", words)])
+fn make(setup: &LinkSetup) -> Result<PathBuf> {
+    let arguments = format!("{CIPHER} {} 0 {} 0", key_hex(), setup.device_below.display());
+    setup.mapper.make(&setup.name, &[Target::whole(setup.sectors, "crypt", arguments)])
 }

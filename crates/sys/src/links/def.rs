@@ -1,6 +1,6 @@
 //! The definition of a link, and functions that several links use.
 
-use crate::{argv::Argv, device_mapper::Mapper};
+use crate::{argv::Argv, device_mapper::DeviceMapper};
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -19,13 +19,13 @@ pub struct LinkDef {
     /// The kernel modules that it requires.
     pub modules: &'static [&'static str],
     /// Kernel modules that make it faster, if the kernel and the CPU have them.
-    pub faster: &'static [&'static str],
+    pub accelerators: &'static [&'static str],
     /// The number of sectors that the device below needs, for a device of a number of sectors.
-    pub(super) below: fn(u64) -> u64,
+    pub(super) sectors_below: fn(u64) -> u64,
     /// Makes the device, and returns its path.
-    pub(super) make: fn(&LinkSite) -> Result<PathBuf>,
+    pub(super) make: fn(&LinkSetup) -> Result<PathBuf>,
     /// Finishes the device once the filesystem is made, before it is mounted.
-    pub(super) formatted: fn(&LinkSite) -> Result<()>,
+    pub(super) finish_after_mkfs: fn(&LinkSetup) -> Result<()>,
 }
 
 impl fmt::Debug for LinkDef {
@@ -35,25 +35,25 @@ impl fmt::Debug for LinkDef {
 }
 
 /// A function that returns the command which starts a program.
-pub type Programs = fn(&str) -> Argv;
+pub type CommandForProgram = fn(&str) -> Argv;
 
 /// The arguments of [`LinkDef::make`]: where the device is made, and with what.
 #[derive(Debug)]
-pub(super) struct LinkSite {
+pub(super) struct LinkSetup {
     /// Returns the command that starts a program.
-    pub command: Programs,
+    pub command: CommandForProgram,
     /// The device mapper.
-    pub mapper: Arc<Mapper>,
+    pub mapper: Arc<DeviceMapper>,
     /// The name of the device. The names of further devices that the link needs begin with it.
     pub name: String,
     /// The device below.
-    pub below: PathBuf,
+    pub device_below: PathBuf,
     /// The size of the device in sectors.
     pub sectors: u64,
 }
 
-/// The [`LinkDef::formatted`] of a link that is finished when it is made.
-pub(super) fn nothing(_: &LinkSite) -> Result<()> {
+/// The [`LinkDef::finish_after_mkfs`] of a link that is finished when it is made.
+pub(super) fn nothing_to_finish(_: &LinkSetup) -> Result<()> {
     Ok(())
 }
 

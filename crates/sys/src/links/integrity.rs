@@ -1,7 +1,7 @@
 //! Checksums by dm-integrity: a CRC32C of each sector, and a journal that keeps data and checksums together.
 
-use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
-use crate::device_mapper::{SECTOR, Target};
+use super::def::{LinkDef, LinkSetup, clear_superblock, nothing_to_finish};
+use crate::device_mapper::{SECTOR_BYTES, Target};
 use std::io::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
@@ -13,11 +13,11 @@ pub const LINK: LinkDef = LinkDef {
     program: None,
     targets: &["integrity"],
     modules: &["dm_mod", "dm_integrity"],
-    faster: &[],
+    accelerators: &[],
     // 4 bytes for each sector, at most 64 MiB of journal, and rounding.
-    below: |sectors| sectors + sectors / 32 + (72 << 20) / SECTOR,
+    sectors_below: |sectors| sectors + sectors / 32 + (72 << 20) / SECTOR_BYTES,
     make,
-    formatted: nothing,
+    finish_after_mkfs: nothing_to_finish,
 };
 
 /// The offset of the number of sectors of the device in the superblock, in bytes.
@@ -27,22 +27,22 @@ const MAGIC: &[u8] = b"integrt\0";
 const DISCARD: libc::Ioctl = 0x1277;
 const ZERO_OUT: libc::Ioctl = 0x127f;
 
-fn make(site: &LinkSite) -> Result<PathBuf> {
-    clear_superblock(&site.below)?;
-    let below = site.below.display();
-    let words = format!("{below} 0 - J 2 internal_hash:crc32c allow_discards");
-    let table = |sectors| [Target::whole(sectors, "integrity", words.clone())];
+fn make(setup: &LinkSetup) -> Result<PathBuf> {
+    clear_superblock(&setup.device_below)?;
+    let below = setup.device_below.display();
+    let arguments = format!("{below} 0 - J 2 internal_hash:crc32c allow_discards");
+    let table = |sectors| [Target::whole(sectors, "integrity", arguments.clone())];
     // The first load formats the device and writes its largest possible size into the superblock.
-    site.mapper.make(&site.name, &table(8))?;
-    let provided = provided_sectors(&site.below)?;
-    if provided < site.sectors {
-        let needed = site.sectors;
+    setup.mapper.make(&setup.name, &table(8))?;
+    let provided = provided_sectors(&setup.device_below)?;
+    if provided < setup.sectors {
+        let needed = setup.sectors;
         return Err(Error::other(format!(
             "{needed} sectors are needed, and {provided} fit beside the checksums"
         )));
     }
-    let device = site.mapper.load(&site.name, &table(site.sectors))?;
-    initialise(&device, site.sectors * SECTOR)?;
+    let device = setup.mapper.replace_table(&setup.name, &table(setup.sectors))?;
+    write_checksums(&device, setup.sectors * SECTOR_BYTES)?;
     Ok(device)
 }
 
@@ -59,7 +59,7 @@ fn provided_sectors(below: &Path) -> Result<u64> {
 
 /// Gives each sector a checksum, without which it cannot be read: discards the whole device, or writes zeros if the device
 /// below cannot discard.
-fn initialise(device: &Path, bytes: u64) -> Result<()> {
+fn write_checksums(device: &Path, bytes: u64) -> Result<()> {
     let file = File::options().write(true).open(device)?;
     let range = [0, bytes];
     let call = |request| {

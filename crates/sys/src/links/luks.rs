@@ -1,10 +1,10 @@
 //! LUKS2 as cryptsetup formats it by default: dm-crypt behind a real header, with the sector size that cryptsetup chooses. The
 //! key is fixed, because the data is no secret.
 
-use super::crypt::key_text;
-use super::def::{LinkDef, LinkSite, clear_superblock, nothing};
-use crate::device_mapper::{SECTOR, Target};
-use crate::process_output::memory_file;
+use super::crypt::key_hex;
+use super::def::{LinkDef, LinkSetup, clear_superblock, nothing_to_finish};
+use crate::device_mapper::{SECTOR_BYTES, Target};
+use crate::process_output::make_memory_file;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{Error, Result, Write};
@@ -18,11 +18,11 @@ pub const LINK: LinkDef = LinkDef {
     program: Some(("cryptsetup", "cryptsetup-bin")),
     targets: &["crypt"],
     modules: &["dm_mod", "dm_crypt", "xts"],
-    faster: &["aesni_intel", "algif_skcipher"],
+    accelerators: &["aesni_intel", "algif_skcipher"],
     // The header takes 16 MiB.
-    below: |sectors| whole_sectors(sectors) + (16 << 20) / SECTOR,
+    sectors_below: |sectors| round_to_4k_sectors(sectors) + (16 << 20) / SECTOR_BYTES,
     make,
-    formatted: nothing,
+    finish_after_mkfs: nothing_to_finish,
 };
 
 /// The fields of the header about the data (LUKS2 On-Disk Format, 3).
@@ -47,41 +47,48 @@ const JSON_AT: u64 = 4096;
 const MAX_HEADER: u64 = 4 << 20;
 
 /// Rounds a number of sectors up to whole sectors of 4096 bytes, a size that cryptsetup may choose.
-fn whole_sectors(sectors: u64) -> u64 {
+fn round_to_4k_sectors(sectors: u64) -> u64 {
     sectors.next_multiple_of(8)
 }
 
-fn make(site: &LinkSite) -> Result<PathBuf> {
-    clear_superblock(&site.below)?;
-    format(site)?;
-    let segment = read_segment(&site.below)?;
+fn make(setup: &LinkSetup) -> Result<PathBuf> {
+    clear_superblock(&setup.device_below)?;
+    format_header(setup)?;
+    let segment = read_segment(&setup.device_below)?;
     let offset: u64 = segment.offset.parse().map_err(Error::other)?;
-    let words =
-        format!("{} {} 0 {} {}", segment.encryption, key_text(), site.below.display(), offset / SECTOR);
+    let arguments = format!(
+        "{} {} 0 {} {}",
+        segment.encryption,
+        key_hex(),
+        setup.device_below.display(),
+        offset / SECTOR_BYTES
+    );
     let option = match segment.sector_size {
-        SECTOR => String::new(),
+        SECTOR_BYTES => String::new(),
         size => format!(" 1 sector_size:{size}"),
     };
-    site.mapper.make(&site.name, &[Target::whole(whole_sectors(site.sectors), "crypt", words + &option)])
+    setup
+        .mapper
+        .make(&setup.name, &[Target::whole(round_to_4k_sectors(setup.sectors), "crypt", arguments + &option)])
 }
 
 /// Writes the header with cryptsetup(8).
-fn format(site: &LinkSite) -> Result<()> {
-    let mut key = memory_file("key")?;
-    key.write_all(key_text().as_bytes())?;
-    let mut volume_key = memory_file("volume-key")?;
+fn format_header(setup: &LinkSetup) -> Result<()> {
+    let mut key = make_memory_file("key")?;
+    key.write_all(key_hex().as_bytes())?;
+    let mut volume_key = make_memory_file("volume-key")?;
     volume_key.write_all(&super::crypt::key())?;
     let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
-    let argv = (site.command)("cryptsetup")
+    let argv = (setup.command)("cryptsetup")
         .args(["luksFormat", "--batch-mode", "--type", "luks2", "--disable-locks"])
         .args(["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000", "--key-size", "512"])
         .arg("--volume-key-file")
         .arg(path(&volume_key))
         .arg("--key-file")
         .arg(path(&key))
-        .arg(&site.below)
+        .arg(&setup.device_below)
         .env("DM_DISABLE_UDEV", "1");
-    argv.expect(&mut |_| ()).map_err(Error::other)?;
+    argv.run_checked(&mut |_| ()).map_err(Error::other)?;
     Ok(())
 }
 
@@ -110,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_says_where_the_data_is() {
+    fn the_data_segment_is_read_from_the_header() {
         let json = b"{\"keyslots\":{},\"segments\":{\"0\":{\"type\":\"crypt\",\"offset\":\"16777216\",\"size\":\"dynamic\",\
             \"encryption\":\"aes-xts-plain64\",\"sector_size\":4096}}}\0\0";
         let found = parse_segment(json).unwrap();

@@ -1,6 +1,6 @@
 //! The undo journal of this process, its owner, and directories that fsarena makes and the journal removes.
 
-use super::step::{Identity, Undo};
+use super::step::{Identity, UndoStep};
 use crate::{Error, cancel, dirs, kernel::SysRoot, process};
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -16,7 +16,11 @@ pub(super) enum JournalLine {
     Owner(Owner),
     /// The undo step of a setup that fsarena is about to do; a later line with the same id replaces the step.
     #[serde(rename = "arm", alias = "variant")]
-    Setup { id: u64, how: Undo },
+    Setup {
+        id: u64,
+        #[serde(rename = "how")]
+        step: UndoStep,
+    },
     /// The setup with this id is undone.
     Done { id: u64 },
 }
@@ -26,36 +30,36 @@ impl JournalLine {
     ///
     /// # Errors
     /// The step has a path that is not UTF-8, which JSON cannot hold.
-    pub fn bytes(&self) -> std::io::Result<Vec<u8>> {
-        let mut text = serde_json::to_vec(self)?;
-        text.push(b'\n');
-        Ok(text)
+    pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = serde_json::to_vec(self)?;
+        bytes.push(b'\n');
+        Ok(bytes)
     }
 }
 
 /// The directory of the undo journals and of the list of written signatures: `$FSARENA_STATE_DIR`, else
 /// `/var/lib/fsarena` for root, else `$XDG_STATE_HOME/fsarena`, else `~/.local/state/fsarena`.
 pub fn state_dir() -> PathBuf {
-    let below_home = || dirs::home().unwrap_or_else(|| "/".into()).join(".local/state/fsarena");
+    let below_home = || dirs::home_dir().unwrap_or_else(|| "/".into()).join(".local/state/fsarena");
     dirs::user_dir("FSARENA_STATE_DIR", "/var/lib/fsarena", "XDG_STATE_HOME", below_home)
 }
 
 /// Makes the directory of the undo journals if it is missing.
 ///
 /// # Errors
-/// [`Error::State`] if it cannot be made.
+/// [`Error::StateDirUnwritable`] if it cannot be made.
 pub fn make_state_dir(state_dir: &Path) -> Result<(), Error> {
-    let dir = journals(state_dir);
-    make_private(&dir).map_err(|source| Error::State { dir, source })
+    let dir = journals_dir(state_dir);
+    make_private(&dir).map_err(|source| Error::StateDirUnwritable { dir, source })
 }
 
 /// The file extension of a journal.
-pub(super) const JOURNAL: &str = "jsonl";
+pub(super) const JOURNAL_EXTENSION: &str = "jsonl";
 /// The file extension of a journal whose owner line is not written yet; `recover` ignores such files.
-pub(super) const NEW: &str = "new";
+pub(super) const NEW_EXTENSION: &str = "new";
 
 /// The directory of the journals in a state directory.
-pub(super) fn journals(state_dir: &Path) -> PathBuf {
+pub(super) fn journals_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("undo")
 }
 
@@ -69,7 +73,7 @@ struct OpenJournal {
     file: File,
     next_id: u64,
     /// The number of steps left to undo.
-    left: usize,
+    steps_left: usize,
     /// A signal waits until everything is undone.
     _deferred_signals: cancel::DeferredSignals,
 }
@@ -81,31 +85,31 @@ struct OpenJournal {
 pub struct UndoGuard {
     journal: Journal,
     id: u64,
-    how: Undo,
+    step: UndoStep,
     is_armed: bool,
 }
 
 impl Journal {
-    /// Creates the journal of this process and locks it; `about` is the directory of the run, for messages.
+    /// Creates the journal of this process and locks it; `run_dir` is the directory of the run, for messages.
     ///
     /// Commands that fsarena starts later have the name of the journal in their environment, so that [`super::recover`]
     /// can kill the commands that outlive this process.
     ///
     /// # Errors
     /// The state directory cannot be written.
-    pub fn create(state_dir: &Path, about: &str) -> Result<Journal, Error> {
-        let dir = journals(state_dir);
+    pub fn create(state_dir: &Path, run_dir: &str) -> Result<Journal, Error> {
+        let dir = journals_dir(state_dir);
         make_state_dir(state_dir)?;
         let kernel = SysRoot::host();
-        let owner = Owner::this_process(&kernel, about)?;
+        let owner = Owner::this_process(&kernel, run_dir)?;
         let (path, file) = new_file(&kernel, &dir, &owner)?;
         file.lock().map_err(Error::io("locking", &path))?;
         let mut open =
-            OpenJournal { path, file, next_id: 0, left: 0, _deferred_signals: cancel::defer_signals() };
+            OpenJournal { path, file, next_id: 0, steps_left: 0, _deferred_signals: cancel::defer_signals() };
         open.append(&JournalLine::Owner(owner))?;
         open.publish()?;
         File::open(&dir).and_then(|dir| dir.sync_all()).map_err(Error::io("syncing", &dir))?;
-        crate::argv::mark_commands(&open.path.file_name().unwrap_or_default().to_string_lossy());
+        crate::argv::set_journal_name(&open.path.file_name().unwrap_or_default().to_string_lossy());
         Ok(Journal(Arc::new(Mutex::new(open))))
     }
 
@@ -113,16 +117,16 @@ impl Journal {
     ///
     /// # Errors
     /// The journal cannot be written, or a path in the step is not valid UTF-8. The caller must then not do the setup.
-    pub fn note(&self, how: Undo) -> Result<UndoGuard, Error> {
-        if let Some(path) = how.path().filter(|path| path.to_str().is_none()) {
-            return Err(Error::NotText(path.into()));
+    pub fn note(&self, step: UndoStep) -> Result<UndoGuard, Error> {
+        if let Some(path) = step.path().filter(|path| path.to_str().is_none()) {
+            return Err(Error::NotUtf8(path.into()));
         }
-        let mut open = self.open();
+        let mut open = self.lock_open();
         let id = open.next_id;
-        open.append(&JournalLine::Setup { id, how: how.clone() })?;
+        open.append(&JournalLine::Setup { id, step: step.clone() })?;
         open.next_id += 1;
-        open.left += 1;
-        Ok(UndoGuard { journal: self.clone(), id, how, is_armed: true })
+        open.steps_left += 1;
+        Ok(UndoGuard { journal: self.clone(), id, step, is_armed: true })
     }
 
     /// Writes an undo step to the journal, then calls `make`, which does the setup. If `make` fails, the guard is disarmed,
@@ -132,10 +136,10 @@ impl Journal {
     /// Those of `make`, and those of writing the journal.
     pub fn note_and_do<T>(
         &self,
-        how: Undo,
+        step: UndoStep,
         make: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(UndoGuard, T), Error> {
-        let guard = self.note(how)?;
+        let guard = self.note(step)?;
         match make() {
             Ok(made) => Ok((guard, made)),
             Err(error) => {
@@ -147,10 +151,10 @@ impl Journal {
 
     /// The state directory that the journal is in.
     pub(super) fn state_dir(&self) -> PathBuf {
-        self.open().path.ancestors().nth(2).unwrap_or(Path::new("")).into()
+        self.lock_open().path.ancestors().nth(2).unwrap_or(Path::new("")).into()
     }
 
-    fn open(&self) -> MutexGuard<'_, OpenJournal> {
+    fn lock_open(&self) -> MutexGuard<'_, OpenJournal> {
         // A panic cannot leave half a line: every line is appended by one write.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -171,7 +175,7 @@ fn make_private(dir: &Path) -> std::io::Result<()> {
 fn new_file(kernel: &SysRoot, dir: &Path, owner: &Owner) -> Result<(PathBuf, File), Error> {
     let source = kernel.path("proc/sys/kernel/random/uuid");
     let random = std::fs::read_to_string(&source).map_err(Error::io("reading", &source))?;
-    let path = dir.join(format!("{}-{}-{}.{NEW}", owner.pid, owner.start_time, random.trim()));
+    let path = dir.join(format!("{}-{}-{}.{NEW_EXTENSION}", owner.pid, owner.start_time, random.trim()));
     let file = create_private_file(&path).map_err(Error::io("making", &path))?;
     Ok((path, file))
 }
@@ -187,16 +191,16 @@ fn create_private_file(path: &Path) -> std::io::Result<File> {
 impl OpenJournal {
     /// Renames the file so that `recover` finds it, now that it is locked and names its owner.
     fn publish(&mut self) -> Result<(), Error> {
-        let path = self.path.with_extension(JOURNAL);
+        let path = self.path.with_extension(JOURNAL_EXTENSION);
         std::fs::rename(&self.path, &path).map_err(Error::io("renaming to", &path))?;
         self.path = path;
         Ok(())
     }
 
     fn append(&mut self, line: &JournalLine) -> Result<(), Error> {
-        let text = line.bytes().map_err(Error::io("noting in", &self.path))?;
+        let bytes = line.to_bytes().map_err(Error::io("noting in", &self.path))?;
         self.file
-            .write_all(&text)
+            .write_all(&bytes)
             .and_then(|()| self.file.sync_data())
             .map_err(Error::io("writing", &self.path))
     }
@@ -204,7 +208,7 @@ impl OpenJournal {
 
 impl Drop for OpenJournal {
     fn drop(&mut self) {
-        if self.left == 0 {
+        if self.steps_left == 0 {
             // If that fails, the file does no harm: `recover` finds nothing to do in it.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -218,18 +222,18 @@ impl UndoGuard {
     /// The step fails; it stays in the journal for `fsarena recover`.
     pub fn undo(mut self) -> Result<(), Error> {
         self.is_armed = false;
-        self.how.perform(&SysRoot::host())?;
+        self.step.perform(&SysRoot::host())?;
         self.mark_done()
     }
 
     /// Undoes the setup now. A directory that holds foreign files stays; the returned text names them.
-    pub(super) fn undo_or_keep(mut self) -> Result<Option<String>, Error> {
+    pub(super) fn undo_unless_foreign(mut self) -> Result<Option<String>, Error> {
         self.is_armed = false;
-        let kept = match self.how.perform(&SysRoot::host()) {
-            Err(error @ Error::Foreign { .. }) => Some(error.to_string()),
+        let why_kept = match self.step.perform(&SysRoot::host()) {
+            Err(error @ Error::ForeignFiles { .. }) => Some(error.to_string()),
             done => done.map(|()| None)?,
         };
-        self.mark_done().map(|()| kept)
+        self.mark_done().map(|()| why_kept)
     }
 
     /// Marks the step as done in the journal without performing it: the setup was undone in another way, or never happened.
@@ -245,16 +249,16 @@ impl UndoGuard {
     ///
     /// # Errors
     /// The journal cannot be written.
-    pub fn update(&mut self, how: Undo) -> Result<(), Error> {
-        self.journal.open().append(&JournalLine::Setup { id: self.id, how: how.clone() })?;
-        self.how = how;
+    pub fn update(&mut self, step: UndoStep) -> Result<(), Error> {
+        self.journal.lock_open().append(&JournalLine::Setup { id: self.id, step: step.clone() })?;
+        self.step = step;
         Ok(())
     }
 
     fn mark_done(&self) -> Result<(), Error> {
-        let mut open = self.journal.open();
+        let mut open = self.journal.lock_open();
         open.append(&JournalLine::Done { id: self.id })?;
-        open.left -= 1;
+        open.steps_left -= 1;
         Ok(())
     }
 }
@@ -262,13 +266,13 @@ impl UndoGuard {
 impl Drop for UndoGuard {
     fn drop(&mut self) {
         // `drop` cannot return an error. A step that failed stays in the journal.
-        if self.is_armed && self.how.perform(&SysRoot::host()).is_ok() {
+        if self.is_armed && self.step.perform(&SysRoot::host()).is_ok() {
             let _ = self.mark_done();
         }
     }
 }
 
-/// The process that writes a journal. Journals of fsarena up to 0.1.0 lack `host`, `machine` and `pid_namespace`.
+/// The process that writes a journal. Journals of fsarena up to 0.1.0 lack the host, the machine id and the PID namespace.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Owner {
     pub pid: i32,
@@ -276,13 +280,14 @@ pub(super) struct Owner {
     pub start_time: u64,
     pub boot_id: String,
     /// The directory of the run, for messages.
-    pub about: String,
+    #[serde(rename = "about")]
+    pub run_dir: String,
     /// The host name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     /// The id of the installed system (machine-id(5)): hosts may share a name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine: Option<String>,
+    #[serde(rename = "machine", default, skip_serializing_if = "Option::is_none")]
+    pub machine_id: Option<String>,
     /// The inode number of the PID namespace that `pid` belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_namespace: Option<u64>,
@@ -306,10 +311,10 @@ impl Owner {
     ///
     /// # Errors
     /// `/proc/self` or the boot id cannot be read.
-    pub fn this_process(kernel: &SysRoot, about: &str) -> Result<Owner, Error> {
+    pub fn this_process(kernel: &SysRoot, run_dir: &str) -> Result<Owner, Error> {
         let path = kernel.path("proc/self");
         let target = path.read_link().map_err(Error::io("reading", &path))?;
-        let unreadable = |why: &str| Error::Unreadable { path: path.join("stat"), why: why.into() };
+        let unreadable = |why: &str| Error::BadFormat { path: path.join("stat"), why: why.into() };
         // The pid in the PID namespace of this /proc mount, which may differ from that of this process.
         let pid = target.to_str().and_then(|pid| pid.parse().ok());
         let pid = pid.ok_or_else(|| unreadable("it has no process id"))?;
@@ -320,34 +325,35 @@ impl Owner {
             pid,
             start_time,
             boot_id: process::boot_id(kernel)?,
-            about: about.into(),
+            run_dir: run_dir.into(),
             host: kernel.fact("proc/sys/kernel/hostname"),
-            machine: kernel.fact("etc/machine-id"),
+            machine_id: kernel.fact("etc/machine-id"),
             pid_namespace: namespace.filter(|_| pid == std::process::id() as i32),
         })
     }
 
     /// Where the owner runs or ran, as seen from the process `here`.
-    pub fn place(&self, here: &Owner) -> OwnerPlace {
+    pub fn place_seen_from(&self, here: &Owner) -> OwnerPlace {
         // An unknown boot id counts as this boot.
         let same_boot = self.boot_id == here.boot_id || self.boot_id.is_empty() || here.boot_id.is_empty();
         if same_boot {
-            let namespaces_differ = differ(&self.pid_namespace, &here.pid_namespace);
+            let namespaces_differ = are_known_to_differ(&self.pid_namespace, &here.pid_namespace);
             return if namespaces_differ { OwnerPlace::OtherNamespace } else { OwnerPlace::Here };
         }
-        let hosts_differ = differ(&self.host, &here.host) || differ(&self.machine, &here.machine);
+        let hosts_differ = are_known_to_differ(&self.host, &here.host)
+            || are_known_to_differ(&self.machine_id, &here.machine_id);
         if hosts_differ { OwnerPlace::OtherHost } else { OwnerPlace::EarlierBoot }
     }
 
     /// Whether the owner may be in the PID namespace of the process `pid`; true where either namespace is unknown.
     pub fn may_be_in_namespace_of(&self, kernel: &SysRoot, pid: i32) -> bool {
         let namespace = kernel.path(&format!("proc/{pid}/ns/pid")).metadata().ok().map(|meta| meta.ino());
-        !differ(&self.pid_namespace, &namespace)
+        !are_known_to_differ(&self.pid_namespace, &namespace)
     }
 }
 
 /// Whether both values are known and differ.
-fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+fn are_known_to_differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
     one.is_some() && other.is_some() && one != other
 }
 
@@ -381,7 +387,7 @@ impl MadeDir {
     /// The directory cannot be made.
     pub fn make(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
         let found = MadeDir { path: path.into(), guard: None };
-        if path.is_dir() { Ok(found) } else { MadeDir::new(journal, path, false) }
+        if path.is_dir() { Ok(found) } else { MadeDir::make_noted(journal, path, false) }
     }
 
     /// Makes a directory for files of commands and workloads, whose names are unknown to fsarena. It is removed with
@@ -390,7 +396,7 @@ impl MadeDir {
     /// # Errors
     /// The path exists already, or the directory cannot be made.
     pub fn make_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
-        MadeDir::new(journal, path, true)
+        MadeDir::make_noted(journal, path, true)
     }
 
     /// Takes over a directory that this process has just made. It is removed with everything in it.
@@ -398,14 +404,14 @@ impl MadeDir {
     /// # Errors
     /// The journal cannot be written.
     pub fn adopt_tree(journal: &Journal, path: &Path) -> Result<MadeDir, Error> {
-        let guard = journal.note(removal(path, Some(identity(path)?), true))?;
+        let guard = journal.note(removal_step(path, Some(identity_of(path)?), true))?;
         Ok(MadeDir { path: path.into(), guard: Some(guard) })
     }
 
-    fn new(journal: &Journal, path: &Path, whole: bool) -> Result<MadeDir, Error> {
+    fn make_noted(journal: &Journal, path: &Path, with_contents: bool) -> Result<MadeDir, Error> {
         let make = || dirs::make_dir(path).map_err(Error::io("making", path));
-        let (mut guard, ()) = journal.note_and_do(removal(path, None, whole), make)?;
-        guard.update(removal(path, Some(identity(path)?), whole))?;
+        let (mut guard, ()) = journal.note_and_do(removal_step(path, None, with_contents), make)?;
+        guard.update(removal_step(path, Some(identity_of(path)?), with_contents))?;
         Ok(MadeDir { path: path.into(), guard: Some(guard) })
     }
 
@@ -421,11 +427,11 @@ impl MadeDir {
     /// The directory cannot be made again, or the journal cannot be written.
     pub fn renew(&mut self) -> Result<(), Error> {
         let Some(guard) = &mut self.guard else { return Ok(()) };
-        guard.update(removal(&self.path, None, false))?;
+        guard.update(removal_step(&self.path, None, false))?;
         if std::fs::remove_dir(&self.path).is_ok() {
             std::fs::create_dir(&self.path).map_err(Error::io("making", &self.path))?;
         }
-        guard.update(removal(&self.path, Some(identity(&self.path)?), false))
+        guard.update(removal_step(&self.path, Some(identity_of(&self.path)?), false))
     }
 
     /// Removes the directory. If it holds files that fsarena did not make, it stays, and the returned text names them.
@@ -434,18 +440,18 @@ impl MadeDir {
     /// The directory cannot be removed for another reason; the step then stays in the journal.
     pub fn remove(self) -> Result<Option<String>, Error> {
         match self.guard {
-            Some(guard) => guard.undo_or_keep(),
+            Some(guard) => guard.undo_unless_foreign(),
             None => Ok(None),
         }
     }
 }
 
-/// The undo step that removes a directory; see [`Undo::RemoveDir`].
-fn removal(path: &Path, identity: Option<Identity>, whole: bool) -> Undo {
-    Undo::RemoveDir { path: path.into(), identity, whole }
+/// The undo step that removes a directory; see [`UndoStep::RemoveDir`].
+fn removal_step(path: &Path, identity: Option<Identity>, with_contents: bool) -> UndoStep {
+    UndoStep::RemoveDir { path: path.into(), identity, with_contents }
 }
 
-fn identity(path: &Path) -> Result<Identity, Error> {
+fn identity_of(path: &Path) -> Result<Identity, Error> {
     let meta = path.symlink_metadata().map_err(Error::io("looking at", path))?;
     Ok(Identity::from_metadata(&meta))
 }
@@ -455,7 +461,7 @@ mod tests {
     use super::*;
 
     fn lines(state: &Path) -> Vec<String> {
-        let mut files = std::fs::read_dir(journals(state)).unwrap();
+        let mut files = std::fs::read_dir(journals_dir(state)).unwrap();
         let text = files.next().map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap());
         text.unwrap_or_default().lines().map(str::to_string).collect()
     }
@@ -465,8 +471,8 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let tree = state.path().join("tree");
         let journal = Journal::create(state.path(), "runs/1").unwrap();
-        let how = Undo::RemoveDir { path: tree.clone(), identity: None, whole: true };
-        let guard = journal.note(how).unwrap();
+        let step = UndoStep::RemoveDir { path: tree.clone(), identity: None, with_contents: true };
+        let guard = journal.note(step).unwrap();
         assert_eq!(lines(state.path()).len(), 2);
         std::fs::create_dir(&tree).unwrap();
         guard.undo().unwrap();
@@ -479,7 +485,7 @@ mod tests {
     #[test]
     fn journals_are_private_to_their_owner() {
         let state = tempfile::tempdir().unwrap();
-        let dir = journals(state.path());
+        let dir = journals_dir(state.path());
         std::fs::create_dir(&dir).unwrap();
         std::fs::set_permissions(&dir, PermissionsExt::from_mode(0o755)).unwrap();
         let _journal = Journal::create(state.path(), "").unwrap();
@@ -492,17 +498,17 @@ mod tests {
     fn dropping_a_guard_undoes_and_disarming_does_not() {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        for kept in [false, true] {
+        for is_disarmed in [false, true] {
             let path = state.path().join("dir");
-            let how = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
-            let guard = journal.note(how).unwrap();
+            let step = UndoStep::RemoveDir { path: path.clone(), identity: None, with_contents: true };
+            let guard = journal.note(step).unwrap();
             std::fs::create_dir(&path).unwrap();
-            if kept {
+            if is_disarmed {
                 guard.disarm().unwrap();
             } else {
                 drop(guard);
             }
-            assert_eq!(path.exists(), kept);
+            assert_eq!(path.exists(), is_disarmed);
         }
         drop(journal);
         assert_eq!(lines(state.path()), [""; 0]);
@@ -514,7 +520,7 @@ mod tests {
         let path = state.path().join("image");
         std::fs::write(&path, "not ours").unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
-        drop(journal.note(Undo::RemoveFile { path: path.clone(), identity: None }).unwrap());
+        drop(journal.note(UndoStep::RemoveFile { path: path.clone(), identity: None }).unwrap());
         drop(journal);
         assert_eq!(lines(state.path()).len(), 2);
         assert!(path.exists());
@@ -526,32 +532,32 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let journal = Journal::create(state.path(), "").unwrap();
         let path = Path::new(std::ffi::OsStr::from_bytes(b"/\xff")).to_path_buf();
-        assert!(journal.note(Undo::unmount(&path)).is_err());
+        assert!(journal.note(UndoStep::unmount(&path)).is_err());
     }
 
     #[test]
     fn an_owner_is_placed_by_boot_host_and_namespace() {
         let here = Owner::this_process(&SysRoot::host(), "").unwrap();
-        assert_eq!(here.place(&here), OwnerPlace::Here);
+        assert_eq!(here.place_seen_from(&here), OwnerPlace::Here);
         let renamed = Owner { host: Some("renamed".into()), ..here.clone() };
         assert_eq!(
-            renamed.place(&here),
+            renamed.place_seen_from(&here),
             OwnerPlace::Here,
             "one kernel is one host, whatever its containers are called"
         );
         let contained = Owner { pid_namespace: Some(1), ..renamed.clone() };
-        assert_eq!(contained.place(&here), OwnerPlace::OtherNamespace);
+        assert_eq!(contained.place_seen_from(&here), OwnerPlace::OtherNamespace);
         let booted = Owner { boot_id: "earlier".into(), pid_namespace: Some(1), ..here.clone() };
-        assert_eq!(booted.place(&here), OwnerPlace::EarlierBoot);
+        assert_eq!(booted.place_seen_from(&here), OwnerPlace::EarlierBoot);
         let other = Owner { host: Some("another".into()), ..booted.clone() };
-        assert_eq!(other.place(&here), OwnerPlace::OtherHost);
-        let with_machine = Owner { machine: Some("1".into()), ..here.clone() };
-        let twin = Owner { machine: Some("2".into()), boot_id: "of the twin".into(), ..here.clone() };
-        assert_eq!(twin.place(&with_machine), OwnerPlace::OtherHost);
+        assert_eq!(other.place_seen_from(&here), OwnerPlace::OtherHost);
+        let with_machine_id = Owner { machine_id: Some("1".into()), ..here.clone() };
+        let twin = Owner { machine_id: Some("2".into()), boot_id: "of the twin".into(), ..here.clone() };
+        assert_eq!(twin.place_seen_from(&with_machine_id), OwnerPlace::OtherHost);
         // As versions up to 0.1.0 wrote it.
-        let older = Owner { host: None, machine: None, pid_namespace: None, ..booted };
-        assert_eq!(older.place(&here), OwnerPlace::EarlierBoot);
-        assert_eq!(Owner { boot_id: String::new(), ..older }.place(&here), OwnerPlace::Here);
+        let older = Owner { host: None, machine_id: None, pid_namespace: None, ..booted };
+        assert_eq!(older.place_seen_from(&here), OwnerPlace::EarlierBoot);
+        assert_eq!(Owner { boot_id: String::new(), ..older }.place_seen_from(&here), OwnerPlace::Here);
     }
 
     #[test]
@@ -570,7 +576,8 @@ mod tests {
         assert_eq!(work.remove().unwrap(), None);
         assert!(!tree.exists() && kept.exists());
         drop(journal);
-        let done = crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Default::default());
+        let counts =
+            crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(counts, Default::default());
     }
 }

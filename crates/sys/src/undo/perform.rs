@@ -1,36 +1,40 @@
 //! How fsarena performs each undo step, and how it verifies the result.
 
-use super::step::{Identity, Undo};
-use crate::attribute::may_be_of_disk;
-use crate::kernel::{SysRoot, names};
+use super::step::{Identity, UndoStep};
+use crate::attribute::may_belong_to_disk;
+use crate::kernel::{SysRoot, sorted_names};
 use crate::{Error, cgroup, device_mapper, dirs, loopdev, mount, none_if_missing, process, zram};
 use rustix::fs::{AtFlags, Mode, OFlags, unlinkat};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::{fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
-impl Undo {
+impl UndoStep {
     /// Performs the step; succeeds if it is done already.
     pub(super) fn perform(&self, kernel: &SysRoot) -> Result<(), Error> {
         match self {
-            Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
-            Undo::Unmount { target, .. } => mount::unmount_in(kernel, target, &mut |_| {}),
-            Undo::Detach { image, identity } => loopdev::detach_image(kernel, image, *identity, &mut |_| {}),
-            Undo::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
-            Undo::RemoveDir { path, identity, whole } => remove_dir(kernel, path, *identity, *whole),
-            Undo::RemoveTree { path } => remove_tree(kernel, path, None),
-            Undo::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
-            Undo::RemoveGroup { path, identity } if is_other_object(path, *identity) => Ok(()),
-            Undo::RemoveGroup { path, .. } => cgroup::remove(kernel, path),
-            Undo::DisableController { root, name, group } => {
+            UndoStep::Unmount { target, dir } if !mount::may_hide_directory(target, *dir) => Ok(()),
+            UndoStep::Unmount { target, .. } => mount::unmount_in(kernel, target, &mut |_| {}),
+            UndoStep::Detach { image, identity } => {
+                loopdev::detach_image(kernel, image, *identity, &mut |_| {})
+            }
+            UndoStep::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
+            UndoStep::RemoveDir { path, identity, with_contents } => {
+                remove_dir(kernel, path, *identity, *with_contents)
+            }
+            UndoStep::RemoveTree { path } => remove_tree(kernel, path, None),
+            UndoStep::KillGroup { pgid, start_time } => process::kill_group(kernel, *pgid, *start_time),
+            UndoStep::RemoveGroup { path, identity } if is_other_object(path, *identity) => Ok(()),
+            UndoStep::RemoveGroup { path, .. } => cgroup::remove(kernel, path),
+            UndoStep::DisableController { root, name, group } => {
                 check_absent(group)?;
                 cgroup::disable_controller(root, name)
             }
-            Undo::RemoveMapped { name, uuid } => device_mapper::remove(name, uuid),
-            Undo::RemoveZram { number, size_bytes, disk } => {
-                zram::remove(kernel, *number, *size_bytes, *disk)
+            UndoStep::RemoveMapped { name, uuid } => device_mapper::remove(name, uuid),
+            UndoStep::RemoveZram { number, size_bytes, diskseq } => {
+                zram::remove(kernel, *number, *size_bytes, *diskseq)
             }
-            Undo::RestoreAttr { path, disk, .. } if !may_be_of_disk(path, *disk) => Ok(()),
-            Undo::RestoreAttr { path, value, .. } => {
+            UndoStep::RestoreAttr { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => Ok(()),
+            UndoStep::RestoreAttr { path, value, .. } => {
                 none_if_missing(std::fs::write(path, value)).map(drop).map_err(Error::io("writing", path))
             }
         }
@@ -60,17 +64,17 @@ fn check_absent(path: &Path) -> Result<(), Error> {
 /// the object must belong to this user, and `is_new` must return true for it.
 ///
 /// # Errors
-/// [`Error::NotOurs`] if another object has its place; `other` is the reason if the identity differs.
+/// [`Error::NotOurs`] if another object has its place; `why_not` is the reason if the identity differs.
 fn is_ours(
     path: &Path,
     identity: Option<Identity>,
     is_new: impl Fn(&Metadata) -> bool,
-    other: &str,
+    why_not: &str,
 ) -> Result<bool, Error> {
     let meta = none_if_missing(path.symlink_metadata()).map_err(Error::io("looking at", path))?;
     let Some(meta) = meta else { return Ok(false) };
     match identity {
-        Some(made) if !made.is_same(&Identity::from_metadata(&meta)) => Err(not_ours(path, other)),
+        Some(made) if !made.is_same(&Identity::from_metadata(&meta)) => Err(not_ours(path, why_not)),
         None if !is_new(&meta) || meta.uid() != rustix::process::geteuid().as_raw() => {
             Err(not_ours(path, "fsarena was about to make it, but something else is there"))
         }
@@ -83,23 +87,29 @@ fn remove_file(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Res
     if !is_ours(path, identity, is_new, "it is another file than the one fsarena made there")? {
         return Ok(());
     }
-    if let Some(device) = loopdev::attached_as(kernel, path, Identity::at_path(path))?.first() {
+    if let Some(device) = loopdev::devices_of_identified_image(kernel, path, Identity::at_path(path))?.first()
+    {
         return Err(not_ours(path, format!("it is still attached to {}", device.display())));
     }
     std::fs::remove_file(path).map_err(Error::io("removing", path))
 }
 
-/// Removes a directory that fsarena made: with everything in it if `whole`, and only an empty one otherwise.
-fn remove_dir(kernel: &SysRoot, path: &Path, identity: Option<Identity>, whole: bool) -> Result<(), Error> {
+/// Removes a directory that fsarena made: with everything in it if `with_contents`, and only an empty one otherwise.
+fn remove_dir(
+    kernel: &SysRoot,
+    path: &Path,
+    identity: Option<Identity>,
+    with_contents: bool,
+) -> Result<(), Error> {
     if !is_ours(path, identity, Metadata::is_dir, OTHER_DIR)? {
         return Ok(());
     }
-    if let Some(made) = identity.filter(|_| whole) {
+    if let Some(made) = identity.filter(|_| with_contents) {
         return remove_tree(kernel, path, Some(made));
     }
     match std::fs::remove_dir(path) {
         Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
-            Err(Error::Foreign { dir: path.into(), names: names(path).unwrap_or_default() })
+            Err(Error::ForeignFiles { dir: path.into(), names: sorted_names(path).unwrap_or_default() })
         }
         removed => removed.map_err(Error::io("removing", path)),
     }
@@ -115,7 +125,7 @@ fn remove_tree(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Res
     if let Some(mount) = kernel.mounts()?.iter().find(|mount| mount.target.starts_with(&real)) {
         return Err(not_ours(path, format!("{} is mounted at {:?}", mount.source, mount.target)));
     }
-    if let Some(device) = loopdev::attached_below(kernel, &real)?.first() {
+    if let Some(device) = loopdev::devices_with_files_below(kernel, &real)?.first() {
         return Err(not_ours(path, format!("a file in it is still attached to {}", device.display())));
     }
     let parent = real.parent().ok_or_else(|| not_ours(path, "it is the root directory"))?;
@@ -147,76 +157,78 @@ fn remove_at(parent: BorrowedFd, name: &Path, dev: u64, ino: Option<u64>, shown:
     remove(AtFlags::REMOVEDIR)
 }
 
-impl Undo {
+impl UndoStep {
     /// Checks that the step is done. `rebooted` means that a reboot has done it; then fsarena checks only objects that a
     /// path identifies, because processes and devices have new numbers.
     ///
     /// # Errors
     /// [`Error::Unfit`] if the step is not done.
     pub(super) fn verify(&self, kernel: &SysRoot, rebooted: bool) -> Result<(), Error> {
-        let still = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
+        let not_done = |what: &Path, why: String| Err(Error::Unfit { what: what.into(), why });
         match self {
-            Undo::Unmount { target, dir } if !mount::may_be_on(target, *dir) => Ok(()),
-            Undo::Unmount { target, .. } => {
+            UndoStep::Unmount { target, dir } if !mount::may_hide_directory(target, *dir) => Ok(()),
+            UndoStep::Unmount { target, .. } => {
                 if !mount::is_mounted(kernel, target)? {
                     return Ok(());
                 }
                 let when =
                     if rebooted { "was mounted there after the last boot" } else { "is still mounted there" };
-                still(target, format!("something {when}"))
+                not_done(target, format!("something {when}"))
             }
-            Undo::Detach { image, identity } => {
-                if let Some(device) = loopdev::carriers(kernel, image, *identity)?.first() {
-                    return still(
+            UndoStep::Detach { image, identity } => {
+                if let Some(device) =
+                    loopdev::devices_of_image_even_renamed(kernel, image, *identity)?.first()
+                {
+                    return not_done(
                         device,
-                        format!("it still carries {image:?}, or that file under another name"),
+                        format!("{image:?} is still attached to it, maybe under another name"),
                     );
                 }
                 Ok(())
             }
-            Undo::RemoveFile { path, .. } | Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
-                check_absent(path)
-            }
+            UndoStep::RemoveFile { path, .. }
+            | UndoStep::RemoveDir { path, .. }
+            | UndoStep::RemoveTree { path } => check_absent(path),
             _ if rebooted => Ok(()),
-            Undo::KillGroup { pgid, start_time } => {
-                if let Some(pid) = process::living(kernel, *pgid, *start_time)?.first() {
-                    return still(
+            UndoStep::KillGroup { pgid, start_time } => {
+                if let Some(pid) = process::living_group_pids(kernel, *pgid, *start_time)?.first() {
+                    return not_done(
                         Path::new("process"),
-                        format!("{} still runs", process::name(kernel, *pid)),
+                        format!("{} still runs", process::describe(kernel, *pid)),
                     );
                 }
                 Ok(())
             }
-            Undo::RemoveGroup { path, identity } => {
+            UndoStep::RemoveGroup { path, identity } => {
                 if is_other_object(path, *identity) {
                     return Ok(());
                 }
                 check_absent(path)
             }
-            Undo::DisableController { root, name, .. } => {
+            UndoStep::DisableController { root, name, .. } => {
                 if cgroup::passes_on(root, name)? && !cgroup::is_controller_used(root, name)? {
-                    return still(root, format!("it still passes the controller {name} on"));
+                    return not_done(root, format!("it still passes the controller {name} on"));
                 }
                 Ok(())
             }
-            Undo::RemoveMapped { name, uuid } => {
+            UndoStep::RemoveMapped { name, uuid } => {
                 if device_mapper::exists(name, uuid)? {
-                    return still(&Path::new("/dev/mapper").join(name), "it is still there".into());
+                    return not_done(&Path::new("/dev/mapper").join(name), "it is still there".into());
                 }
                 Ok(())
             }
-            Undo::RemoveZram { number: Some(number), size_bytes, disk } => {
-                if zram::exists(kernel, *number, *size_bytes, *disk)? {
-                    return still(Path::new(&format!("/dev/zram{number}")), "it is still there".into());
+            UndoStep::RemoveZram { number: Some(number), size_bytes, diskseq } => {
+                if zram::exists(kernel, *number, *size_bytes, *diskseq)? {
+                    return not_done(Path::new(&format!("/dev/zram{number}")), "it is still there".into());
                 }
                 Ok(())
             }
-            Undo::RemoveZram { number: None, .. } => Ok(()),
-            Undo::RestoreAttr { path, disk, .. } if !may_be_of_disk(path, *disk) => Ok(()),
-            Undo::RestoreAttr { path, value, .. } => {
+            UndoStep::RemoveZram { number: None, .. } => Ok(()),
+            UndoStep::RestoreAttr { path, diskseq, .. } if !may_belong_to_disk(path, *diskseq) => Ok(()),
+            UndoStep::RestoreAttr { path, value, .. } => {
                 match none_if_missing(std::fs::read_to_string(path)).map_err(Error::io("reading", path))? {
                     Some(text) if !attribute_has_value(&text, value) => {
-                        still(path, format!("it has the value {}", text.trim()))
+                        not_done(path, format!("it has the value {}", text.trim()))
                     }
                     _ => Ok(()),
                 }
@@ -246,7 +258,7 @@ mod tests {
     use crate::limits;
     use std::{os::unix::process::CommandExt, path::PathBuf, process::Command};
 
-    fn file(path: &Path, text: &str) -> Identity {
+    fn write_file(path: &Path, text: &str) -> Identity {
         std::fs::write(path, text).unwrap();
         Identity::at_path(path).unwrap()
     }
@@ -255,10 +267,10 @@ mod tests {
     fn only_the_file_that_fsarena_made_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (ours, other) = (dir.path().join("a\n b"), dir.path().join("other"));
-        let made = file(&ours, "x");
-        file(&other, "y");
+        let made = write_file(&ours, "x");
+        write_file(&other, "y");
         let kernel = SysRoot::host();
-        let undo = |path: &Path| Undo::RemoveFile { path: path.into(), identity: Some(made) };
+        let undo = |path: &Path| UndoStep::RemoveFile { path: path.into(), identity: Some(made) };
         assert!(matches!(undo(&other).perform(&kernel), Err(Error::NotOurs { .. })));
         assert!(other.exists());
         undo(&ours).perform(&kernel).unwrap();
@@ -270,24 +282,25 @@ mod tests {
     fn a_later_file_with_the_same_inode_number_stays() {
         let dir = tempfile::tempdir().unwrap();
         let (path, work) = (dir.path().join("test.img"), dir.path().join("work"));
-        let (image, made) = (file(&path, "of a living run"), made(&work));
+        let (image, dir_identity) = (write_file(&path, "of a living run"), make_dir(&work));
         if image.made_at.is_none() {
             crate::testkit::skipped("this filesystem does not record when a file was made");
             return;
         }
-        let earlier = |it: Identity| Some(Identity { made_at: it.made_at.map(|at| at - 1), ..it });
-        let dead = [
-            Undo::RemoveFile { path: path.clone(), identity: earlier(image) },
-            Undo::RemoveDir { path: work.clone(), identity: earlier(made), whole: true },
+        let earlier =
+            |identity: Identity| Some(Identity { made_at: identity.made_at.map(|at| at - 1), ..identity });
+        let steps = [
+            UndoStep::RemoveFile { path: path.clone(), identity: earlier(image) },
+            UndoStep::RemoveDir { path: work.clone(), identity: earlier(dir_identity), with_contents: true },
         ];
-        for undo in dead {
+        for undo in steps {
             assert!(matches!(undo.perform(&SysRoot::host()), Err(Error::NotOurs { .. })));
         }
         assert!(path.exists() && work.exists());
         // Journals of fsarena 0.1.0 hold the two numbers alone.
         let pair = format!("[{},{}]", image.dev, image.ino);
         let older: Identity = serde_json::from_str(&pair).unwrap();
-        Undo::RemoveFile { path: path.clone(), identity: Some(older) }.perform(&SysRoot::host()).unwrap();
+        UndoStep::RemoveFile { path: path.clone(), identity: Some(older) }.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
@@ -295,10 +308,10 @@ mod tests {
     fn without_an_identity_only_an_empty_file_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
-        let undo = Undo::RemoveFile { path: path.clone(), identity: None };
-        file(&path, "data of another program");
+        let undo = UndoStep::RemoveFile { path: path.clone(), identity: None };
+        write_file(&path, "data of another program");
         assert!(undo.perform(&SysRoot::host()).is_err());
-        file(&path, "");
+        write_file(&path, "");
         undo.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
@@ -308,17 +321,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let tree = dir.path().join("tree");
         std::fs::create_dir_all(tree.join("a/b")).unwrap();
-        file(&tree.join("a/b/c"), "x");
+        write_file(&tree.join("a/b/c"), "x");
         let outside = dir.path().join("outside");
         std::fs::create_dir(&outside).unwrap();
-        file(&outside.join("kept"), "y");
+        write_file(&outside.join("kept"), "y");
         std::os::unix::fs::symlink(&outside, tree.join("link")).unwrap();
-        Undo::RemoveTree { path: tree.clone() }.perform(&SysRoot::host()).unwrap();
+        UndoStep::RemoveTree { path: tree.clone() }.perform(&SysRoot::host()).unwrap();
         assert!(!tree.exists() && outside.join("kept").exists());
-        Undo::RemoveTree { path: tree }.perform(&SysRoot::host()).unwrap();
+        UndoStep::RemoveTree { path: tree }.perform(&SysRoot::host()).unwrap();
     }
 
-    fn made(path: &Path) -> Identity {
+    fn make_dir(path: &Path) -> Identity {
         std::fs::create_dir(path).unwrap();
         Identity::at_path(path).unwrap()
     }
@@ -327,10 +340,11 @@ mod tests {
     fn an_empty_directory_is_removed_and_one_with_a_foreign_file_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("images");
-        let undo = Undo::RemoveDir { path: path.clone(), identity: Some(made(&path)), whole: false };
-        file(&path.join("thesis"), "x");
+        let undo =
+            UndoStep::RemoveDir { path: path.clone(), identity: Some(make_dir(&path)), with_contents: false };
+        write_file(&path.join("thesis"), "x");
         match undo.perform(&SysRoot::host()) {
-            Err(Error::Foreign { dir, names }) => {
+            Err(Error::ForeignFiles { dir, names }) => {
                 assert_eq!((dir, names), (path.clone(), vec!["thesis".into()]))
             }
             other => panic!("{other:?}"),
@@ -346,21 +360,23 @@ mod tests {
     fn only_the_directory_that_fsarena_made_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (path, kept) = (dir.path().join("work"), dir.path().join("kept"));
-        let identity = Some(made(&path));
+        let identity = Some(make_dir(&path));
         std::fs::rename(&path, &kept).unwrap();
         std::fs::create_dir(&path).unwrap();
-        file(&path.join("thesis"), "x");
-        for whole in [true, false] {
-            let undo = Undo::RemoveDir { path: path.clone(), identity, whole };
+        write_file(&path.join("thesis"), "x");
+        for with_contents in [true, false] {
+            let undo = UndoStep::RemoveDir { path: path.clone(), identity, with_contents };
             assert!(matches!(undo.perform(&SysRoot::host()), Err(Error::NotOurs { .. })));
         }
         assert!(path.join("thesis").exists());
-        let undo = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
-        assert!(matches!(undo.perform(&SysRoot::host()), Err(Error::Foreign { .. })));
+        let undo = UndoStep::RemoveDir { path: path.clone(), identity: None, with_contents: true };
+        assert!(matches!(undo.perform(&SysRoot::host()), Err(Error::ForeignFiles { .. })));
         std::fs::remove_dir_all(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
-        file(&path.join("made by a workload"), "x");
-        Undo::RemoveDir { path: path.clone(), identity, whole: true }.perform(&SysRoot::host()).unwrap();
+        write_file(&path.join("made by a workload"), "x");
+        UndoStep::RemoveDir { path: path.clone(), identity, with_contents: true }
+            .perform(&SysRoot::host())
+            .unwrap();
         assert!(!path.exists());
     }
 
@@ -372,7 +388,8 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
         let line = format!("36 35 7:3 / {}/mnt rw - ext4 /dev/loop3 rw\n", tree.display());
         std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
-        let error = Undo::RemoveTree { path: tree.clone() }.perform(&SysRoot::at(dir.path())).unwrap_err();
+        let error =
+            UndoStep::RemoveTree { path: tree.clone() }.perform(&SysRoot::at(dir.path())).unwrap_err();
         assert!(error.to_string().contains("is mounted at"), "{error}");
         assert!(tree.join("mnt").exists());
     }
@@ -380,10 +397,10 @@ mod tests {
     #[test]
     fn restoring_a_missing_attribute_succeeds() {
         let dir = tempfile::tempdir().unwrap();
-        let undo = |path: PathBuf| Undo::RestoreAttr { path, value: "5".into(), disk: None };
+        let undo = |path: PathBuf| UndoStep::RestoreAttr { path, value: "5".into(), diskseq: None };
         undo(dir.path().join("no/such")).perform(&SysRoot::host()).unwrap();
         let path = dir.path().join("attr");
-        file(&path, "0");
+        write_file(&path, "0");
         undo(path.clone()).perform(&SysRoot::host()).unwrap();
         assert_eq!(std::fs::read_to_string(path).unwrap(), "5");
     }
@@ -409,21 +426,21 @@ mod tests {
     fn verify_fails_while_the_object_exists() {
         let dir = tempfile::tempdir().unwrap();
         let (file, kernel) = (dir.path().join("image"), SysRoot::host());
-        let removal = Undo::RemoveFile { path: file.clone(), identity: None };
+        let removal = UndoStep::RemoveFile { path: file.clone(), identity: None };
         removal.verify(&kernel, false).unwrap();
         std::fs::write(&file, "").unwrap();
         assert!(removal.verify(&kernel, true).is_err());
-        let group = Undo::RemoveGroup { path: file.clone(), identity: None };
+        let group = UndoStep::RemoveGroup { path: file.clone(), identity: None };
         assert!(group.verify(&kernel, false).is_err());
         group.verify(&kernel, true).unwrap();
-        let mount = Undo::Unmount { target: "/proc".into(), dir: None };
+        let mount = UndoStep::Unmount { target: "/proc".into(), dir: None };
         assert!(mount.verify(&kernel, true).is_err() && mount.verify(&kernel, false).is_err());
         // A new process group: the leader of this process's group may be in another PID namespace.
         let mut leader = limits::spawn(Command::new("sleep").arg("600").process_group(0)).unwrap();
         let group = leader.id() as i32;
         let started = process::start_time(&kernel, group).unwrap();
-        let living = process::living(&kernel, group, started).unwrap();
-        let verified = Undo::KillGroup { pgid: group, start_time: started }.verify(&kernel, false);
+        let living = process::living_group_pids(&kernel, group, started).unwrap();
+        let verified = UndoStep::KillGroup { pgid: group, start_time: started }.verify(&kernel, false);
         leader.kill().and_then(|()| leader.wait()).unwrap();
         assert_eq!(living, [group]);
         assert!(verified.is_err());
@@ -437,15 +454,19 @@ mod tests {
         let attribute = dir.path().join("attribute");
         std::fs::create_dir_all(attribute.join("cgroup.subtree_control")).unwrap();
         for step in [
-            Undo::Unmount { target: "/nowhere".into(), dir: None },
-            Undo::Detach { image: "/nowhere/image".into(), identity: None },
-            Undo::KillGroup { pgid: 999_999, start_time: 1 },
-            Undo::DisableController { root: attribute.clone(), name: "io".into(), group: "/nowhere".into() },
-            Undo::RestoreAttr { path: attribute, value: "5".into(), disk: None },
-            Undo::RemoveZram { number: Some(3), size_bytes: 4096, disk: None },
+            UndoStep::Unmount { target: "/nowhere".into(), dir: None },
+            UndoStep::Detach { image: "/nowhere/image".into(), identity: None },
+            UndoStep::KillGroup { pgid: 999_999, start_time: 1 },
+            UndoStep::DisableController {
+                root: attribute.clone(),
+                name: "io".into(),
+                group: "/nowhere".into(),
+            },
+            UndoStep::RestoreAttr { path: attribute, value: "5".into(), diskseq: None },
+            UndoStep::RemoveZram { number: Some(3), size_bytes: 4096, diskseq: None },
             // The name is longer than the kernel allows, so looking for it fails.
-            Undo::RemoveGroup { path: dir.path().join("x".repeat(300)), identity: None },
-            Undo::RemoveFile { path: dir.path().join("x".repeat(300)), identity: None },
+            UndoStep::RemoveGroup { path: dir.path().join("x".repeat(300)), identity: None },
+            UndoStep::RemoveFile { path: dir.path().join("x".repeat(300)), identity: None },
         ] {
             assert!(step.verify(&hidden, false).is_err(), "{step}");
             assert!(step.perform(&hidden).is_err(), "{step}");

@@ -1,8 +1,10 @@
 //! Recovery (`fsarena recover`): undoes the setup that dead fsarena processes have left, as their journals describe it.
 
-use super::journal::{JOURNAL, Journal, JournalLine, NEW, Owner, OwnerPlace, journals};
-use super::step::Undo;
-use crate::lock::{self, is_linked};
+use super::journal::{
+    JOURNAL_EXTENSION, Journal, JournalLine, NEW_EXTENSION, Owner, OwnerPlace, journals_dir,
+};
+use super::step::UndoStep;
+use crate::lock::{self, is_still_at_path};
 use crate::{Error, kernel::SysRoot, none_if_missing, process};
 use fsarena_core::setting_text::setting;
 use std::collections::BTreeSet;
@@ -25,7 +27,7 @@ const HIDDEN_HOLDER_WAIT_ELSEWHERE: Duration = Duration::from_millis(200);
 
 /// The counts of steps and journals that [`recover`] returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Recovered {
+pub struct RecoveryCounts {
     /// Steps that are undone: by this recovery or before it.
     pub undone: usize,
     /// Steps that this recovery failed to undo; they stay in their journal.
@@ -45,9 +47,13 @@ pub struct Recovered {
 /// host is always left alone, because not every network filesystem propagates locks.
 ///
 /// # Errors
-/// The state directory or `/proc` cannot be read. A step that fails is counted in [`Recovered::failed`] instead.
-pub fn recover(kernel: &SysRoot, state_dir: &Path, log: &mut dyn FnMut(&str)) -> Result<Recovered, Error> {
-    recover_host(kernel, state_dir, None, log)
+/// The state directory or `/proc` cannot be read. A step that fails is counted in [`RecoveryCounts::failed`] instead.
+pub fn recover(
+    kernel: &SysRoot,
+    state_dir: &Path,
+    log: &mut dyn FnMut(&str),
+) -> Result<RecoveryCounts, Error> {
+    recover_with_gone_host(kernel, state_dir, None, log)
 }
 
 /// Does the work of [`recover`], and also undoes the setup that processes of the host `gone_host` have left. The user
@@ -55,12 +61,12 @@ pub fn recover(kernel: &SysRoot, state_dir: &Path, log: &mut dyn FnMut(&str)) ->
 ///
 /// # Errors
 /// Those of [`recover`].
-pub fn recover_host(
+pub fn recover_with_gone_host(
     kernel: &SysRoot,
     state_dir: &Path,
     gone_host: Option<&str>,
     log: &mut dyn FnMut(&str),
-) -> Result<Recovered, Error> {
+) -> Result<RecoveryCounts, Error> {
     let journals = journal_paths(state_dir)?;
     if !journals.is_empty() {
         // Without /proc every process looks dead, and every mount looks gone.
@@ -72,7 +78,7 @@ pub fn recover_host(
         state_dir,
         this_process,
         gone_host,
-        counts: Recovered::default(),
+        counts: RecoveryCounts::default(),
         announced_wait: false,
         log,
     };
@@ -91,8 +97,8 @@ pub fn recover_host(
 /// A journal cannot be read.
 pub fn journaled_images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut images = vec![];
-    for step in all_steps(state_dir)? {
-        if let Undo::Detach { image, .. } = step {
+    for step in pending_steps(state_dir)? {
+        if let UndoStep::Detach { image, .. } = step {
             images.push(image);
         }
     }
@@ -104,30 +110,33 @@ pub fn journaled_images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// A journal cannot be read.
-pub(crate) fn has_pending_step(journal: &Journal, matches: impl Fn(&Undo) -> bool) -> Result<bool, Error> {
-    Ok(all_steps(&journal.state_dir())?.iter().any(matches))
+pub(crate) fn has_pending_step(
+    journal: &Journal,
+    matches: impl Fn(&UndoStep) -> bool,
+) -> Result<bool, Error> {
+    Ok(pending_steps(&journal.state_dir())?.iter().any(matches))
 }
 
 /// The steps that are left to undo in all journals of a state directory.
-fn all_steps(state_dir: &Path) -> Result<Vec<Undo>, Error> {
+fn pending_steps(state_dir: &Path) -> Result<Vec<UndoStep>, Error> {
     let mut steps = vec![];
     for path in journal_paths(state_dir)? {
         // A missing journal means that its owner has finished meanwhile.
         let bytes = none_if_missing(std::fs::read(&path)).map_err(Error::io("reading", &path))?;
-        steps.extend(parse(&bytes.unwrap_or_default()).left.into_iter().map(|(_, step)| step));
+        steps.extend(parse_journal(&bytes.unwrap_or_default()).steps_left.into_iter().map(|(_, step)| step));
     }
     Ok(steps)
 }
 
 /// The paths of the journals in a state directory, sorted.
 fn journal_paths(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let dir = journals(state_dir);
+    let dir = journals_dir(state_dir);
     let entries = none_if_missing(std::fs::read_dir(&dir)).map_err(Error::io("reading", &dir))?;
     let mut paths = vec![];
     for entry in entries.into_iter().flatten() {
         paths.push(entry.map_err(Error::io("reading", &dir))?.path());
     }
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == JOURNAL));
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == JOURNAL_EXTENSION));
     paths.sort();
     Ok(paths)
 }
@@ -139,7 +148,7 @@ struct Recovery<'a> {
     this_process: Owner,
     /// The host whose owners count as dead, because the user named it.
     gone_host: Option<&'a str>,
-    counts: Recovered,
+    counts: RecoveryCounts,
     /// Whether fsarena has printed that it waits for another recovery of the current journal.
     announced_wait: bool,
     log: &'a mut dyn FnMut(&str),
@@ -160,7 +169,7 @@ impl Recovery<'_> {
         loop {
             // A missing journal means that its owner or another recovery has finished meanwhile.
             let Some(mut file) = open_own_journal(path)? else { return Ok(()) };
-            let parsed = parse(&read(&mut file, path)?);
+            let parsed = parse_journal(&read_whole(&mut file, path)?);
             let place = self.owner_place(&parsed);
             if place == OwnerPlace::Here && self.is_owner_alive(path, &parsed) {
                 self.counts.still_running += 1;
@@ -168,7 +177,7 @@ impl Recovery<'_> {
             }
             match file.try_lock() {
                 Ok(()) if place == OwnerPlace::OtherHost => return self.leave_to_its_host(path, &parsed),
-                Ok(()) if is_linked(&file, path).map_err(Error::io("looking at", path))? => {
+                Ok(()) if is_still_at_path(&file, path).map_err(Error::io("looking at", path))? => {
                     return self.undo_all(file, path, place);
                 }
                 // Another recovery removed or replaced the file before this one locked it: open the path again.
@@ -182,11 +191,11 @@ impl Recovery<'_> {
             let holders = lock::holders(self.kernel, &file).map_err(Error::io("looking at", path))?;
             let trusted = [0, rustix::process::geteuid().as_raw()];
             if let Some(holder) = holders.iter().find(|holder| trusted.contains(&holder.uid)) {
-                if self.skips_for(holder, path, &parsed, place, start.elapsed())? {
+                if self.must_skip_for(holder, path, &parsed, place, start.elapsed())? {
                     return Ok(());
                 }
             } else if let Some(holder) = holders.first() {
-                if let Some(file) = self.take_from_other_user(holder, path, &file)? {
+                if let Some(file) = self.copy_from_other_user(holder, path, &file)? {
                     return self.undo_all(file, path, place);
                 }
             } else if start.elapsed() > hidden_holder_wait(place) {
@@ -208,15 +217,15 @@ impl Recovery<'_> {
 
     /// Whether to skip a journal because of the process that has it locked, which runs as root or as this user: it may be
     /// the owner, or another recovery that takes too long. If false, the caller waits and tries again.
-    fn skips_for(
+    fn must_skip_for(
         &mut self,
-        holder: &lock::Holder,
+        holder: &lock::LockHolder,
         path: &Path,
         parsed: &ParsedJournal,
         place: OwnerPlace,
         waited: Duration,
     ) -> Result<bool, Error> {
-        let name = process::name(self.kernel, holder.pid);
+        let name = process::describe(self.kernel, holder.pid);
         let owner = parsed.owner.as_ref().filter(|_| place == OwnerPlace::OtherNamespace);
         if owner.is_some_and(|owner| owner.may_be_in_namespace_of(self.kernel, holder.pid)) {
             self.leave_alone(path, parsed, &format!("process {name}"))?;
@@ -237,14 +246,14 @@ impl Recovery<'_> {
     /// Replaces a journal that a process of another user has locked with a copy, and returns the locked copy; None while
     /// another recovery does the same. That process is not the owner: fsarena up to 0.1.0 left journals readable, and
     /// every user who can read a file can lock it.
-    fn take_from_other_user(
+    fn copy_from_other_user(
         &mut self,
-        holder: &lock::Holder,
+        holder: &lock::LockHolder,
         path: &Path,
         journal: &File,
     ) -> Result<Option<File>, Error> {
         let Some(copy) = replace_with_locked_copy(path, journal)? else { return Ok(None) };
-        let name = process::name(self.kernel, holder.pid);
+        let name = process::describe(self.kernel, holder.pid);
         (self.log)(&format!(
             "{path:?} is locked by process {name} of user {}, but the process that wrote it is gone; recovering it anyway",
             holder.uid
@@ -257,7 +266,7 @@ impl Recovery<'_> {
     /// does not assume that a reboot did.
     fn owner_place(&self, parsed: &ParsedJournal) -> OwnerPlace {
         let Some(owner) = &parsed.owner else { return OwnerPlace::Here };
-        match owner.place(&self.this_process) {
+        match owner.place_seen_from(&self.this_process) {
             OwnerPlace::OtherHost if owner.host.as_deref() == self.gone_host => OwnerPlace::EarlierBoot,
             place => place,
         }
@@ -267,12 +276,12 @@ impl Recovery<'_> {
     /// it locked.
     fn leave_alone(&mut self, path: &Path, parsed: &ParsedJournal, holder: &str) -> Result<(), Error> {
         self.counts.still_running += 1;
-        let (about, owner) = match &parsed.owner {
-            Some(owner) => (owner.about.clone(), owner.to_string()),
+        let (run_dir, owner) = match &parsed.owner {
+            Some(owner) => (owner.run_dir.clone(), owner.to_string()),
             None => (path.display().to_string(), "a process that its journal does not name".into()),
         };
         (self.log)(&format!(
-            "{about}: still runs, so fsarena leaves it alone: {holder} holds the lock of {path:?}, which {owner} wrote. To \
+            "{run_dir}: still runs, so fsarena leaves it alone: {holder} holds the lock of {path:?}, which {owner} wrote. To \
              undo it, end that process there, then run `fsarena recover`"
         ));
         Ok(())
@@ -287,7 +296,7 @@ impl Recovery<'_> {
         (self.log)(&format!(
             "{}: left alone: {owner} wrote {path:?}, and may still run there. Run `fsarena recover` on {host}. If this \
              machine had that name, or {host} is gone for good: fsarena recover {}",
-            owner.about,
+            owner.run_dir,
             setting("host", host)
         ));
         Ok(())
@@ -296,32 +305,32 @@ impl Recovery<'_> {
     /// Undoes all steps of a journal that this process has locked.
     fn undo_all(&mut self, mut file: File, path: &Path, place: OwnerPlace) -> Result<(), Error> {
         // Read again: the owner or another recovery may have written more before it released the lock.
-        let bytes = read(&mut file, path)?;
-        let ParsedJournal { owner, left, unknown } = parse(&bytes);
+        let bytes = read_whole(&mut file, path)?;
+        let ParsedJournal { owner, steps_left, unknown_lines } = parse_journal(&bytes);
         let rebooted = place == OwnerPlace::EarlierBoot;
         if let Some(owner) = &owner {
-            (self.log)(&format!("{}: its process {} is gone", owner.about, owner.pid));
+            (self.log)(&format!("{}: its process {} is gone", owner.run_dir, owner.pid));
         }
         if !rebooted {
             self.kill_commands(path);
         }
         // Removes a last line that is cut short: the next line would be appended to it.
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        if whole < bytes.len() {
-            file.set_len(whole as u64).map_err(Error::io("writing", path))?;
+        let complete_bytes = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        if complete_bytes < bytes.len() {
+            file.set_len(complete_bytes as u64).map_err(Error::io("writing", path))?;
         }
         let failed_before = self.counts.failed;
-        if unknown > 0 {
-            self.counts.failed += unknown;
+        if unknown_lines > 0 {
+            self.counts.failed += unknown_lines;
             let version = env!("CARGO_PKG_VERSION");
             (self.log)(&format!(
-                "{unknown} lines of {path:?} are damaged, or of another version of fsarena than {version}"
+                "{unknown_lines} lines of {path:?} are damaged, or of another version of fsarena than {version}"
             ));
         }
-        for (id, step) in left {
+        for (id, step) in steps_left {
             let none_failed = self.counts.failed == failed_before;
             if self.undo_step(place, none_failed, &step) {
-                let line = JournalLine::Done { id }.bytes();
+                let line = JournalLine::Done { id }.to_bytes();
                 line.and_then(|line| file.write_all(&line)).map_err(Error::io("writing", path))?;
             }
         }
@@ -336,7 +345,7 @@ impl Recovery<'_> {
     /// Kills the processes that have the file name of a journal in their environment.
     fn kill_commands(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        match process::kill_marked(self.kernel, &name) {
+        match process::kill_processes_of_journal(self.kernel, &name) {
             Ok(0) => {}
             Ok(killed) => {
                 self.counts.undone += killed;
@@ -348,11 +357,11 @@ impl Recovery<'_> {
 
     /// Undoes one step and verifies it. Returns whether the journal can drop the step. `none_failed` is whether all earlier
     /// steps of the journal succeeded.
-    fn undo_step(&mut self, place: OwnerPlace, none_failed: bool, step: &Undo) -> bool {
+    fn undo_step(&mut self, place: OwnerPlace, none_failed: bool, step: &UndoStep) -> bool {
         let needs_no_action = match step {
             // In this namespace the number belongs to another group. `kill_commands` has killed the commands.
-            Undo::KillGroup { .. } if place == OwnerPlace::OtherNamespace => true,
-            step => place == OwnerPlace::EarlierBoot && step.undone_by_reboot(),
+            UndoStep::KillGroup { .. } if place == OwnerPlace::OtherNamespace => true,
+            step => place == OwnerPlace::EarlierBoot && step.is_undone_by_reboot(),
         };
         let performed = if needs_no_action { Ok(()) } else { step.perform(self.kernel) };
         match performed.and_then(|()| step.verify(self.kernel, needs_no_action)) {
@@ -361,18 +370,18 @@ impl Recovery<'_> {
                 (self.log)(&format!("done: {step}"));
                 true
             }
-            Err(Error::Foreign { dir, names }) => {
+            Err(Error::ForeignFiles { dir, names }) => {
                 let unremoved = self.unremoved_paths();
-                let (own, foreign): (Vec<_>, Vec<_>) =
+                let (own_names, foreign): (Vec<_>, Vec<_>) =
                     names.into_iter().partition(|name| unremoved.contains(&dir.join(name)));
-                if !own.is_empty() {
-                    let own = own.join(", ");
+                if !own_names.is_empty() {
+                    let own_names = own_names.join(", ");
                     self.report_failure(&format!(
-                        "failed: {step}: it still holds {own}, which fsarena made and still has to remove"
+                        "failed: {step}: it still holds {own_names}, which fsarena made and still has to remove"
                     ));
                     return false;
                 }
-                let error = Error::Foreign { dir, names: foreign };
+                let error = Error::ForeignFiles { dir, names: foreign };
                 // After a failure the files may be fsarena's own: a damaged line may have named them.
                 if none_failed {
                     (self.log)(&error.to_string());
@@ -393,7 +402,7 @@ impl Recovery<'_> {
         let mut paths = BTreeSet::new();
         for journal in journal_paths(self.state_dir).unwrap_or_default() {
             let Ok(bytes) = std::fs::read(journal) else { continue };
-            for (_, step) in parse(&bytes).left {
+            for (_, step) in parse_journal(&bytes).steps_left {
                 paths.extend(step.removed_path().map(Path::to_path_buf));
             }
         }
@@ -425,7 +434,7 @@ fn open_own_journal(path: &Path) -> Result<Option<File>, Error> {
 }
 
 /// Reads a whole journal from its beginning.
-fn read(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
+fn read_whole(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(Error::io("reading", path))?;
     Ok(bytes)
@@ -437,7 +446,7 @@ fn read(file: &mut File, path: &Path) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// The directory cannot be written.
 fn replace_with_locked_copy(path: &Path, journal: &File) -> Result<Option<File>, Error> {
-    let new = path.with_extension(NEW);
+    let new = path.with_extension(NEW_EXTENSION);
     // A killed recovery may have left this file; its mode 0600 keeps other users from locking it.
     let mut options = File::options();
     let opened = options.read(true).append(true).create(true).mode(0o600).open(&new);
@@ -446,7 +455,7 @@ fn replace_with_locked_copy(path: &Path, journal: &File) -> Result<Option<File>,
         return Ok(None);
     }
     let mut copy_and_rename = || {
-        if !is_linked(&file, &new)? || !is_linked(journal, path)? {
+        if !is_still_at_path(&file, &new)? || !is_still_at_path(journal, path)? {
             return Ok(false);
         }
         let bytes = std::fs::read(path)?;
@@ -471,30 +480,32 @@ struct ParsedJournal {
     owner: Option<Owner>,
     /// The steps left to undo with their ids, in the order of execution: first the steps that kill processes, then the
     /// others in reverse.
-    left: Vec<(u64, Undo)>,
+    steps_left: Vec<(u64, UndoStep)>,
     /// The number of lines that are damaged, or that only another version of fsarena understands.
-    unknown: usize,
+    unknown_lines: usize,
 }
 
 /// Parses a journal. A last line without a newline is ignored: the owner died before it synced that line, so it never began
 /// the setup that the line announces.
-fn parse(bytes: &[u8]) -> ParsedJournal {
-    let mut parsed = ParsedJournal { owner: None, left: vec![], unknown: 0 };
-    let left = &mut parsed.left;
+fn parse_journal(bytes: &[u8]) -> ParsedJournal {
+    let mut parsed = ParsedJournal { owner: None, steps_left: vec![], unknown_lines: 0 };
+    let steps_left = &mut parsed.steps_left;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let Some(line) = line.strip_suffix(b"\n") else { continue };
         match serde_json::from_slice(line) {
             Ok(JournalLine::Owner(found)) => parsed.owner = Some(found),
-            Ok(JournalLine::Done { id }) => left.retain(|(known, _)| *known != id),
-            Ok(JournalLine::Setup { id, how }) => match left.iter_mut().find(|(known, _)| *known == id) {
-                Some(known) => known.1 = how,
-                None => left.push((id, how)),
-            },
-            Err(_) => parsed.unknown += 1,
+            Ok(JournalLine::Done { id }) => steps_left.retain(|(known, _)| *known != id),
+            Ok(JournalLine::Setup { id, step }) => {
+                match steps_left.iter_mut().find(|(known, _)| *known == id) {
+                    Some(known) => known.1 = step,
+                    None => steps_left.push((id, step)),
+                }
+            }
+            Err(_) => parsed.unknown_lines += 1,
         }
     }
-    left.reverse();
-    left.sort_by_key(|(_, how)| !how.ends_processes());
+    steps_left.reverse();
+    steps_left.sort_by_key(|(_, step)| !step.kills_processes());
     parsed
 }
 
@@ -505,8 +516,8 @@ mod tests {
 
     /// An owner that is gone: a pid with another start time.
     fn dead_owner(boot_id: &str) -> Owner {
-        let this = Owner::this_process(&SysRoot::host(), "runs/1").unwrap();
-        Owner { pid: 1, start_time: u64::MAX, boot_id: boot_id.into(), ..this }
+        let this_process = Owner::this_process(&SysRoot::host(), "runs/1").unwrap();
+        Owner { pid: 1, start_time: u64::MAX, boot_id: boot_id.into(), ..this_process }
     }
 
     /// Writes the journal of a process that is gone, with these lines and an unfinished last line.
@@ -514,9 +525,9 @@ mod tests {
         state: &Path,
         boot_id: &str,
         lines: &[JournalLine],
-        cut: &str,
+        unfinished_line: &str,
     ) -> std::path::PathBuf {
-        let dir = journals(state);
+        let dir = journals_dir(state);
         std::fs::create_dir_all(&dir).unwrap();
         let owner = dead_owner(boot_id);
         let lines = std::iter::once(&JournalLine::Owner(owner))
@@ -524,7 +535,7 @@ mod tests {
             .map(|line| serde_json::to_string(line).unwrap() + "\n")
             .collect::<String>();
         let path = dir.join("1-0.jsonl");
-        std::fs::write(&path, lines + cut).unwrap();
+        std::fs::write(&path, lines + unfinished_line).unwrap();
         path
     }
 
@@ -532,8 +543,8 @@ mod tests {
     fn make_image(dir: &Path) -> (std::path::PathBuf, JournalLine) {
         let path = dir.join("image \n 1");
         std::fs::write(&path, "data").unwrap();
-        let how = Undo::RemoveFile { path: path.clone(), identity: Identity::at_path(&path) };
-        (path, JournalLine::Setup { id: 0, how })
+        let step = UndoStep::RemoveFile { path: path.clone(), identity: Identity::at_path(&path) };
+        (path, JournalLine::Setup { id: 0, step })
     }
 
     fn this_boot() -> String {
@@ -546,9 +557,9 @@ mod tests {
         let (image, line) = make_image(state.path());
         let journal = write_dead_journal(state.path(), &this_boot(), &[line], "{\"variant\":{\"id\":1,\"ho");
         let mut messages = vec![];
-        let done =
+        let counts =
             recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
-        assert_eq!(done, Recovered { undone: 1, ..Recovered::default() });
+        assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists(), "{messages:?}");
     }
 
@@ -569,9 +580,9 @@ mod tests {
                 format!(r#"{{"undo":"disable_controller","root":"{root}","name":"io","group":"{group}"}}"#);
             let line = format!("{{\"arm\":{{\"id\":0,\"how\":{how}}}}}\n");
             let journal = write_dead_journal(state.path(), &this_boot(), &[], &line);
-            let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-            let left = std::fs::read_to_string(&control).unwrap();
-            assert_eq!((done.undone, done.failed, left.as_str()), expected);
+            let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+            let controllers_left = std::fs::read_to_string(&control).unwrap();
+            assert_eq!((counts.undone, counts.failed, controllers_left.as_str()), expected);
             assert_eq!(journal.exists(), group_is_left);
         }
     }
@@ -583,8 +594,11 @@ mod tests {
         std::fs::rename(&image, state.path().join("moved")).unwrap();
         std::fs::write(&image, "another file").unwrap();
         let journal = write_dead_journal(state.path(), "another boot", &[line], "");
-        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 0, failed: 1, still_running: 0, ..Recovered::default() });
+        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(
+            counts,
+            RecoveryCounts { undone: 0, failed: 1, still_running: 0, ..RecoveryCounts::default() }
+        );
         assert!(image.exists() && journal.exists());
     }
 
@@ -592,12 +606,12 @@ mod tests {
     fn after_a_reboot_a_missing_mount_counts_as_undone_and_a_new_one_is_left_alone() {
         for (target, expected) in [("/gone", (1, 0)), ("/proc", (0, 1))] {
             let state = tempfile::tempdir().unwrap();
-            let how = Undo::Unmount { target: target.into(), dir: None };
+            let step = UndoStep::Unmount { target: target.into(), dir: None };
             let journal =
-                write_dead_journal(state.path(), "another boot", &[JournalLine::Setup { id: 0, how }], "");
-            let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-            assert_eq!((done.undone, done.failed), expected);
-            assert_eq!(journal.exists(), done.failed > 0);
+                write_dead_journal(state.path(), "another boot", &[JournalLine::Setup { id: 0, step }], "");
+            let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+            assert_eq!((counts.undone, counts.failed), expected);
+            assert_eq!(journal.exists(), counts.failed > 0);
             assert!(Path::new("/proc/self").exists());
         }
     }
@@ -612,19 +626,20 @@ mod tests {
         let text = text.replacen(&format!("\"host\":\"{host}\""), "\"host\":\"far away\"", 1);
         std::fs::write(&journal, text).unwrap();
         let mut messages = vec![];
-        let done =
+        let counts =
             recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
-        assert_eq!(done, Recovered { of_other_hosts: 1, ..Recovered::default() });
+        assert_eq!(counts, RecoveryCounts { of_other_hosts: 1, ..RecoveryCounts::default() });
         assert!(image.exists() && journal.exists() && messages[0].contains("on far away"), "{messages:?}");
         // A held lock proves that the owner is alive.
         let lock = File::open(&journal).unwrap();
         lock.lock().unwrap();
         let gone = Some("nowhere");
-        let done = recover_host(&SysRoot::host(), state.path(), gone, &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { still_running: 1, ..Recovered::default() });
+        let counts = recover_with_gone_host(&SysRoot::host(), state.path(), gone, &mut |_| {}).unwrap();
+        assert_eq!(counts, RecoveryCounts { still_running: 1, ..RecoveryCounts::default() });
         drop(lock);
-        let done = recover_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 1, ..Recovered::default() });
+        let counts =
+            recover_with_gone_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
+        assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists());
     }
 
@@ -638,14 +653,14 @@ mod tests {
         let journal = write_dead_journal(
             state.path(),
             &this_boot(),
-            &[JournalLine::Setup { id: 0, how: Undo::KillGroup { pgid, start_time } }],
+            &[JournalLine::Setup { id: 0, step: UndoStep::KillGroup { pgid, start_time } }],
             "",
         );
-        let own = dead_owner("").pid_namespace.unwrap();
+        let own_namespace = dead_owner("").pid_namespace.unwrap();
         let text = std::fs::read_to_string(&journal).unwrap();
-        std::fs::write(&journal, text.replacen(&own.to_string(), "1", 1)).unwrap();
-        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!((done.undone, done.failed, journal.exists()), (1, 0, false));
+        std::fs::write(&journal, text.replacen(&own_namespace.to_string(), "1", 1)).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!((counts.undone, counts.failed, journal.exists()), (1, 0, false));
         assert!(innocent.try_wait().unwrap().is_none());
         innocent.kill().unwrap();
         innocent.wait().unwrap();
@@ -662,21 +677,21 @@ mod tests {
                     std::fs::write(&path, "data").unwrap();
                     JournalLine::Setup {
                         id,
-                        how: Undo::RemoveFile { identity: Identity::at_path(&path), path },
+                        step: UndoStep::RemoveFile { identity: Identity::at_path(&path), path },
                     }
                 })
                 .collect();
             let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
-            let all: Vec<Recovered> = std::thread::scope(|scope| {
-                let one = || recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-                let threads: Vec<_> = (0..6).map(|_| scope.spawn(one)).collect();
+            let all_counts: Vec<RecoveryCounts> = std::thread::scope(|scope| {
+                let recover_once = || recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+                let threads: Vec<_> = (0..6).map(|_| scope.spawn(recover_once)).collect();
                 threads.into_iter().map(|thread| thread.join().unwrap()).collect()
             });
             assert_eq!(
-                all.iter().map(|done| (done.undone, done.failed, done.still_running)).max(),
+                all_counts.iter().map(|counts| (counts.undone, counts.failed, counts.still_running)).max(),
                 Some((8, 0, 0))
             );
-            assert_eq!(all.iter().map(|done| done.undone).sum::<usize>(), 8, "{all:?}");
+            assert_eq!(all_counts.iter().map(|counts| counts.undone).sum::<usize>(), 8, "{all_counts:?}");
             assert!(!journal.exists());
         }
     }
@@ -690,16 +705,16 @@ mod tests {
         std::fs::write(&image, "data").unwrap();
         let identity = Some(Identity { dev: 0, ino: 0, made_at: None });
         let lines = [
-            Undo::RemoveDir { identity: Identity::at_path(&path), path, whole: false },
-            Undo::RemoveFile { path: image, identity },
+            UndoStep::RemoveDir { identity: Identity::at_path(&path), path, with_contents: false },
+            UndoStep::RemoveFile { path: image, identity },
         ];
         let lines: Vec<JournalLine> =
-            (0..).zip(lines).map(|(id, how)| JournalLine::Setup { id, how }).collect();
+            (0..).zip(lines).map(|(id, step)| JournalLine::Setup { id, step }).collect();
         let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
         let mut messages = vec![];
-        let done =
+        let counts =
             recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
-        assert_eq!((done.failed, journal.exists()), (2, true));
+        assert_eq!((counts.failed, journal.exists()), (2, true));
         assert!(messages.iter().any(|line| line.contains("test.img, which fsarena made")), "{messages:?}");
         assert!(!messages.iter().any(|line| line.contains("did not make")), "{messages:?}");
     }
@@ -709,13 +724,16 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("attribute");
         std::fs::write(&path, "changed").unwrap();
-        let how = Undo::RestoreAttr { path: path.clone(), value: "former".into(), disk: None };
+        let step = UndoStep::RestoreAttr { path: path.clone(), value: "former".into(), diskseq: None };
         let journal =
-            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, how }], "");
+            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
-        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0, ..Recovered::default() });
+        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(
+            counts,
+            RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() }
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "former");
         assert!(journal.exists());
     }
@@ -729,8 +747,11 @@ mod tests {
         let name = journal.with_file_name(format!("{pid}-{started}-0.jsonl"));
         std::fs::rename(journal, &name).unwrap();
         std::fs::write(&name, "damaged\n").unwrap();
-        let done = recover(&kernel, state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1, ..Recovered::default() });
+        let counts = recover(&kernel, state.path(), &mut |_| {}).unwrap();
+        assert_eq!(
+            counts,
+            RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() }
+        );
     }
 
     #[test]
@@ -738,11 +759,14 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("dir");
         let journal = Journal::create(state.path(), "").unwrap();
-        let how = Undo::RemoveDir { path: path.clone(), identity: None, whole: true };
-        let guard = journal.note(how).unwrap();
+        let step = UndoStep::RemoveDir { path: path.clone(), identity: None, with_contents: true };
+        let guard = journal.note(step).unwrap();
         std::fs::create_dir(&path).unwrap();
-        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 0, failed: 0, still_running: 1, ..Recovered::default() });
+        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(
+            counts,
+            RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() }
+        );
         assert!(path.exists());
         guard.undo().unwrap();
     }
@@ -756,10 +780,13 @@ mod tests {
         std::fs::write(tree.join("orders"), "x").unwrap();
         let text = include_str!("../../tests/journal-0.1.0.jsonl").replace("BOOT", &this_boot());
         let text = text.replace("TREE", tree.to_str().unwrap());
-        std::fs::create_dir_all(journals(state.path())).unwrap();
-        std::fs::write(journals(state.path()).join("1-0.jsonl"), text).unwrap();
-        let done = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(done, Recovered { undone: 4, failed: 0, still_running: 0, ..Recovered::default() });
+        std::fs::create_dir_all(journals_dir(state.path())).unwrap();
+        std::fs::write(journals_dir(state.path()).join("1-0.jsonl"), text).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        assert_eq!(
+            counts,
+            RecoveryCounts { undone: 4, failed: 0, still_running: 0, ..RecoveryCounts::default() }
+        );
         assert!(!tree.exists());
     }
 
@@ -770,9 +797,12 @@ mod tests {
         let later = "{\"setup\":{\"id\":7,\"how\":{\"undo\":\"remove_moon\"}}}\n";
         let journal = write_dead_journal(state.path(), &this_boot(), &[line], later);
         let mut messages = vec![];
-        let done =
+        let counts =
             recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
-        assert_eq!(done, Recovered { undone: 1, failed: 1, still_running: 0, ..Recovered::default() });
+        assert_eq!(
+            counts,
+            RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() }
+        );
         assert!(!image.exists() && journal.exists(), "{messages:?}");
     }
 
@@ -783,47 +813,47 @@ mod tests {
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("thesis"), "x").unwrap();
         let identity = Identity::at_path(&path);
-        let how = Undo::RemoveDir { path: path.clone(), identity, whole: false };
+        let step = UndoStep::RemoveDir { path: path.clone(), identity, with_contents: false };
         let journal =
-            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, how }], "");
+            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let mut messages = vec![];
-        let done =
+        let counts =
             recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
-        assert_eq!(done, Recovered::default());
+        assert_eq!(counts, RecoveryCounts::default());
         assert!(path.join("thesis").exists() && !journal.exists());
         assert!(messages.iter().any(|line| line.contains("thesis")), "{messages:?}");
     }
 
     #[test]
     fn steps_that_kill_processes_come_first_and_the_rest_in_reverse() {
-        let variant = |id, how| serde_json::to_string(&JournalLine::Setup { id, how }).unwrap();
-        let kill = Undo::KillGroup { pgid: 9, start_time: 1 };
+        let setup_line = |id, step| serde_json::to_string(&JournalLine::Setup { id, step }).unwrap();
+        let kill = UndoStep::KillGroup { pgid: 9, start_time: 1 };
         let (detach, unmount) = (
-            Undo::Detach { image: "/i".into(), identity: None },
-            Undo::Unmount { target: "/m".into(), dir: None },
+            UndoStep::Detach { image: "/i".into(), identity: None },
+            UndoStep::Unmount { target: "/m".into(), dir: None },
         );
-        let text = [
-            variant(0, Undo::RemoveFile { path: "/i".into(), identity: None }),
-            variant(
+        let lines = [
+            setup_line(0, UndoStep::RemoveFile { path: "/i".into(), identity: None }),
+            setup_line(
                 0,
-                Undo::RemoveFile {
+                UndoStep::RemoveFile {
                     path: "/i".into(),
                     identity: Some(Identity { dev: 1, ino: 2, made_at: None }),
                 },
             ),
-            variant(1, kill.clone()),
-            variant(2, detach.clone()),
-            variant(3, unmount.clone()),
-            variant(4, Undo::RemoveTree { path: "/t".into() }),
-            variant(5, Undo::RemoveGroup { path: "/g".into(), identity: None }),
+            setup_line(1, kill.clone()),
+            setup_line(2, detach.clone()),
+            setup_line(3, unmount.clone()),
+            setup_line(4, UndoStep::RemoveTree { path: "/t".into() }),
+            setup_line(5, UndoStep::RemoveGroup { path: "/g".into(), identity: None }),
             serde_json::to_string(&JournalLine::Done { id: 4 }).unwrap() + "\n",
         ];
-        let left = parse(text.join("\n").as_bytes()).left;
-        let file = Undo::RemoveFile {
+        let steps_left = parse_journal(lines.join("\n").as_bytes()).steps_left;
+        let file = UndoStep::RemoveFile {
             path: "/i".into(),
             identity: Some(Identity { dev: 1, ino: 2, made_at: None }),
         };
-        let remove = Undo::RemoveGroup { path: "/g".into(), identity: None };
-        assert_eq!(left, [(5, remove), (1, kill), (3, unmount), (2, detach), (0, file)]);
+        let remove = UndoStep::RemoveGroup { path: "/g".into(), identity: None };
+        assert_eq!(steps_left, [(5, remove), (1, kill), (3, unmount), (2, detach), (0, file)]);
     }
 }

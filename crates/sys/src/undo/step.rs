@@ -40,7 +40,7 @@ impl Identity {
 /// An undo step. A step that is done already can be performed again, without an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "undo", rename_all = "snake_case")]
-pub enum Undo {
+pub enum UndoStep {
     /// Unmount every filesystem that is mounted on a directory.
     Unmount {
         /// The mount point.
@@ -73,10 +73,11 @@ pub enum Undo {
         identity: Option<Identity>,
         /// Whether to remove everything in it too. Otherwise the journal has a step for each file in it, and the directory
         /// stays if it still holds a file afterwards.
-        whole: bool,
+        #[serde(rename = "whole")]
+        with_contents: bool,
     },
     /// Remove a directory with everything in it, whichever directory has that path. Only journals of fsarena 0.1.0 have
-    /// this step; [`Undo::RemoveDir`] replaces it.
+    /// this step; [`UndoStep::RemoveDir`] replaces it.
     RemoveTree {
         /// Where it is.
         path: PathBuf,
@@ -96,8 +97,8 @@ pub enum Undo {
         value: String,
         /// The sequence number (`diskseq`) of the disk that the attribute belongs to. The kernel never reuses one; a loop
         /// device gets a new one whenever it is attached.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        disk: Option<u64>,
+        #[serde(rename = "disk", default, skip_serializing_if = "Option::is_none")]
+        diskseq: Option<u64>,
     },
     /// Kill the processes of a control group that fsarena made, and remove the group.
     RemoveGroup {
@@ -130,77 +131,82 @@ pub enum Undo {
         /// The size that fsarena gave it, in bytes.
         size_bytes: u64,
         /// The sequence number (`diskseq`) of the device: another run may have a device with the same number by now.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        disk: Option<u64>,
+        #[serde(rename = "disk", default, skip_serializing_if = "Option::is_none")]
+        diskseq: Option<u64>,
     },
 }
 
-impl Undo {
+impl UndoStep {
     /// The path in the step, if it has one.
     pub(super) fn path(&self) -> Option<&Path> {
         match self {
-            Undo::Unmount { target: path, .. }
-            | Undo::Detach { image: path, .. }
-            | Undo::RemoveFile { path, .. }
-            | Undo::RemoveDir { path, .. }
-            | Undo::RemoveTree { path }
-            | Undo::RestoreAttr { path, .. }
-            | Undo::RemoveGroup { path, .. }
-            | Undo::DisableController { group: path, .. } => Some(path),
-            Undo::KillGroup { .. } | Undo::RemoveMapped { .. } | Undo::RemoveZram { .. } => None,
+            UndoStep::Unmount { target: path, .. }
+            | UndoStep::Detach { image: path, .. }
+            | UndoStep::RemoveFile { path, .. }
+            | UndoStep::RemoveDir { path, .. }
+            | UndoStep::RemoveTree { path }
+            | UndoStep::RestoreAttr { path, .. }
+            | UndoStep::RemoveGroup { path, .. }
+            | UndoStep::DisableController { group: path, .. } => Some(path),
+            UndoStep::KillGroup { .. } | UndoStep::RemoveMapped { .. } | UndoStep::RemoveZram { .. } => None,
         }
     }
 
     /// The step that unmounts a filesystem that the caller is about to mount on a directory.
-    pub fn unmount(target: &Path) -> Undo {
-        Undo::Unmount { target: target.into(), dir: Identity::at_path(target) }
+    pub fn unmount(target: &Path) -> UndoStep {
+        UndoStep::Unmount { target: target.into(), dir: Identity::at_path(target) }
     }
 
     /// The file or directory that the step removes; None for other steps.
     pub(super) fn removed_path(&self) -> Option<&Path> {
         match self {
-            Undo::RemoveFile { path, .. } | Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
-                Some(path)
-            }
+            UndoStep::RemoveFile { path, .. }
+            | UndoStep::RemoveDir { path, .. }
+            | UndoStep::RemoveTree { path } => Some(path),
             _ => None,
         }
     }
 
     /// Whether the step kills processes. Such steps come first, because processes keep other things in use.
-    pub(super) fn ends_processes(&self) -> bool {
-        matches!(self, Undo::KillGroup { .. } | Undo::RemoveGroup { .. })
+    pub(super) fn kills_processes(&self) -> bool {
+        matches!(self, UndoStep::KillGroup { .. } | UndoStep::RemoveGroup { .. })
     }
 
     /// Whether a reboot does the step: mounts, loop devices, processes and kernel attributes end with the kernel, but files
     /// stay.
-    pub(super) fn undone_by_reboot(&self) -> bool {
-        !matches!(self, Undo::RemoveFile { .. } | Undo::RemoveDir { .. } | Undo::RemoveTree { .. })
+    pub(super) fn is_undone_by_reboot(&self) -> bool {
+        !matches!(
+            self,
+            UndoStep::RemoveFile { .. } | UndoStep::RemoveDir { .. } | UndoStep::RemoveTree { .. }
+        )
     }
 }
 
-impl std::fmt::Display for Undo {
+impl std::fmt::Display for UndoStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Undo::Unmount { target, .. } => write!(f, "unmount {target:?}"),
-            Undo::Detach { image, .. } => write!(f, "detach the loop device of {image:?}"),
-            Undo::RemoveFile { path, .. } => write!(f, "remove {path:?}"),
-            Undo::RemoveDir { path, .. } | Undo::RemoveTree { path } => {
+            UndoStep::Unmount { target, .. } => write!(f, "unmount {target:?}"),
+            UndoStep::Detach { image, .. } => write!(f, "detach the loop device of {image:?}"),
+            UndoStep::RemoveFile { path, .. } => write!(f, "remove {path:?}"),
+            UndoStep::RemoveDir { path, .. } | UndoStep::RemoveTree { path } => {
                 write!(f, "remove directory {path:?}")
             }
-            Undo::KillGroup { pgid, .. } => write!(f, "end process group {pgid}"),
-            Undo::RestoreAttr { path, value, .. } => write!(f, "set {path:?} back to {value}"),
-            Undo::RemoveGroup { path, .. } => {
+            UndoStep::KillGroup { pgid, .. } => write!(f, "end process group {pgid}"),
+            UndoStep::RestoreAttr { path, value, .. } => write!(f, "set {path:?} back to {value}"),
+            UndoStep::RemoveGroup { path, .. } => {
                 write!(f, "end the processes of control group {path:?} and remove it")
             }
-            Undo::DisableController { root, name, .. } => {
+            UndoStep::DisableController { root, name, .. } => {
                 write!(
                     f,
                     "disable controller {name} for the control groups below {root:?}, unless another group uses it by then"
                 )
             }
-            Undo::RemoveMapped { name, .. } => write!(f, "remove the device-mapper device {name}"),
-            Undo::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
-            Undo::RemoveZram { number: None, .. } => f.write_str("remove the zram device, if it was made"),
+            UndoStep::RemoveMapped { name, .. } => write!(f, "remove the device-mapper device {name}"),
+            UndoStep::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
+            UndoStep::RemoveZram { number: None, .. } => {
+                f.write_str("remove the zram device, if it was made")
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use fsarena_report::document::{Document, Part};
 use fsarena_report::functions::{self, VariantStacks, counted_instructions};
 use fsarena_report::page::Page;
 use fsarena_run::RunError;
-use fsarena_run::{Consumer, Keep, Request, protocol::Profiling};
+use fsarena_run::{Consumer, Destination, RunRequest, protocol::Profiling};
 use fsarena_stats::comparison::median;
 use fsarena_store::RunDir;
 use fsarena_sys::{kernel::SysRoot, process};
@@ -23,13 +23,13 @@ use std::{collections::BTreeMap, path::Path};
 /// thousand instructions.
 const SAMPLES_PER_BILLION: u32 = 20_011;
 /// Number of locks and functions to print.
-const TOP: usize = 8;
+const MAX_LOCKS: usize = 8;
 /// Number of callers to print for each.
-const CALLERS: usize = 4;
+const MAX_CALLERS: usize = 4;
 /// The name of all code outside the kernel in samples.
-const USER: &str = "(user code)";
+const USER_CODE: &str = "(user code)";
 /// The directory of the flame graphs, in the directory of the run.
-const FLAME_GRAPHS: &str = "profile";
+const FLAME_GRAPHS_DIR: &str = "profile";
 
 /// A task of a variant to run once more.
 pub struct TracedTask {
@@ -47,7 +47,7 @@ impl TracedTask {
     pub fn find(record: &RunRecord, task: &str, variant: Option<&str>) -> Result<TracedTask, Failure> {
         let place = format!("in run {}", record.id);
         let found = record.tasks.iter().find(|info| info.id.to_string() == task);
-        let found = found.ok_or_else(|| record.no_task(task))?;
+        let found = found.ok_or_else(|| record.unknown_task(task))?;
         let chosen = record.variants.iter().find(|known| variant.is_none_or(|name| known.name == name));
         let chosen = chosen
             .ok_or_else(|| unknown("variant", variant.unwrap_or_default(), record.names()).at(place))?;
@@ -69,13 +69,13 @@ impl TracedTask {
         let trial = TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), 0);
         drop(Tracer::start(&trial)?);
         let title = format!("{} {} again, traced", self.variant.name, self.task);
-        let mut alone = one_round(plan, title, vec![self.variant.clone()]);
+        let mut traced_plan = one_round(plan, title, vec![self.variant.clone()]);
         let number = |name: &str| self.task.params.get(name)?.parse::<u64>().ok();
         if let (Some(size), Some(threads)) = (number("bs"), number("threads")) {
             let only = |workload| with_mode(workload, &self.task.name, size, &[threads as u32].into());
-            alone.workloads = plan.workloads.iter().map(only).collect();
+            traced_plan.workloads = plan.workloads.iter().map(only).collect();
         }
-        let mut profiles = run_profiled(alone, below, Profiling::Locks, &self.task, progress)?;
+        let mut profiles = run_profiled(traced_plan, below, Profiling::Locks, &self.task, progress)?;
         profiles.remove(&self.variant.name).ok_or_else(|| {
             let message = format!("{} did not come to {}", self.variant.name, self.task);
             RunError::Agent(message).into()
@@ -98,7 +98,7 @@ fn run_profiled(
     traced: &TaskId,
     progress: &mut dyn Consumer,
 ) -> Result<BTreeMap<String, Profile>, Failure> {
-    let mut request = Request::new(plan, Keep::Nothing(below.into()));
+    let mut request = RunRequest::new(plan, Destination::ConsumersOnly(below.into()));
     request.profiling = Some(profiling);
     let (mut variant, mut profiles) = (String::new(), BTreeMap::new());
     let mut collect = |event: &Event| -> Result<(), RunError> {
@@ -120,7 +120,7 @@ fn run_profiled(
 /// The page of the locks that a task waited for.
 pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) -> Page {
     let boot = process::boot_id(&SysRoot::host()).ok();
-    let elsewhere = record.hosts.iter().all(|host| Some(&host.boot_id) != boot.as_ref());
+    let is_elsewhere = record.hosts.iter().all(|host| Some(&host.boot_id) != boot.as_ref());
     let mut document = Document::default();
     document.heading(1, format!("What {} waits for in {}", traced.variant.name, traced.task));
     match profile.locks.first() {
@@ -136,8 +136,8 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
             )
         }
     }
-    document.parts.push(Part::Code("text", profile.text(TOP, CALLERS)));
-    if elsewhere {
+    document.parts.push(Part::Code("text", profile.text(MAX_LOCKS, MAX_CALLERS)));
+    if is_elsewhere {
         document.text(format!(
             "Run {} was measured in another boot or on another machine; this is what happens here and now.",
             record.id
@@ -148,7 +148,7 @@ pub fn locks_page(record: &RunRecord, traced: &TracedTask, profile: &Profile) ->
         "run": record.id,
         "variant": traced.variant.name,
         "task": traced.task.to_string(),
-        "measured_elsewhere": elsewhere,
+        "measured_elsewhere": is_elsewhere,
         "profile": profile,
     });
     Page { document, json }
@@ -177,7 +177,8 @@ pub fn profile_variants(
     let profiling = Profiling::Stacks { hz: SAMPLES_PER_BILLION };
     let mut profiles = run_profiled(plan, runs, profiling, &task, progress)?;
     let sampled = |variant: String| {
-        let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER]);
+        let stacks =
+            profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER_CODE]);
         Some(VariantStacks {
             instructions: counted.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
             stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),
@@ -185,7 +186,7 @@ pub fn profile_variants(
         })
     };
     let variants: Vec<VariantStacks> = names.into_iter().filter_map(sampled).collect();
-    let dir = RunDir::find(runs, what)?.path().join(FLAME_GRAPHS);
-    let pictures = functions::write_flame_graphs(&dir, &task.to_string(), &variants)?;
-    Ok(functions::instructions_page(&record.id, &task.to_string(), &variants, &pictures))
+    let dir = RunDir::find(runs, what)?.path().join(FLAME_GRAPHS_DIR);
+    let flame_graphs = functions::write_flame_graphs(&dir, &task.to_string(), &variants)?;
+    Ok(functions::instructions_page(&record.id, &task.to_string(), &variants, &flame_graphs))
 }

@@ -50,11 +50,11 @@ pub fn missing(what: &'static str, found: impl Into<String>, fix: impl Into<Stri
 }
 
 /// Splits programs into those that `PATH` has, and the others.
-pub fn installed<'a>(programs: impl IntoIterator<Item = &'a str>) -> (Vec<&'a str>, Vec<&'a str>) {
+pub fn split_by_presence<'a>(programs: impl IntoIterator<Item = &'a str>) -> (Vec<&'a str>, Vec<&'a str>) {
     programs.into_iter().partition(|name| program::find(name).is_some())
 }
 
 /// Joins the ids of filesystems with spaces.
-pub fn ids<'a>(found: impl IntoIterator<Item = &'a Availability>) -> String {
+pub fn join_ids<'a>(found: impl IntoIterator<Item = &'a Availability>) -> String {
     found.into_iter().map(|have| have.def.id).collect::<Vec<_>>().join(" ")
 }

@@ -1,29 +1,29 @@
 //! Checks guests: the emulator, the kernels, KVM, the counting of instructions, and the filesystems.
 
-use super::finding::{Finding, ids, limited, missing, ok};
-use fsarena_fs::available::{Availability, to_install};
+use super::finding::{Finding, join_ids, limited, missing, ok};
+use fsarena_fs::available::{Availability, install_command};
 use fsarena_fs::def::FsDef;
 use fsarena_guest::emulator::{QEMU, has_memory_disks};
-use fsarena_guest::kernel::Places;
-use fsarena_guest::{counter::Counter, modules::Modules, trial};
-use fsarena_run::preflight::guests::{in_modules, where_to_get};
+use fsarena_guest::kernel::KernelDirs;
+use fsarena_guest::{counter::CounterPlugin, modules::Modules, trial};
+use fsarena_run::preflight::guests::{modules_support, where_to_get};
 use fsarena_sys::{argv::Argv, program};
 
 /// All checks of guests. `survey` has the filesystems of this machine with their mkfs programs.
-pub fn all(survey: &[Availability]) -> Vec<Finding> {
-    let places = Places::usual(None);
+pub fn check_guests(survey: &[Availability]) -> Vec<Finding> {
+    let places = KernelDirs::of_this_machine(None);
     if !has_emulator() {
         return vec![missing("guests", "no emulator", "apt-get install qemu-system-x86")];
     }
     let emulator = ok("guests", format!("{QEMU} (--on qemu, --on exact)"));
-    let mut findings = vec![emulator, kernels(&places), kvm(&places)];
+    let mut findings = vec![emulator, check_kernels(&places), check_kvm(&places)];
     let what = "filesystems in guests";
-    match places.usual_kernel() {
+    match places.default_kernel() {
         Ok(Some((release, modules))) => {
-            findings.push(counts(&modules));
-            let is_supported = |def: &FsDef| in_modules(&modules, def);
-            findings.extend(filesystems(what, &release, survey, is_supported));
-            findings.extend(unsupported(&places, survey, is_supported));
+            findings.push(check_counting(&modules));
+            let is_supported = |def: &FsDef| modules_support(&modules, def);
+            findings.extend(check_filesystems(what, &release, survey, is_supported));
+            findings.extend(unsupported_filesystems(&places, survey, is_supported));
         }
         Ok(None) => {}
         Err(error) => findings.push(missing(what, error.to_string(), "")),
@@ -37,7 +37,7 @@ pub fn has_emulator() -> bool {
 }
 
 /// Checks for kernels that guests can boot.
-fn kernels(places: &Places) -> Finding {
+fn check_kernels(places: &KernelDirs) -> Finding {
     let releases = places.releases();
     if releases.is_empty() {
         let fix = "with apt, nothing to do: the first run in a guest fetches a kernel; without apt, give one with --kernel PATH";
@@ -47,10 +47,10 @@ fn kernels(places: &Places) -> Finding {
 }
 
 /// Checks KVM: whether this user may open it, and the results of earlier trial boots.
-fn kvm(places: &Places) -> Finding {
+fn check_kvm(places: &KernelDirs) -> Finding {
     let what = "KVM";
     if let Err(error) = trial::check_device() {
-        let fix = if std::path::Path::new(trial::DEVICE).exists() {
+        let fix = if std::path::Path::new(trial::KVM_DEVICE).exists() {
             "without it QEMU emulates the processor, which is slower; to use it, become a member of its group: adduser USER kvm"
         } else {
             "nothing to do: on a machine without KVM, QEMU emulates the processor, which is slower"
@@ -72,11 +72,11 @@ fn kvm(places: &Places) -> Finding {
 }
 
 /// Checks how precisely this QEMU and this kernel count instructions.
-fn counts(modules: &Modules) -> Finding {
+fn check_counting(modules: &Modules) -> Finding {
     let what = "counting instructions";
     let version = Argv::new(QEMU).arg("--version").run().map(|finished| finished.stdout).unwrap_or_default();
     let qemu = version.lines().next().unwrap_or("a QEMU of unknown version");
-    if !Counter::fits(&version) {
+    if !CounterPlugin::supports(&version) {
         let found =
             format!("tells instructions of programs from those of the kernel only at clock ticks: {qemu}");
         return limited(what, found, "QEMU 6 to 8, whose plugins can count; sums are exact anyway");
@@ -89,7 +89,7 @@ fn counts(modules: &Modules) -> Finding {
 }
 
 /// Checks which filesystems the guest kernel supports, and which of them have no mkfs on this machine.
-fn filesystems(
+fn check_filesystems(
     what: &'static str,
     release: &str,
     survey: &[Availability],
@@ -97,17 +97,17 @@ fn filesystems(
 ) -> Vec<Finding> {
     let supported = survey.iter().filter(|have| is_supported(have.def));
     let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) = supported.partition(|have| have.can_make());
-    let mut findings = vec![ok(what, format!("{release}: {}", ids(usable)))];
+    let mut findings = vec![ok(what, format!("{release}: {}", join_ids(usable)))];
     if !without_mkfs.is_empty() {
-        let fix = to_install(without_mkfs.iter().map(|have| have.def));
-        findings.push(limited("mkfs for guests", format!("none for {}", ids(without_mkfs)), fix));
+        let fix = install_command(without_mkfs.iter().map(|have| have.def));
+        findings.push(limited("mkfs for guests", format!("none for {}", join_ids(without_mkfs)), fix));
     }
     findings
 }
 
 /// The filesystems that the usual kernel does not support, each with a kernel that does. None if it supports all.
-fn unsupported(
-    places: &Places,
+fn unsupported_filesystems(
+    places: &KernelDirs,
     survey: &[Availability],
     is_supported: impl Fn(&FsDef) -> bool,
 ) -> Option<Finding> {
@@ -117,8 +117,8 @@ fn unsupported(
     }
     let mut fixes = vec![];
     for def in unsupported.iter().map(|have| have.def) {
-        let here = places.releases_with(|modules| in_modules(modules, def)).pop();
+        let here = places.releases_with(|modules| modules_support(modules, def)).pop();
         fixes.push(format!("{}: {}", def.id, where_to_get(def, here)));
     }
-    Some(limited("not in the guest kernel", ids(unsupported), fixes.join("; ")))
+    Some(limited("not in the guest kernel", join_ids(unsupported), fixes.join("; ")))
 }

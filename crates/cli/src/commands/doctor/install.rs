@@ -22,7 +22,7 @@ pub fn fetch_for_guests(names: &[String], kernel: &str) -> Outcome {
     // Without handlers a signal would leave a compiler behind.
     commands::handle_signals()?;
     let mut steps = BuildSteps::new(&names.join(" "));
-    let fetched = guests::fetch_for(&defs, kernel, &mut |step| steps.show(step));
+    let fetched = guests::fetch_kernel_and_mkfs(&defs, kernel, &mut |step| steps.show(step));
     drop(steps);
     if fetched.is_err() && cancel::requested().is_some() {
         let _ = writeln!(stderr(), "interrupted; the same command continues what it began");
@@ -30,7 +30,7 @@ pub fn fetch_for_guests(names: &[String], kernel: &str) -> Outcome {
     let kernel = fetched?;
     for def in defs {
         let mkfs = program::find(def.mkfs).map(|path| path.display().to_string()).unwrap_or_default();
-        output::text(format!("{}: guests have it with kernel {kernel} and {mkfs}\n", def.id))?;
+        output::print_text(format!("{}: guests have it with kernel {kernel} and {mkfs}\n", def.id))?;
     }
     Ok(ExitCode::Done)
 }
@@ -44,20 +44,20 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     if packages.is_empty() {
         return Ok(());
     }
-    let line = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
+    let command = format!("apt-get install -y --no-install-recommends {}", packages.join(" "));
     if !rustix::process::geteuid().is_root() {
         return Err(Failure::new(
             ExitCode::Missing,
-            format!("these programs are missing; install them as root: {line}"),
+            format!("these programs are missing; install them as root: {command}"),
         ));
     }
     show(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
     let failed = |error: CommandError| {
-        Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {line}"))
+        Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {command}"))
     };
     let mut log = |_| {};
-    apt(&["update", "-q"]).expect(&mut log).map_err(failed)?;
+    apt(&["update", "-q"]).run_checked(&mut log).map_err(failed)?;
     // apt-get installs nothing if it does not find one of the packages, so unknown packages are left out.
     let (known, unknown): (Vec<&str>, Vec<&str>) =
         packages.iter().map(String::as_str).partition(|name| apt_has(name));
@@ -67,10 +67,10 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     if known.is_empty() {
         return Ok(());
     }
-    let _quiet = NoServices::begin();
+    let _no_services = NoServices::begin();
     let mut args = vec!["install", "-y", "-q", "--no-install-recommends"];
     args.extend(known);
-    apt(&args).expect(&mut log).map_err(failed)?;
+    apt(&args).run_checked(&mut log).map_err(failed)?;
     Ok(())
 }
 
@@ -85,20 +85,20 @@ fn apt_has(package: &str) -> bool {
 struct NoServices(Vec<&'static Path>);
 
 /// The files to write: path, mode and contents.
-const QUIET: [(&str, u32, &str); 2] = [
+const SERVICE_BLOCKERS: [(&str, u32, &str); 2] = [
     ("/usr/sbin/policy-rc.d", 0o755, "#!/bin/sh\nexit 101\n"),
     ("/etc/postgresql-common/createcluster.d/fsarena.conf", 0o644, "create_main_cluster = false\n"),
 ];
 
 impl NoServices {
     fn begin() -> NoServices {
-        let written = |(path, mode, text): &(&'static str, u32, &str)| {
+        let write_new = |(path, mode, text): &(&'static str, u32, &str)| {
             let path = Path::new(*path);
             std::fs::create_dir_all(path.parent()?).ok()?;
-            let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(path);
-            made.and_then(|mut file| file.write_all(text.as_bytes())).ok().map(|()| path)
+            let created = std::fs::OpenOptions::new().write(true).create_new(true).mode(*mode).open(path);
+            created.and_then(|mut file| file.write_all(text.as_bytes())).ok().map(|()| path)
         };
-        NoServices(QUIET.iter().filter_map(written).collect())
+        NoServices(SERVICE_BLOCKERS.iter().filter_map(write_new).collect())
     }
 }
 
@@ -118,38 +118,38 @@ pub struct BuildSteps {
     /// The names of the filesystems whose modules are compiled.
     names: String,
     on_terminal: bool,
-    last: String,
+    last_line: String,
 }
 
 impl BuildSteps {
     /// Shows the steps for these filesystems.
     pub fn new(names: &str) -> BuildSteps {
-        BuildSteps { names: names.into(), on_terminal: stderr().is_terminal(), last: String::new() }
+        BuildSteps { names: names.into(), on_terminal: stderr().is_terminal(), last_line: String::new() }
     }
 
     /// Shows a step.
     pub fn show(&mut self, step: BuildStep) {
-        let line = format!("{}: {}", self.names, describe(step, self.on_terminal));
-        if line == self.last {
+        let line = format!("{}: {}", self.names, describe_step(step, self.on_terminal));
+        if line == self.last_line {
             return;
         }
         // A reader of standard error that has gone does not end the build.
         let _ =
             if self.on_terminal { write!(stderr(), "\r\x1b[K{line}") } else { writeln!(stderr(), "{line}") };
-        self.last = line;
+        self.last_line = line;
     }
 }
 
 impl Drop for BuildSteps {
     fn drop(&mut self) {
-        if self.on_terminal && !self.last.is_empty() {
+        if self.on_terminal && !self.last_line.is_empty() {
             let _ = writeln!(stderr());
         }
     }
 }
 
 /// A step in words. The compiled files are counted one by one if `is_exact`, otherwise in tenths.
-fn describe(step: BuildStep, is_exact: bool) -> String {
+fn describe_step(step: BuildStep, is_exact: bool) -> String {
     match step {
         BuildStep::Waiting => "waiting for another fsarena that compiles it".into(),
         BuildStep::Fetching => "fetching the source and the kernel's headers".into(),
@@ -171,8 +171,8 @@ mod tests {
     #[test]
     fn files_are_counted_one_by_one_on_terminals_only() {
         let step = BuildStep::Compiling(187, 305);
-        assert!(describe(step, true).starts_with("compiling, 187 of 305 files"));
-        assert_eq!(describe(step, false), "compiling, 60% of 305 files");
-        assert_eq!(describe(BuildStep::Compiling(0, 0), false), "compiling, 0% of 0 files");
+        assert!(describe_step(step, true).starts_with("compiling, 187 of 305 files"));
+        assert_eq!(describe_step(step, false), "compiling, 60% of 305 files");
+        assert_eq!(describe_step(BuildStep::Compiling(0, 0), false), "compiling, 0% of 0 files");
     }
 }

@@ -4,15 +4,15 @@ use crate::commands::handle_signals;
 use crate::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
-use fsarena_core::{exit::ExitCode, number::effect_lines};
+use fsarena_core::{exit::ExitCode, number::effect_and_interval};
 use fsarena_report::history::{FoundChange, HistoryQuery};
 use fsarena_report::page::Page;
-use fsarena_run::alarms::{Alarm, AlarmOutcome, Alarms, History};
+use fsarena_run::alarms::{Alarm, AlarmOutcome, Alarms, HistoryKey};
 use fsarena_run::confirmation::{ChangeToConfirm, Confirmation};
-use fsarena_run::{Consumer, Keep, Request, execute};
+use fsarena_run::{Consumer, Destination, RunRequest, execute};
 use fsarena_stats::change_point::alarm_split;
 use fsarena_stats::judge::judge_all;
-use fsarena_stats::verdict::{Outcome as Verdict, Verdict as Judgement};
+use fsarena_stats::verdict::{self, Verdict};
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 use serde_json::json;
@@ -20,10 +20,10 @@ use std::path::Path;
 use std::time::Duration;
 
 /// How many runs before a change are tried for one whose side can be made again.
-const MOST_TRIED: usize = 8;
+const MAX_TRIED_RUNS: usize = 8;
 
 /// How to confirm changes.
-pub struct Confirm<'a> {
+pub struct ChangeConfirmer<'a> {
     /// The directory of runs.
     pub runs: &'a Path,
     /// The longest time of the fresh rounds of one change.
@@ -33,22 +33,24 @@ pub struct Confirm<'a> {
 }
 
 /// What is known of a change after the attempt to confirm it: the outcome, a sentence, and the run with fresh rounds.
-type Finding = (AlarmOutcome, String, Option<String>);
+type ConfirmationResult = (AlarmOutcome, String, Option<String>);
 
-impl Confirm<'_> {
-    /// Alarms the changes that were not alarmed before, and adds all alarms of these changes to the page. Returns 3 for a change
-    /// that fresh rounds confirmed, else 4 for one that they cannot tell, or that has no fresh rounds.
+impl ChangeConfirmer<'_> {
+    /// Checks every change that has no alarm with a result yet, in fresh rounds, and adds the alarms of all changes to
+    /// the page. Returns the exit code: 3 if fresh rounds confirmed a change, else 4 if they were inconclusive or could
+    /// not run for one, else 0.
     pub fn alarm(&self, found: &[FoundChange], query: &HistoryQuery, page: &mut Page) -> Outcome {
         handle_signals()?;
         let HistoryQuery { study, metric, variant, reference } = query.clone();
-        let history = History { study, metric, variant, reference };
+        let history = HistoryKey { study, metric, variant, reference };
         let mut alarms = Alarms::open(self.runs)?;
         let (mut exit, mut shown) = (ExitCode::Done, vec![]);
         for change in found {
             let rose = change.ln_change > 0.0;
             let is_same = |alarm: &&Alarm| alarm.rose == rose && change.near.contains(&alarm.run);
-            let known = alarms.of(&history).filter(is_same).last().cloned();
-            if let Some(known) = known.as_ref().filter(|known| known.outcome != AlarmOutcome::Unconfirmed) {
+            let known = alarms.of_history(&history).filter(is_same).last().cloned();
+            if let Some(known) = known.as_ref().filter(|known| known.outcome != AlarmOutcome::NotConfirmable)
+            {
                 shown.push((change, known.clone()));
                 continue;
             }
@@ -62,7 +64,7 @@ impl Confirm<'_> {
                 AlarmOutcome::Confirmed => exit = ExitCode::Refuted,
                 AlarmOutcome::NotConfirmed => {}
                 // It was alarmed already, and nothing more is known.
-                AlarmOutcome::Unconfirmed if known.is_some() => {}
+                AlarmOutcome::NotConfirmable if known.is_some() => {}
                 _ if exit == ExitCode::Done => exit = ExitCode::Inconclusive,
                 _ => {}
             }
@@ -77,7 +79,7 @@ impl Confirm<'_> {
         change: &FoundChange,
         query: &HistoryQuery,
         number: u32,
-    ) -> Result<Option<Finding>, Failure> {
+    ) -> Result<Option<ConfirmationResult>, Failure> {
         let read = |run: &String| fsarena_store::read(&RunDir::find(self.runs, run)?);
         let to_confirm = ChangeToConfirm {
             variant: &query.variant,
@@ -87,30 +89,32 @@ impl Confirm<'_> {
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
         };
         let after = read(&change.after[0])?;
-        let mut gone = None;
-        for run in change.before.iter().take(MOST_TRIED) {
+        let mut obstacle = None;
+        for run in change.before.iter().take(MAX_TRIED_RUNS) {
             match to_confirm.plan(&read(run)?, &after, self.runs) {
                 Confirmation::Plan(plan) => {
-                    return self.compare(Request::new(*plan, Keep::New(self.runs.into()))).map(Some);
+                    return self
+                        .compare(RunRequest::new(*plan, Destination::NewRun(self.runs.into())))
+                        .map(Some);
                 }
-                Confirmation::NotPossible(why) => drop(gone.get_or_insert(why)),
+                Confirmation::NotPossible(why) => drop(obstacle.get_or_insert(why)),
                 Confirmation::SameSides => {}
             }
         }
-        Ok(match gone {
-            Some(why) => Some((AlarmOutcome::Unconfirmed, format!("No fresh rounds: {why}"), None)),
+        Ok(match obstacle {
+            Some(why) => Some((AlarmOutcome::NotConfirmable, format!("No fresh rounds: {why}"), None)),
             // Fresh rounds would compare a variant with itself, so only later runs can show that it is a change.
             None if change.lasts => {
                 let why = "Later runs confirm it, and nothing that runs store differs before and after it: no option, program, or \
                            kernel; look for what else changed on this machine";
-                Some((AlarmOutcome::Unconfirmed, why.into(), None))
+                Some((AlarmOutcome::NotConfirmable, why.into(), None))
             }
             None => None,
         })
     }
 
     /// Runs the fresh rounds.
-    fn compare(&self, request: Request) -> Result<Finding, Failure> {
+    fn compare(&self, request: RunRequest) -> Result<ConfirmationResult, Failure> {
         let mut progress = Progress::new(self.quiet);
         progress.show_message(&format!("{}: fresh rounds, to confirm it", request.plan.title));
         let executed = execute(request, &mut [&mut progress]);
@@ -118,26 +122,29 @@ impl Confirm<'_> {
         cancel::check()?;
         let outcome = match executed {
             Ok(outcome) => outcome,
-            Err(error) => return Ok((AlarmOutcome::Unconfirmed, format!("No fresh rounds: {error}"), None)),
+            Err(error) => {
+                return Ok((AlarmOutcome::NotConfirmable, format!("No fresh rounds: {error}"), None));
+            }
         };
         let judged = judge_all(claim_series(&outcome.record, &outcome.record.plan.claims));
         let Some(judged) = judged.first() else {
             return Ok((AlarmOutcome::Inconclusive, "No fresh round has values".into(), None));
         };
-        let verdict = match judged.outcome() {
-            Verdict::Refuted => AlarmOutcome::Confirmed,
-            Verdict::Held | Verdict::Equivalent => AlarmOutcome::NotConfirmed,
-            Verdict::Inconclusive => AlarmOutcome::Inconclusive,
+        let alarm_outcome = match judged.outcome() {
+            verdict::Outcome::Refuted => AlarmOutcome::Confirmed,
+            verdict::Outcome::Held | verdict::Outcome::Equivalent => AlarmOutcome::NotConfirmed,
+            verdict::Outcome::Inconclusive => AlarmOutcome::Inconclusive,
         };
-        let found = judged.verdict.map_or_else(|| judged.missing.clone().unwrap_or_default(), describe);
+        let found =
+            judged.verdict.map_or_else(|| judged.missing.clone().unwrap_or_default(), describe_difference);
         let why = format!("{found}; claim: {}", judged.claim.text);
-        Ok((verdict, why, outcome.run.map(|run| run.id())))
+        Ok((alarm_outcome, why, outcome.run.map(|run| run.id())))
     }
 }
 
 /// The difference of the fresh rounds in words.
-fn describe(verdict: Judgement) -> String {
-    let (effect, interval) = effect_lines(verdict.effect, verdict.interval, &[]);
+fn describe_difference(verdict: Verdict) -> String {
+    let (effect, interval) = effect_and_interval(verdict.effect, verdict.interval, &[]);
     format!("{effect} [{interval}] in {} fresh rounds", verdict.rounds)
 }
 
@@ -149,9 +156,9 @@ fn add_to_page(page: &mut Page, alarms: &[(&FoundChange, Alarm)], exit: ExitCode
         format!("Alarm {number}, {outcome}. {} {}{run}.", change.sentence, alarm.why)
     };
     page.document.heading(2, "Alarms");
-    let none = ["No change to alarm.".to_string()];
+    let no_alarm = ["No change to alarm.".to_string()];
     let lines: Vec<String> = alarms.iter().map(line).collect();
-    page.document.list(if lines.is_empty() { none.into() } else { lines });
+    page.document.list(if lines.is_empty() { no_alarm.into() } else { lines });
     page.json["alarms"] = json!(alarms.iter().map(|(_, alarm)| alarm).collect::<Vec<_>>());
     page.json["exit"] = json!(exit as u8);
 }

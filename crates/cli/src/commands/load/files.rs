@@ -12,62 +12,68 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Default size of a file, in bytes.
-const SIZE: u64 = 1 << 30;
+const DEFAULT_FILE_BYTES: u64 = 1 << 30;
 
 /// A directory that fsarena makes below the requested one.
-pub struct Place {
-    room: ScratchDir,
+pub struct LoadDir {
+    scratch: ScratchDir,
     /// The file that the user names, and whether it exists.
-    named: Option<(PathBuf, bool)>,
+    named_file: Option<(PathBuf, bool)>,
 }
 
-impl Place {
+impl LoadDir {
     /// Makes the directory. Refuses a `--file` that is not a regular file.
-    pub fn open(args: &Args, job: &LoadJob) -> Result<Place, Failure> {
-        let named = args.file.as_deref().map(check_named_file).transpose()?;
+    pub fn open(args: &Args, job: &LoadJob) -> Result<LoadDir, Failure> {
+        let named_file = args.file.as_deref().map(check_named_file).transpose()?;
         let parent = match &args.file {
             Some(file) => file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")),
             None => &args.dir,
         };
         let parent = existing_directory(parent)?;
-        let exists = matches!(named, Some((_, true)));
+        let exists = matches!(named_file, Some((_, true)));
         if exists && args.size.is_some() {
             return usage("--size is for files that are made; one that is there has its own size");
         }
         if !exists && !job.open.recreate {
-            check_free_space(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(SIZE)))?;
+            check_free_space(
+                &parent,
+                u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(DEFAULT_FILE_BYTES)),
+            )?;
         }
-        Ok(Place { named, ..Place::below(&parent)? })
+        Ok(LoadDir { named_file, ..LoadDir::below(&parent)? })
     }
 
     /// Makes a new directory below an existing one.
-    pub fn below(parent: &Path) -> Result<Place, Failure> {
-        Ok(Place { room: ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?, named: None })
+    pub fn below(parent: &Path) -> Result<LoadDir, Failure> {
+        Ok(LoadDir {
+            scratch: ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?,
+            named_file: None,
+        })
     }
 
     /// The path of the directory.
     pub fn dir(&self) -> &Path {
-        self.room.dir()
+        self.scratch.dir()
     }
 
     /// Makes the files of the load, filled and synced; with `--create-on-open` only their names.
-    pub fn files(&self, args: &Args, job: &LoadJob) -> Result<Files, Failure> {
-        let bytes = args.size.unwrap_or(SIZE);
+    pub fn make_files(&self, args: &Args, job: &LoadJob) -> Result<Files, Failure> {
+        let bytes = args.size.unwrap_or(DEFAULT_FILE_BYTES);
         if job.open.recreate {
             return Ok(Files::planned(self.dir(), args.nrfiles, bytes));
         }
-        let files = match &self.named {
+        let files = match &self.named_file {
             Some((path, true)) => Files::existing(vec![path.clone()])?,
-            named => {
+            new_file => {
                 let spec = FileSpec {
                     count: args.nrfiles,
                     bytes,
                     content: job.content,
                     seed: job.seed,
-                    verify_block: job.verify.then_some(job.block_bytes),
+                    verified_block_bytes: job.verify.then_some(job.block_bytes),
                 };
                 let made = Files::prepare(self.dir(), &spec)?;
-                match named {
+                match new_file {
                     Some((path, _)) => rename_file(&made.paths()[0], path)?,
                     None => made,
                 }
@@ -80,8 +86,8 @@ impl Place {
     }
 
     /// Removes the directory and the files in it, but not the file that the user named.
-    pub fn leave(self) -> Result<(), Failure> {
-        Ok(self.room.clear()?)
+    pub fn remove(self) -> Result<(), Failure> {
+        Ok(self.scratch.remove()?)
     }
 }
 
@@ -122,8 +128,8 @@ fn check_free_space(dir: &Path, needed: u64) -> Result<(), Failure> {
         return Ok(());
     }
     let (dir, needed, free) = (dir.display(), ByteSize(needed), ByteSize(free));
-    let sizes = format!("too little room in {dir}: {needed} needed, {free} free");
-    Err(Failure::new(ExitCode::Missing, format!("{sizes}; take a smaller --size, or another --dir")))
+    let shortage = format!("too little room in {dir}: {needed} needed, {free} free");
+    Err(Failure::new(ExitCode::Missing, format!("{shortage}; take a smaller --size, or another --dir")))
 }
 
 /// Renames a finished file to the name that the user gave. Fails if a file of that name exists by now.

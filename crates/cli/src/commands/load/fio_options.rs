@@ -26,23 +26,23 @@ pub struct FioFlags {
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub name: Vec<String>,
     #[command(flatten)]
-    implied: Implied,
+    implied: ImpliedSwitches,
     /// The opposite of --direct
     #[arg(long, switch(), conflicts_with = "direct", hide = true)]
     pub buffered: Option<bool>,
     /// Write percentage of a mixed workload
-    #[arg(long, value_name = "PERCENT", value_parser = whole_percent, conflicts_with = "rwmixread", hide = true)]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent, conflicts_with = "rwmixread", hide = true)]
     pub rwmixwrite: Option<u8>,
     /// Format of the result in fio's words: normal or json
-    #[arg(long = "output-format", value_name = "FORMAT", value_parser = output_format, conflicts_with = "format", hide = true)]
+    #[arg(long = "output-format", value_name = "FORMAT", value_parser = parse_output_format, conflicts_with = "format", hide = true)]
     pub output_format: Option<&'static str>,
     /// When to show progress: never or auto
-    #[arg(long, value_name = "WHEN", value_parser = eta, hide = true)]
+    #[arg(long, value_name = "WHEN", value_parser = parse_eta, hide = true)]
     eta: Option<bool>,
 }
 
 /// fio's switches for what `fsarena load` always does: the name, the help, and why it cannot be switched off.
-const IMPLIED: [(&str, &str, &str); 7] = [
+const IMPLIED_SWITCHES: [(&str, &str, &str); 7] = [
     (
         "time_based",
         "Read or write until --runtime is over: always so",
@@ -80,37 +80,37 @@ const IMPLIED: [(&str, &str, &str); 7] = [
     ),
 ];
 
-/// The switches of [`IMPLIED`] on the command line, with their values.
+/// The switches of [`IMPLIED_SWITCHES`] on the command line, with their values.
 #[derive(Debug)]
-struct Implied(Vec<(&'static str, bool)>);
+struct ImpliedSwitches(Vec<(&'static str, bool)>);
 
-impl Implied {
+impl ImpliedSwitches {
     /// The value of a switch; None if the command line does not have it.
     fn value(&self, name: &str) -> Option<bool> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 }
 
-impl Args for Implied {
+impl Args for ImpliedSwitches {
     fn augment_args(command: Command) -> Command {
-        IMPLIED.iter().fold(command, |command, (name, help, _)| {
+        IMPLIED_SWITCHES.iter().fold(command, |command, (name, help, _)| {
             command.arg(Arg::new(*name).long(*name).help(*help).switch().hide(true))
         })
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Implied::augment_args(command)
+        ImpliedSwitches::augment_args(command)
     }
 }
 
-impl FromArgMatches for Implied {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Implied, Error> {
+impl FromArgMatches for ImpliedSwitches {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ImpliedSwitches, Error> {
         let value = |(name, _, _): (&'static str, _, _)| Some((name, *matches.get_one::<bool>(name)?));
-        Ok(Implied(IMPLIED.into_iter().filter_map(value).collect()))
+        Ok(ImpliedSwitches(IMPLIED_SWITCHES.into_iter().filter_map(value).collect()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        *self = Implied::from_arg_matches(matches)?;
+        *self = ImpliedSwitches::from_arg_matches(matches)?;
         Ok(())
     }
 }
@@ -139,7 +139,7 @@ pub fn refuse_other_values(
             "--name: a load is one job; write several jobs into a job file and run it: fsarena run job.fio --fs ext4",
         );
     }
-    for (name, _, why) in IMPLIED {
+    for (name, _, why) in IMPLIED_SWITCHES {
         if fio.implied.value(name) == Some(false) {
             return usage(format!("--{name}=0: {why}"));
         }
@@ -158,12 +158,12 @@ pub fn refuse_other_values(
 }
 
 /// Reads a percentage from 0 to 100, `70%` or `70`.
-pub fn whole_percent(text: &str) -> Result<u8, String> {
+pub fn parse_whole_percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
     number.filter(|percent| *percent <= 100).ok_or_else(|| "write a whole percentage up to 100: `70%`".into())
 }
 
-fn output_format(text: &str) -> Result<&'static str, String> {
+fn parse_output_format(text: &str) -> Result<&'static str, String> {
     match text {
         "normal" => Ok("term"),
         "json" => Ok("json"),
@@ -172,7 +172,7 @@ fn output_format(text: &str) -> Result<&'static str, String> {
     }
 }
 
-fn eta(text: &str) -> Result<bool, String> {
+fn parse_eta(text: &str) -> Result<bool, String> {
     match text {
         "never" => Ok(false),
         "auto" => Ok(true),
@@ -181,7 +181,7 @@ fn eta(text: &str) -> Result<bool, String> {
 }
 
 /// The reasons to refuse options, by the names of options that share one.
-const REFUSED: [(&str, &str); 22] = [
+const REFUSED_OPTIONS: [(&str, &str); 22] = [
     (
         "stonewall wait_for wait_for_previous new_group startdelay exitall section",
         "a load is one job; write several into a job file: fsarena run job.fio",
@@ -252,15 +252,15 @@ const REFUSED: [(&str, &str); 22] = [
 ];
 
 /// What to use instead of an option of fio that `fsarena load` lacks; None if fio has no such option either.
-pub fn advice(option: &str) -> Option<String> {
+pub fn option_advice(option: &str) -> Option<String> {
     let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
     let with_underscores = name.replace('-', "_");
     let is_in =
         |names: &str| names.split_whitespace().any(|known| known == name || known == with_underscores);
-    if let Some((_, advice)) = REFUSED.iter().find(|(names, _)| is_in(names)) {
+    if let Some((_, advice)) = REFUSED_OPTIONS.iter().find(|(names, _)| is_in(names)) {
         return Some((*advice).to_string());
     }
-    options::rule(&with_underscores)?;
+    options::find_rule(&with_underscores)?;
     Some("the load engine lacks this option of fio; write it into a job file, which the real fio runs: fsarena run job.fio".into())
 }
 
@@ -303,19 +303,19 @@ mod tests {
             overwrite cpus_allowed minimal section exec_prerun offset openfiles";
         for name in common.split_whitespace() {
             assert!(
-                has_flag(name) != advice(&format!("--{name}")).is_some_and(|_| !has_flag(name)),
+                has_flag(name) != option_advice(&format!("--{name}")).is_some_and(|_| !has_flag(name)),
                 "{name}"
             );
         }
         // Every word of the advice that is a flag exists.
-        for (names, advice) in REFUSED {
+        for (names, advice) in REFUSED_OPTIONS {
             assert!(names.split_whitespace().all(|name| !has_flag(name)), "{names}: a flag and refused");
             let words = advice.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
             for flag in words.filter_map(|word| word.strip_prefix("--")).filter(|flag| !flag.is_empty()) {
                 assert!(has_flag(flag), "{flag}");
             }
         }
-        assert_eq!(advice("--no-such-option"), None);
+        assert_eq!(option_advice("--no-such-option"), None);
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! The flags of `fsarena load`.
 
-use super::fio_options::{FioFlags, Switch, whole_percent};
-use crate::flags::{size, time};
+use super::fio_options::{FioFlags, Switch, parse_whole_percent};
+use crate::flags::{parse_size, parse_time};
 use clap::ArgAction;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fsarena_core::names;
-use fsarena_engine::{Allow, Arrivals, Durability, Engine, meta::Operation};
+use fsarena_engine::{AllowedExtents, Arrivals, Durability, Engine, meta::Operation};
 use std::{path::PathBuf, time::Duration};
 
 /// The flags of reads and writes, which conflict with `--meta`.
-const OF_DATA: &str = "rw bs rwmixread random_distribution shared_cursor zero_buffers verify \
+const DATA_FLAGS: &str = "rw bs rwmixread random_distribution shared_cursor zero_buffers verify \
     ioengine iodepth batch direct invalidate sync fsync fdatasync end_fsync rate rate_process \
     runtime number_ios io_size steady ramp_time file size nrfiles create_on_open allow \
     name time_based norandommap randrepeat refill_buffers overwrite buffered rwmixwrite";
@@ -23,13 +23,13 @@ const OF_DATA: &str = "rw bs rwmixread random_distribution shared_cursor zero_bu
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// I/O mode: read, write, rw, randread, randwrite, randrw, or sysbench's seqrd, seqwr, rndrd, rndwr, rndrw
-    #[arg(long, visible_alias = "readwrite", value_name = "RW", value_parser = words(MODES), default_value = "randread", hide_possible_values = true, help_heading = "Work")]
-    pub rw: Rw,
+    #[arg(long, visible_alias = "readwrite", value_name = "RW", value_parser = word_parser(MODES), default_value = "randread", hide_possible_values = true, help_heading = "Work")]
+    pub rw: AccessMode,
     /// Block size: 4k, 64KiB, 1m, …
-    #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = size, default_value = "4k", help_heading = "Work")]
+    #[arg(long, visible_alias = "blocksize", value_name = "SIZE", value_parser = parse_size, default_value = "4k", help_heading = "Work")]
     pub bs: u64,
     /// Read percentage of a mixed workload [default: 50]
-    #[arg(long, value_name = "PERCENT", value_parser = whole_percent, help_heading = "Work")]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent, help_heading = "Work")]
     pub rwmixread: Option<u8>,
     /// Distribution of random offsets: random, zipf:THETA, pareto:H, normal:DEVIATION%
     #[arg(
@@ -47,11 +47,11 @@ pub struct Args {
     #[arg(long, alias = "zero_buffers", switch(), default_value = "0", help_heading = "Work")]
     pub zero_buffers: bool,
     /// Write offset, generation and checksum into every block, and check them on reads
-    #[arg(long, value_name = "crc32", num_args = 0..=1, require_equals = true, default_missing_value = "crc32", default_value = "0", hide_default_value = true, value_parser = checksum, action = ArgAction::Set, help_heading = "Work")]
+    #[arg(long, value_name = "crc32", num_args = 0..=1, require_equals = true, default_missing_value = "crc32", default_value = "0", hide_default_value = true, value_parser = parse_checksum, action = ArgAction::Set, help_heading = "Work")]
     pub verify: bool,
 
     /// I/O engine [default: sync; io_uring if --iodepth is above 1]
-    #[arg(long, value_name = "IOENGINE", value_parser = words(ENGINES), help_heading = "Engine")]
+    #[arg(long, value_name = "IOENGINE", value_parser = word_parser(ENGINES), help_heading = "Engine")]
     pub ioengine: Option<Engine>,
     /// Number of operations in flight for each thread
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(long, switch(), default_value = "1", help_heading = "Engine")]
     pub invalidate: bool,
     /// Open files with O_DSYNC (dsync) or O_SYNC (sync)
-    #[arg(long, value_name = "SYNC", value_parser = words(SYNCS), default_value = "none", help_heading = "Engine")]
+    #[arg(long, value_name = "SYNC", value_parser = word_parser(SYNCS), default_value = "none", help_heading = "Engine")]
     pub sync: Durability,
     /// Call fsync on every file after N writes
     #[arg(long, value_name = "N", conflicts_with = "fdatasync", help_heading = "Engine")]
@@ -87,26 +87,26 @@ pub struct Args {
     #[arg(long, alias = "end_fsync", switch(), default_value = "0", help_heading = "Engine")]
     pub end_fsync: bool,
     /// Operations per second of all threads in an open loop, with latencies from the intended start (fio's rate_iops)
-    #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", value_parser = operations_per_second, help_heading = "Engine")]
+    #[arg(long, alias = "rate-iops", alias = "rate_iops", value_name = "N", value_parser = parse_operations_per_second, help_heading = "Engine")]
     pub rate: Option<f64>,
     /// Arrivals of the open loop: poisson (like many users) or linear (equal gaps)
-    #[arg(long, alias = "rate_process", value_name = "RATE_PROCESS", value_parser = words(PROCESSES), default_value = "poisson", requires = "rate", help_heading = "Engine")]
+    #[arg(long, alias = "rate_process", value_name = "RATE_PROCESS", value_parser = word_parser(PROCESSES), default_value = "poisson", requires = "rate", help_heading = "Engine")]
     pub rate_process: Arrivals,
 
     /// Run time [default: 10s, without another limit]
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Limits")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
     pub runtime: Option<Duration>,
     /// Number of operations
     #[arg(long, alias = "number_ios", value_name = "N", conflicts_with_all = ["runtime", "io_size"], help_heading = "Limits")]
     pub number_ios: Option<u64>,
     /// Bytes to read and write
-    #[arg(long, alias = "io_size", value_name = "SIZE", value_parser = size, conflicts_with = "runtime", help_heading = "Limits")]
+    #[arg(long, alias = "io_size", value_name = "SIZE", value_parser = parse_size, conflicts_with = "runtime", help_heading = "Limits")]
     pub io_size: Option<u64>,
     /// Run until throughput is steady, for at most --runtime
     #[arg(long, conflicts_with_all = ["number_ios", "io_size"], help_heading = "Limits")]
     pub steady: bool,
     /// Warm-up time to leave out [default: found by MSER-5]
-    #[arg(long, alias = "ramp_time", value_name = "TIME", value_parser = time, help_heading = "Limits")]
+    #[arg(long, alias = "ramp_time", value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
     pub ramp_time: Option<Duration>,
 
     /// Directory to create files in; fsarena removes them afterwards
@@ -122,7 +122,7 @@ pub struct Args {
     #[arg(long, visible_alias = "filename", value_name = "PATH", conflicts_with_all = ["dir", "nrfiles"], help_heading = "Files")]
     pub file: Option<PathBuf>,
     /// Size of each file [default: 1g; for an existing file, its own]
-    #[arg(long, visible_alias = "filesize", value_name = "SIZE", value_parser = size, help_heading = "Files")]
+    #[arg(long, visible_alias = "filesize", value_name = "SIZE", value_parser = parse_size, help_heading = "Files")]
     pub size: Option<u64>,
     /// Number of files
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65536), help_heading = "Files")]
@@ -138,12 +138,12 @@ pub struct Args {
     )]
     pub create_on_open: bool,
     /// Kinds of extents to accept although reads and writes of them are not plain I/O to the device
-    #[arg(long, value_delimiter = ',', value_name = "KIND,…", value_parser = words(EXTENTS), help_heading = "Files")]
-    pub allow: Vec<fn(&mut Allow)>,
+    #[arg(long, value_delimiter = ',', value_name = "KIND,…", value_parser = word_parser(EXTENTS), help_heading = "Files")]
+    pub allow: Vec<fn(&mut AllowedExtents)>,
 
     /// Metadata operations to run, phase by phase: create, open, stat, readdir, rename, link, symlink, chmod,
     /// setxattr, getxattr, unlink, mkdir, rmdir
-    #[arg(long, value_name = "OPERATION,…", value_delimiter = ',', value_parser = operation, conflicts_with_all = OF_DATA.split_whitespace(), help_heading = "Metadata")]
+    #[arg(long, value_name = "OPERATION,…", value_delimiter = ',', value_parser = parse_operation, conflicts_with_all = DATA_FLAGS.split_whitespace(), help_heading = "Metadata")]
     pub meta: Vec<Operation>,
     /// Number of names for each thread
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "meta", help_heading = "Metadata")]
@@ -180,45 +180,50 @@ Examples:
 
 /// fio's `readwrite`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rw {
+pub struct AccessMode {
     /// Whether offsets are random.
-    pub random: bool,
+    pub is_random: bool,
     /// Whether all operations are reads (true) or writes (false); None for both.
-    pub reads: Option<bool>,
+    pub all_reads: Option<bool>,
 }
 
 /// fio's modes, and those of sysbench.
-const MODES: Words<Rw> = &[
-    ("read", "Sequential reads", &["seqrd"], Rw { random: false, reads: Some(true) }),
-    ("write", "Sequential writes", &["seqwr"], Rw { random: false, reads: Some(false) }),
-    ("rw", "Sequential reads and writes", &["readwrite", "seqrw"], Rw { random: false, reads: None }),
-    ("randread", "Random reads", &["rndrd"], Rw { random: true, reads: Some(true) }),
-    ("randwrite", "Random writes", &["rndwr"], Rw { random: true, reads: Some(false) }),
-    ("randrw", "Random reads and writes", &["rndrw"], Rw { random: true, reads: None }),
+const MODES: AcceptedWords<AccessMode> = &[
+    ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, all_reads: Some(true) }),
+    ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, all_reads: Some(false) }),
+    (
+        "rw",
+        "Sequential reads and writes",
+        &["readwrite", "seqrw"],
+        AccessMode { is_random: false, all_reads: None },
+    ),
+    ("randread", "Random reads", &["rndrd"], AccessMode { is_random: true, all_reads: Some(true) }),
+    ("randwrite", "Random writes", &["rndwr"], AccessMode { is_random: true, all_reads: Some(false) }),
+    ("randrw", "Random reads and writes", &["rndrw"], AccessMode { is_random: true, all_reads: None }),
 ];
 
 /// fio's `ioengine`.
-const ENGINES: Words<Engine> = &[
+const ENGINES: AcceptedWords<Engine> = &[
     ("sync", "pread and pwrite", &["psync"], Engine::Sync),
     ("io_uring", "io_uring", &["io-uring"], Engine::IoUring),
     ("mmap", "A shared mapping", &[], Engine::Mmap),
 ];
 
 /// fio's `sync`.
-const SYNCS: Words<Durability> = &[
+const SYNCS: AcceptedWords<Durability> = &[
     ("none", "No flag: a write returns when the kernel has the data", &["0"], Durability::Plain),
     ("dsync", "`O_DSYNC`", &[], Durability::Dsync),
     ("sync", "`O_SYNC`", &["1"], Durability::Sync),
 ];
 
 /// fio's `rate_process`.
-const PROCESSES: Words<Arrivals> = &[
+const PROCESSES: AcceptedWords<Arrivals> = &[
     ("poisson", "Exponential gaps", &[], Arrivals::Poisson),
     ("linear", "Equal gaps", &[], Arrivals::Fixed),
 ];
 
 /// The kinds of extents that the extent check refuses by default.
-const EXTENTS: Words<fn(&mut Allow)> = &[
+const EXTENTS: AcceptedWords<fn(&mut AllowedExtents)> = &[
     ("unwritten", "Allocated, never written", &[], |allow| allow.unwritten = true),
     ("sparse", "Holes", &[], |allow| allow.sparse = true),
     ("shared", "Shared with another file", &[], |allow| allow.shared = true),
@@ -227,19 +232,19 @@ const EXTENTS: Words<fn(&mut Allow)> = &[
 ];
 
 /// The words that a flag accepts: each with its help, its aliases and its meaning.
-type Words<T> = &'static [(&'static str, &'static str, &'static [&'static str], T)];
+type AcceptedWords<T> = &'static [(&'static str, &'static str, &'static [&'static str], T)];
 
 /// A parser that accepts these words and their aliases, and returns the meaning.
-fn words<T: Copy + Send + Sync>(words: Words<T>) -> impl TypedValueParser<Value = T> {
+fn word_parser<T: Copy + Send + Sync>(words: AcceptedWords<T>) -> impl TypedValueParser<Value = T> {
     let value = |(name, help, aliases, _): &_| PossibleValue::new(name).help(help).aliases(*aliases);
     PossibleValuesParser::new(words.iter().map(value)).map(|text| {
-        let is = |name: &str, aliases: &[&str]| name == text || aliases.contains(&text.as_str());
-        words.iter().find(|(name, _, aliases, _)| is(name, aliases)).expect("clap accepts no others").3
+        let matches = |name: &str, aliases: &[&str]| name == text || aliases.contains(&text.as_str());
+        words.iter().find(|(name, _, aliases, _)| matches(name, aliases)).expect("clap accepts no others").3
     })
 }
 
 /// Reads fio's name of the checksum of verified blocks; 0 is none.
-fn checksum(text: &str) -> Result<bool, String> {
+fn parse_checksum(text: &str) -> Result<bool, String> {
     match text {
         "crc32" | "1" => Ok(true),
         "0" => Ok(false),
@@ -248,12 +253,12 @@ fn checksum(text: &str) -> Result<bool, String> {
 }
 
 /// Reads the operations a second of all threads. fio's option of this name is a bandwidth.
-fn operations_per_second(text: &str) -> Result<f64, String> {
+fn parse_operations_per_second(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| {
         "write operations a second, as in fio's rate_iops; a bandwidth is that number times --bs".to_string()
     })
 }
 
-fn operation(text: &str) -> Result<Operation, String> {
+fn parse_operation(text: &str) -> Result<Operation, String> {
     Ok(names::find("operation", text, Operation::ALL, |operation| operation.name())?)
 }

@@ -1,27 +1,28 @@
 //! Makes the job of the load engine from the flags.
 
 use super::fio_options::refuse_other_values;
-use super::flags::{Args, Rw};
+use super::flags::{AccessMode, Args};
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{
-    Allow, Bound, Content, Durability, Engine, LoadJob, Open, Pattern, Rate, SyncCall, SyncEvery, Warmup,
+    AllowedExtents, Bound, Content, Durability, Engine, LoadJob, OpenMode, Pattern, Rate, SyncCall,
+    SyncEvery, Warmup,
 };
 
 /// Run time of a load without a limit.
-const SECONDS: f64 = 10.0;
+const DEFAULT_RUN_S: f64 = 10.0;
 
 /// Refuses flags that the mode would ignore.
 fn refuse_ignored(args: &Args) -> Result<(), Failure> {
     let refused = |flag: &str, modes: &str| {
         usage(format!("{flag} applies to {modes} only; choose another --rw, or leave it out"))
     };
-    let syncs =
+    let has_sync_flag =
         args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Durability::Plain;
-    if (args.rwmixread.is_some() || args.fio.rwmixwrite.is_some()) && args.rw.reads.is_some() {
+    if (args.rwmixread.is_some() || args.fio.rwmixwrite.is_some()) && args.rw.all_reads.is_some() {
         return refused("--rwmixread or --rwmixwrite", "rw and randrw");
     }
-    if syncs && read_share(args) == 1.0 {
+    if has_sync_flag && read_share(args) == 1.0 {
         return refused("--sync, --fsync, --fdatasync or --end-fsync", "modes that write");
     }
     Ok(())
@@ -37,11 +38,11 @@ pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
     refuse_ignored(args)?;
     let block_bytes = u32::try_from(args.bs).unwrap_or(u32::MAX);
     let every = args.fsync.or(args.fdatasync);
-    let mut allow = Allow::default();
+    let mut allow = AllowedExtents::default();
     args.allow.iter().for_each(|kind| kind(&mut allow));
     Ok(LoadJob {
         engine: args.ioengine.unwrap_or(if args.iodepth > 1 { Engine::IoUring } else { Engine::Sync }),
-        open: Open {
+        open: OpenMode {
             direct: args.fio.buffered.map_or(args.direct, |buffered| !buffered),
             durability: args.sync,
             recreate: args.create_on_open,
@@ -67,8 +68,8 @@ pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
 }
 
 fn read_share(args: &Args) -> f64 {
-    match args.rw.reads {
-        Some(reads) => f64::from(reads),
+    match args.rw.all_reads {
+        Some(all_reads) => f64::from(all_reads),
         None => {
             let reads = args.fio.rwmixwrite.map(|writes| 100 - writes).or(args.rwmixread);
             f64::from(reads.unwrap_or(50)) / 100.0
@@ -77,23 +78,23 @@ fn read_share(args: &Args) -> f64 {
 }
 
 fn pattern(args: &Args) -> Result<Pattern, Failure> {
-    let fault = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
-    let random = Pattern::parse_random(&args.random_distribution).map_err(fault)?;
-    let Args { rw: Rw { random: at_random, .. }, shared_cursor, .. } = *args;
-    if at_random && shared_cursor {
+    let usage_failure = |why: String| Failure::new(ExitCode::Usage, format!("--random-distribution: {why}"));
+    let random = Pattern::parse_random(&args.random_distribution).map_err(usage_failure)?;
+    let Args { rw: AccessMode { is_random, .. }, shared_cursor, .. } = *args;
+    if is_random && shared_cursor {
         return usage("--shared-cursor applies to sequential modes only");
     }
-    if at_random {
+    if is_random {
         return Ok(random);
     }
     if random != Pattern::Uniform {
-        return Err(fault("applies to random modes only".into()));
+        return Err(usage_failure("applies to random modes only".into()));
     }
     Ok(Pattern::Sequential { shared_cursor })
 }
 
 fn bound(args: &Args) -> Bound {
-    let seconds = args.runtime.map_or(SECONDS, |time| time.as_secs_f64());
+    let seconds = args.runtime.map_or(DEFAULT_RUN_S, |time| time.as_secs_f64());
     match (args.number_ios, args.io_size) {
         (Some(operations), _) => Bound::Operations(operations),
         (_, Some(bytes)) => Bound::Bytes(bytes),

@@ -6,7 +6,7 @@ use fsarena_core::sample::{Readings, Unit};
 use fsarena_engine::meta::{self, Operation};
 use fsarena_engine::{Files, LoadJob, LoadOutcome, OpStats, extent_check::ExtentSource};
 use fsarena_report::document::{Cell, Document, Table};
-use fsarena_report::number::{three, with_unit};
+use fsarena_report::number::{three_digits, with_unit};
 use fsarena_report::page::Page;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -25,12 +25,12 @@ pub fn data_page(
 ) -> Page {
     let mut document = Document::default();
     document.heading(1, name.map_or("Load".to_string(), |name| format!("Load {name}")));
-    document.table(latencies(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
+    document.table(latency_table(outcome.kinds.iter().map(|kind| (kind.name.into(), outcome, kind))));
     let mut lines = remarks(outcome, interrupted);
     let share = device_share(readings, outcome.intervals.iter().map(|one| one.bytes).sum());
-    let reach = share.map(|share| DataPath::of(share).label());
-    if let (Some(reach), Some(share)) = (reach, share) {
-        lines.push(format!("reached: {reach} ({:.0}% of the bytes)", 100.0 * share));
+    let data_path = share.map(|share| DataPath::of(share).label());
+    if let (Some(data_path), Some(share)) = (data_path, share) {
+        lines.push(format!("reached: {data_path} ({:.0}% of the bytes)", 100.0 * share));
     }
     lines.extend(describe_extent_check(outcome));
     document.list(lines);
@@ -40,10 +40,10 @@ pub fn data_page(
         "job": job,
         "files": { "paths": files.paths(), "bytes_each": files.bytes() },
         "interrupted": interrupted,
-        "reached": reach,
+        "reached": data_path,
         "device_share_ratio": share,
         "attestation": outcome.extent_check,
-        "result": result(outcome),
+        "result": outcome_json(outcome),
         "probes": readings,
         "notes": notes,
     });
@@ -62,16 +62,16 @@ pub fn metadata_page(
     let rows = phases.iter().flat_map(|(operation, outcome)| {
         outcome.kinds.iter().map(move |kind| (operation.name().to_string(), outcome, kind))
     });
-    document.table(latencies(rows));
+    document.table(latency_table(rows));
     let mut lines = vec![];
     for (operation, outcome) in phases.iter().filter(|(_, outcome)| outcome.client_bound) {
-        lines.extend(generator_cost(outcome).map(|words| format!("{}: {words}", operation.name())));
+        lines.extend(generator_cost(outcome).map(|cost| format!("{}: {cost}", operation.name())));
     }
     if interrupted {
         lines.push(CUT_SHORT.into());
     }
     document.list(lines);
-    let phase = |(operation, outcome): &(Operation, LoadOutcome)| json!({ "operation": operation.name(), "result": result(outcome) });
+    let phase = |(operation, outcome): &(Operation, LoadOutcome)| json!({ "operation": operation.name(), "result": outcome_json(outcome) });
     let json = json!({
         "format": 1,
         "job": job,
@@ -93,15 +93,16 @@ fn device_share(readings: &Readings, moved_bytes: u64) -> Option<f64> {
 
 /// The table of operations: rates and latencies of each kind. In an open loop a kind has a second row with the latencies from
 /// the intended start.
-fn latencies<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a OpStats)>) -> Table {
-    let heads = ["", "operations", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "max"];
-    let mut table = Table::figures(heads.map(String::from).to_vec());
+fn latency_table<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a OpStats)>) -> Table {
+    let header = ["", "operations", "IOPS", "MB/s", "mean", "p50", "p99", "p99.9", "max"];
+    let mut table = Table::of_figures(header.map(String::from).to_vec());
     for (name, outcome, kind) in rows {
         let seconds = outcome.elapsed_ns as f64 / 1e9;
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
-        let moved = if kind.bytes > 0 { three(rate(kind.bytes as f64) / 1e6) } else { "–".into() };
+        let bandwidth =
+            if kind.bytes > 0 { three_digits(rate(kind.bytes as f64) / 1e6) } else { "–".into() };
         let intended = format!("{name}, from the intended start");
-        let operations = [name, kind.count.to_string(), format!("{:.0}", rate(kind.count as f64)), moved];
+        let operations = [name, kind.count.to_string(), format!("{:.0}", rate(kind.count as f64)), bandwidth];
         table.rows.push(latency_row(operations, &kind.latency));
         if let Some(latency) = &kind.corrected {
             table.rows.push(latency_row([&intended, "", "", ""].map(String::from), latency));
@@ -136,7 +137,7 @@ fn remarks(outcome: &LoadOutcome, interrupted: bool) -> Vec<String> {
     ));
     lines.extend(generator_cost(outcome));
     if let Some(target) = outcome.intended_per_s {
-        lines.push(format!("open loop: the target was {} operations a second", three(target)));
+        lines.push(format!("open loop: the target was {} operations a second", three_digits(target)));
     }
     if outcome.final_syncs > 0 {
         let longest = with_unit(outcome.final_sync_ns as f64, Unit::Nanoseconds);
@@ -183,14 +184,14 @@ fn describe_extent_check(outcome: &LoadOutcome) -> Option<String> {
 }
 
 /// The figures of an outcome as JSON, with units in their names.
-fn result(outcome: &LoadOutcome) -> Value {
+fn outcome_json(outcome: &LoadOutcome) -> Value {
     let kind = |kind: &OpStats| {
         json!({
             "operation": kind.name,
             "operations_count": kind.count,
             "bytes": kind.bytes,
-            "latency_ns": latency(&kind.latency),
-            "corrected_latency_ns": kind.corrected.as_ref().map(latency),
+            "latency_ns": latency_json(&kind.latency),
+            "corrected_latency_ns": kind.corrected.as_ref().map(latency_json),
         })
     };
     json!({
@@ -207,7 +208,7 @@ fn result(outcome: &LoadOutcome) -> Value {
     })
 }
 
-fn latency(latency: &Histogram<u64>) -> Value {
+fn latency_json(latency: &Histogram<u64>) -> Value {
     let mut value = json!({ "mean": latency.mean(), "min": latency.min(), "max": latency.max() });
     for (name, quantile) in QUANTILES {
         value[name.replace('.', "")] = latency.value_at_quantile(quantile).into();

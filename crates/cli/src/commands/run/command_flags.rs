@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, usage};
 use crate::flags::ExplicitFlags;
-use crate::flags::time;
+use crate::flags::parse_time;
 use clap::builder::NonEmptyStringValueParser;
 use fsarena_core::app;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub struct CommandFlags {
     #[arg(long, value_name = "RULE", help_heading = "Your own command")]
     pub metric_regex: Vec<String>,
     /// Time after which a command counts as hung [default: 1h]
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Your own command")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Your own command")]
     pub timeout: Option<Duration>,
     /// Program and arguments to time, without a shell; their working directory is the filesystem under test
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["plan", "cmd"])]
@@ -79,7 +79,7 @@ impl CommandFlags {
     }
 
     /// The text of the plan that times the commands on the command line; None if there are none.
-    pub fn plan(&self, given: &ExplicitFlags) -> Result<Option<String>, Failure> {
+    pub fn plan_text(&self, given: &ExplicitFlags) -> Result<Option<String>, Failure> {
         let texts = [
             ("setup", &self.setup),
             ("prepare", &self.prepare),
@@ -132,20 +132,20 @@ impl CommandFlags {
     fn tasks(&self, given: &ExplicitFlags) -> Result<Vec<Value>, Failure> {
         // The key, the value and the position of each command; the command after `--` is the last.
         let mut commands: Vec<(&str, Value, usize)> = vec![];
-        for (cmd, at) in self.cmd.iter().zip(given.places("cmd")) {
+        for (cmd, at) in self.cmd.iter().zip(given.positions("cmd")) {
             commands.push(("cmd", cmd.clone().into(), at));
         }
-        if let Some(at) = given.places("command").first() {
+        if let Some(at) = given.positions("command").first() {
             commands.push(("run", self.command.clone().into(), *at));
         }
         let misplaced =
             |name: &str| usage(format!("--name {name}: write it directly before the --cmd that it names"));
-        let mut names = self.name.iter().zip(given.places("name")).peekable();
+        let mut names = self.name.iter().zip(given.positions("name")).peekable();
         let mut tasks = vec![];
         for (key, command, at) in commands {
             let mut task = Table::from_iter([(key.to_string(), command)]);
-            if let Some((name, _)) = names.next_if(|(_, place)| *place < at) {
-                if names.peek().is_some_and(|(_, place)| *place < at) {
+            if let Some((name, _)) = names.next_if(|(_, position)| *position < at) {
+                if names.peek().is_some_and(|(_, position)| *position < at) {
                     return misplaced(name);
                 }
                 task.insert("name".into(), name.clone().into());

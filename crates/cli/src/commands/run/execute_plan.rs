@@ -4,28 +4,28 @@ use super::flags::{Args, BaselineName};
 use crate::failure::{Failure, Outcome};
 use crate::terminal::progress::Progress;
 use crate::terminal::progress::expected_length;
-use crate::{commands::report, flags::known_metric, output};
+use crate::{commands::report, flags::parse_known_metric, output};
 use fsarena_core::event::{Cause, Note, NoteKind};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::{cell::Variant, matrix, names::unknown, number::plural, plan::Plan};
 use fsarena_report::report::check_weights;
 use fsarena_run::baseline::BaselineToSave;
-use fsarena_run::{Consumer, Request, RunError, check, execute, preflight::Check, try_options};
-use fsarena_stats::judge::meaning;
+use fsarena_run::{Consumer, RunError, RunRequest, check, execute, preflight::Requirements, try_options};
+use fsarena_stats::judge::explain_claim;
 use fsarena_store::RunDir;
 use fsarena_sys::cancel;
 
 /// Runs one plan and prints its report, also after a failure or a signal: everything measured until then is stored. Returns
 /// the exit code, and the run; no run with `--dry-run`.
-pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Option<RunDir>), Failure> {
-    check_weights(&fsarena_run::work::outline(&request.plan), &args.view.weight)?;
+pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, Option<RunDir>), Failure> {
+    check_weights(&fsarena_run::work::outline(&request.plan), &args.report.weight)?;
     fsarena_report::report::find_current_variant(
         &matrix::expand(&request.plan),
-        args.view.current.as_deref(),
+        args.report.current.as_deref(),
     )?;
-    if !request.plan.prints() {
-        let known = args.metric.iter().try_for_each(|metric| known_metric(metric).map(drop));
-        known.map_err(|fault| Failure::new(ExitCode::Usage, format!("--metric: {fault}")))?;
+    if !request.plan.can_print_metrics() {
+        let checked = args.metric.iter().try_for_each(|metric| parse_known_metric(metric).map(drop));
+        checked.map_err(|fault| Failure::new(ExitCode::Usage, format!("--metric: {fault}")))?;
     }
     request.user = args.user.clone();
     if args.dry_run {
@@ -40,30 +40,30 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
     let result = execute(request, &mut [&mut progress]);
     let (run, cut_short) = match &result {
         Ok(outcome) => (outcome.run.clone(), outcome.interrupted),
-        Err(error) => (progress.run.clone(), !matches!(error, RunError::EveryVariant(_))),
+        Err(error) => (progress.run_dir.clone(), !matches!(error, RunError::EveryVariantFailed(_))),
     };
     let Some(run) = run else {
         result?;
         return Ok((ExitCode::Done, None));
     };
     let record = fsarena_store::read(&run)?;
-    let measured = !record.samples.is_empty();
+    let has_samples = !record.samples.is_empty();
     if let Some(baseline) = baseline.filter(|_| record.status.complete) {
-        let place = baseline.save(&args.runs.runs, &record)?;
+        let place = baseline.save(&args.runs.dir, &record)?;
         progress.show_message(&format!("baseline saved: {}", place.display()));
     }
     let shard = record.plan.stop.shard;
-    let answered = if let Some(shard) = shard.filter(|_| measured) {
+    let printed = if let Some(shard) = shard.filter(|_| has_samples) {
         // One shard has no report: only all shards together answer the question.
         let line = format!("shard {shard}: {} in {}\n", record.status.why, run.path().display());
-        output::text(line)
-    } else if measured {
-        let report = report::for_terminal(record, args.metric.clone(), vec![], args.view.clone());
-        report.and_then(|report| report::answer(report, &args.export, args.format, &run))
+        output::print_text(line)
+    } else if has_samples {
+        let report = report::analyse_for_terminal(record, args.metric.clone(), vec![], args.report.clone());
+        report.and_then(|report| report::print_answer(report, &args.export, args.format, &run))
     } else {
         Ok(ExitCode::Done)
     };
-    if cut_short && (measured || result.is_ok()) {
+    if cut_short && (has_samples || result.is_ok()) {
         progress.show_message(&format!(
             "what was measured is kept; resume with: fsarena run --resume {}",
             run.id()
@@ -71,14 +71,15 @@ pub fn execute_plan(args: &Args, mut request: Request) -> Result<(ExitCode, Opti
     }
     // If both the run and its report failed, the failure of the run is reported.
     result?;
-    Ok((answered?, Some(run)))
+    Ok((printed?, Some(run)))
 }
 
 /// Checks a plan against this machine, tries its options of mkfs and mount, and prints it.
-fn dry_run(args: &Args, request: &Request) -> Outcome {
-    let (variants, check) = check(request)?;
+fn dry_run(args: &Args, request: &RunRequest) -> Outcome {
+    let (variants, requirements) = check(request)?;
     let mut progress = Progress::new(args.quiet);
-    let tried = try_options(request, &variants, &check, &mut |done, of| progress.show_trials(done, of));
+    let tried =
+        try_options(request, &variants, &requirements, &mut |done, total| progress.show_trials(done, total));
     if let Err(error) = tried {
         if error.cause() == Cause::Usage || cancel::requested().is_some() {
             return Err(error.into());
@@ -86,7 +87,7 @@ fn dry_run(args: &Args, request: &Request) -> Outcome {
         progress.show_message(&format!("the options of mkfs and mount could not be tried: {error}"));
     }
     drop(progress);
-    print_plan(&request.plan, &variants, &check)
+    print_plan(&request.plan, &variants, &requirements)
 }
 
 /// The variant that `--save-baseline` names, with its state before the run; None without the flag.
@@ -99,7 +100,7 @@ fn baseline_to_save(args: &Args, plan: &Plan) -> Result<Option<BaselineToSave>, 
     let chosen = match variant {
         Some(name) => variants.iter().find(|one| one.name == *name),
         // The candidate of `fsarena ab`, or the only variant.
-        None if variants.len() == 1 || args.saves_last => variants.last(),
+        None if variants.len() == 1 || args.saves_last_variant => variants.last(),
         None => {
             return refused(format!(
                 "name the variant to save: {name}=VARIANT, one of {}",
@@ -108,19 +109,19 @@ fn baseline_to_save(args: &Args, plan: &Plan) -> Result<Option<BaselineToSave>, 
         }
     };
     match chosen {
-        Some(variant) => Ok(Some(BaselineToSave::of(name, plan, variant)?)),
+        Some(variant) => Ok(Some(BaselineToSave::record(name, plan, variant)?)),
         None => refused(unknown("variant", variant.as_deref().unwrap_or_default(), names()).into()),
     }
 }
 
 /// Prints a resolved plan, with its variants, claims and requirements as comments above it.
-fn print_plan(plan: &Plan, variants: &[Variant], check: &Check) -> Outcome {
+fn print_plan(plan: &Plan, variants: &[Variant], requirements: &Requirements) -> Outcome {
     let text = toml::to_string(plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-    let mut head = vec![format!("{}: {}", plural(names.len(), "variant"), names.join(", "))];
-    head.extend(plan.omitted.iter().cloned());
-    let meaning = |claim| format!("claim: {claim}\n#   {}", meaning(claim, plan.stop.margin()));
-    head.extend(plan.claims.iter().map(meaning));
-    head.push(format!("{}; {}", expected_length(&plan.stop), check.describe(plan)));
-    output::text(format!("# {}\n\n{text}\n", head.join("\n# ")))
+    let mut comments = vec![format!("{}: {}", plural(names.len(), "variant"), names.join(", "))];
+    comments.extend(plan.omitted.iter().cloned());
+    let comment = |claim| format!("claim: {claim}\n#   {}", explain_claim(claim, plan.stop.margin()));
+    comments.extend(plan.claims.iter().map(comment));
+    comments.push(format!("{}; {}", expected_length(&plan.stop), requirements.describe(plan)));
+    output::print_text(format!("# {}\n\n{text}\n", comments.join("\n# ")))
 }

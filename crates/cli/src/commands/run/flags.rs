@@ -6,7 +6,9 @@ use crate::commands::report::{Export, parse_export};
 use crate::failure::{Failure, usage};
 use crate::flags::ExitStyle;
 use crate::flags::ExplicitFlags;
-use crate::flags::{Runs, View, average, byte_size, metric, parse_percent, time};
+use crate::flags::{
+    ReportFlags, RunsDir, average_parser, parse_byte_size, parse_metric, parse_percent, parse_time,
+};
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
@@ -17,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::{io::Write, time::Duration};
 
 /// Flags that define a run: `--resume` takes them from the interrupted run.
-const FIXED: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
+const FLAGS_KEPT_BY_RESUME: &str = "plan on variant fs options mkfs mount factor vary kernel modules guest_memory guest_timeout fresh_guests \
     fixed_layout scale tree workload set grid engine modes bs threads rounds warmup shard max_rounds budget find by seed claim \
     size erase precondition other age_images repository after stage \
     cmd name setup prepare check cache input env metric_regex timeout command";
@@ -41,8 +43,8 @@ pub struct Args {
     /// loop or loop:DIR: image on disk. ram: image in memory. zram: compressed memory. dir:PATH: existing directory
     /// as it is, without root; repeat it to compare directories. qemu: guest kernel, without root. exact: guest that
     /// counts instructions instead of time.
-    #[arg(long, value_name = "WHERE", value_parser = On::parse, help_heading = "Variants")]
-    pub on: Vec<On>,
+    #[arg(long, value_name = "WHERE", value_parser = RunPlace::parse, help_heading = "Variants")]
+    pub on: Vec<RunPlace>,
     /// Variant to compare, with its own options: `btrfs,options=compress-zstd`; repeat it for each
     ///
     /// A filesystem, and `factor=level` for each other factor of this variant (list them: `fsarena list factors`). A level
@@ -86,10 +88,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Guests")]
     pub modules: Option<PathBuf>,
     /// Guest memory [default: 1GiB]
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, help_heading = "Guests")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_byte_size, help_heading = "Guests")]
     pub guest_memory: Option<ByteSize>,
     /// Silence after which a guest counts as hung [default: 10m; 2m while it boots]
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Guests")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Guests")]
     pub guest_timeout: Option<Duration>,
     /// Boot every guest instead of starting from a snapshot
     ///
@@ -160,7 +162,7 @@ pub struct Args {
     /// fsarena starts no round that would end later. After the first round it reports if this time is too short for an
     /// answer, and which time is enough. After three rounds it reports the smallest difference that the run can detect in
     /// this time.
-    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Work")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Work")]
     pub budget: Option<Duration>,
     /// Run until the best variant is found: `best`
     ///
@@ -173,7 +175,7 @@ pub struct Args {
     pub within: Option<f64>,
     /// Average by which --find compares: that of a `typical` round, or the `mean` cost, which counts every stall [default:
     /// typical]
-    #[arg(long, value_name = "AVERAGE", value_parser = average(), hide_possible_values = true, help_heading = "Work")]
+    #[arg(long, value_name = "AVERAGE", value_parser = average_parser(), hide_possible_values = true, help_heading = "Work")]
     pub by: Option<Average>,
     /// Random seed: order of the variants, payload
     #[arg(long, value_name = "N", help_heading = "Work")]
@@ -195,7 +197,7 @@ pub struct Args {
     pub exit_style: ExitStyle,
 
     /// Image size [default: what the work needs]
-    #[arg(long, value_name = "SIZE", value_parser = byte_size, conflicts_with = "erase", help_heading = "Devices")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_byte_size, conflicts_with = "erase", help_heading = "Devices")]
     pub size: Option<ByteSize>,
     /// Block device to ERASE and use, by its name in /dev/disk/by-id
     #[arg(long, value_name = "DEVICE", conflicts_with = "on", group = "erased", help_heading = "Devices")]
@@ -230,7 +232,7 @@ pub struct Args {
     pub other_signature: Option<String>,
 
     /// Resume an interrupted run
-    #[arg(long, value_name = "RUN", conflicts_with_all = FIXED.split_whitespace(), group = "erased", help_heading = "Run")]
+    #[arg(long, value_name = "RUN", conflicts_with_all = FLAGS_KEPT_BY_RESUME.split_whitespace(), group = "erased", help_heading = "Run")]
     pub resume: Option<String>,
     /// Run the stages of the study that follow this run's stage
     #[arg(long, value_name = "RUN", help_heading = "Run")]
@@ -243,7 +245,7 @@ pub struct Args {
     pub dry_run: bool,
     /// Metrics to report; the first is the primary one, also of --find [default: those of the workloads, see `fsarena list
     /// workloads`]
-    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = metric, help_heading = "Run")]
+    #[arg(long, value_name = "METRIC,…", value_delimiter = ',', value_parser = parse_metric, help_heading = "Run")]
     pub metric: Vec<String>,
     /// Write a report to a file, or its charts to a directory: `html=FILE`, `svg=DIR`; repeatable
     #[arg(long, value_name = "FORMAT=PATH", value_parser = parse_export, help_heading = "Run")]
@@ -255,12 +257,12 @@ pub struct Args {
     pub save_baseline: Option<BaselineName>,
     /// Whether `--save-baseline` without a variant saves the last of several: that is B.
     #[arg(skip)]
-    pub saves_last: bool,
+    pub saves_last_variant: bool,
     /// Format of the answer on standard output (list them: `fsarena list exporters`) [default: term]
-    #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT, hide_default_value = true, value_parser = exporters::find, help_heading = "Run")]
+    #[arg(long, value_name = "FORMAT", default_value = exporters::DEFAULT_FORMAT, hide_default_value = true, value_parser = exporters::find, help_heading = "Run")]
     pub format: &'static Exporter,
     #[command(flatten)]
-    pub view: View,
+    pub report: ReportFlags,
     /// User that the workloads run as [default: who started sudo, else this user]
     #[arg(long, value_name = "NAME", help_heading = "Run")]
     pub user: Option<String>,
@@ -272,7 +274,7 @@ pub struct Args {
     #[arg(long, short, help_heading = "Run")]
     pub quiet: bool,
     #[command(flatten)]
-    pub runs: Runs,
+    pub runs: RunsDir,
 }
 
 /// The name of a baseline, and the variant to save, if it is named.
@@ -299,7 +301,7 @@ pub type FactorLevels = (String, Vec<String>);
 
 /// Where a run takes place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum On {
+pub enum RunPlace {
     /// A loop image on disk, in the run's directory or in this one.
     Loop(Option<PathBuf>),
     /// A loop image in memory.
@@ -312,17 +314,17 @@ pub enum On {
     Guest(Emulator),
 }
 
-impl On {
-    fn parse(text: &str) -> Result<On, String> {
+impl RunPlace {
+    fn parse(text: &str) -> Result<RunPlace, String> {
         if let Some(emulator) = Emulator::ALL.into_iter().find(|emulator| emulator.name() == text) {
-            return Ok(On::Guest(emulator));
+            return Ok(RunPlace::Guest(emulator));
         }
         match text.split_once(':') {
-            None if text == "loop" => Ok(On::Loop(None)),
-            None if text == "ram" => Ok(On::Ram),
-            None if text == "zram" => Ok(On::Zram),
-            Some(("loop", dir)) if !dir.is_empty() => Ok(On::Loop(Some(dir.into()))),
-            Some(("dir", dir)) if !dir.is_empty() => Ok(On::Dir(dir.into())),
+            None if text == "loop" => Ok(RunPlace::Loop(None)),
+            None if text == "ram" => Ok(RunPlace::Ram),
+            None if text == "zram" => Ok(RunPlace::Zram),
+            Some(("loop", dir)) if !dir.is_empty() => Ok(RunPlace::Loop(Some(dir.into()))),
+            Some(("dir", dir)) if !dir.is_empty() => Ok(RunPlace::Dir(dir.into())),
             _ => {
                 let words = ["loop", "loop:DIR", "ram", "zram", "dir:PATH"];
                 let guests = Emulator::ALL.map(Emulator::name);

@@ -4,7 +4,7 @@ use super::command_flags::plan_name;
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
 use fsarena_core::plan::file::PlanFile;
-use fsarena_load::fio::{self, JobFile, Surroundings, looks_like_job_file};
+use fsarena_load::fio::{self, JobFile, JobFileEnvironment, looks_like_job_file};
 use fsarena_sys::{input, kernel::SysRoot};
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -22,10 +22,10 @@ pub fn is_job_file(path: &Path) -> bool {
 ///
 /// # Errors
 /// A file that cannot be read, or a line that would leave the filesystem under test, with its number.
-pub fn plan_of(path: &Path) -> Result<String, Failure> {
+pub fn plan_text(path: &Path) -> Result<String, Failure> {
     let text = read_text(path).map_err(Failure::file(path))?;
-    let around = Surroundings { read: &read_text, variable: &variable };
-    let file = JobFile::read(path, &text, &around).map_err(|error| {
+    let environment = JobFileEnvironment { read_file: &read_text, look_up: &fio_variable };
+    let file = JobFile::parse_with_includes(path, &text, &environment).map_err(|error| {
         let is_plan = PlanFile::parse("plan", text.as_bytes()).is_ok();
         let hint = if is_plan { "; this is a plan of fsarena: rename it to .toml" } else { "" };
         Failure::new(ExitCode::Usage, format!("{error}{hint}"))
@@ -37,7 +37,7 @@ pub fn plan_of(path: &Path) -> Result<String, Failure> {
         ("job".into(), file.text().into()),
     ]);
     let plan = Table::from_iter([
-        ("name".into(), name_of_plan(path).into()),
+        ("name".into(), plan_name_of_file(path).into()),
         ("title".into(), format!("fio job file {name}").into()),
         ("question".into(), format!("Which variant is fastest at the jobs of {name}?").into()),
         ("workload".into(), vec![Value::Table(workload)].into()),
@@ -63,7 +63,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 }
 
 /// The value of an environment variable, or of a keyword of fio on this machine.
-fn variable(name: &str) -> Option<String> {
+fn fio_variable(name: &str) -> Option<String> {
     match name {
         "$pagesize" => Some(rustix::param::page_size().to_string()),
         "$ncpus" => std::thread::available_parallelism().ok().map(|cpus| cpus.to_string()),
@@ -80,7 +80,7 @@ fn variable(name: &str) -> Option<String> {
 }
 
 /// The name of the plan: that of its file without the extension, or `fio-job`.
-fn name_of_plan(path: &Path) -> &str {
+fn plan_name_of_file(path: &Path) -> &str {
     plan_name(path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default(), "fio-job")
 }
 
@@ -91,15 +91,15 @@ mod tests {
     #[test]
     fn a_plan_is_named_after_its_job_file() {
         let named = ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"]
-            .map(|path| name_of_plan(Path::new(path)).to_string());
+            .map(|path| plan_name_of_file(Path::new(path)).to_string());
         assert_eq!(named, ["db", "fio-job", "fio-job", "fio-job"]);
     }
 
     #[test]
     fn fio_keywords_have_the_values_of_this_machine() {
-        for keyword in fio::KEYWORDS {
-            assert!(variable(keyword).unwrap().parse::<u64>().unwrap() > 0, "{keyword}");
+        for keyword in fio::MACHINE_KEYWORDS {
+            assert!(fio_variable(keyword).unwrap().parse::<u64>().unwrap() > 0, "{keyword}");
         }
-        assert_eq!(variable("FSARENA_DIR").as_deref(), Some("."));
+        assert_eq!(fio_variable("FSARENA_DIR").as_deref(), Some("."));
     }
 }

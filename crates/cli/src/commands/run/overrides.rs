@@ -1,23 +1,23 @@
 //! Turns the flags of `fsarena run` into overrides of the plan.
 
-use super::flags::{Args, On};
+use super::flags::{Args, RunPlace};
 use super::variants::Levels;
 use crate::failure::{Failure, usage};
 use crate::flags::absolute;
-use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, Plan, Written};
-use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::Kind};
+use fsarena_core::plan::{Backing, Emulator, GuestPlan, OtherDevice, ParsedPlan, Plan};
+use fsarena_core::{exit::ExitCode, factor, plan::resolve::Overrides, setting::SettingKind};
 use fsarena_guest::kernel::DEBIAN;
-use fsarena_load::{source::SEPARATOR, workloads::WORKLOADS};
+use fsarena_load::{source::TREE_SEPARATOR, workloads::WORKLOADS};
 use fsarena_sys::kernel::SysRoot;
 use std::path::{Path, PathBuf};
 
 /// The default of `--within`: the fraction that the choice of `--find best` may cost more than the best.
-const WITHIN: f64 = 0.01;
+const DEFAULT_WITHIN: f64 = 0.01;
 
 impl Args {
     /// The overrides of these flags for this plan. A stored plan of directories runs in its directories again, even without
     /// root, where the default is a guest.
-    pub fn overrides_of(&self, written: &Written) -> Result<Overrides, Failure> {
+    pub fn overrides_of(&self, written: &ParsedPlan) -> Result<Overrides, Failure> {
         let mut overrides = self.overrides()?;
         let ran_in_directories =
             written.stored.as_ref().is_some_and(|plan| plan.device.backing == Backing::Dir);
@@ -29,8 +29,9 @@ impl Args {
 
     /// The overrides of these flags for any plan.
     pub fn overrides(&self) -> Result<Overrides, Failure> {
-        let (backing, directories) = self.backing()?;
-        let kernels = self.kernel.iter().map(|level| kernel_level(level)).collect::<Result<_, _>>()?;
+        let (backing, directories) = self.backing_and_directories()?;
+        let kernels =
+            self.kernel.iter().map(|level| absolute_kernel_level(level)).collect::<Result<_, _>>()?;
         let mut factors = vec![];
         for (id, levels) in [
             (factor::FS, self.fs.clone()),
@@ -49,7 +50,7 @@ impl Args {
         let mut settings = self.set.iter().map(absolute_setting).collect::<Result<Vec<_>, _>>()?;
         let trees: Vec<String> = self.tree.iter().map(|dir| absolute_text(dir)).collect::<Result<_, _>>()?;
         if !trees.is_empty() {
-            settings.push(("tree".into(), trees.join(SEPARATOR.encode_utf8(&mut [0; 4]))));
+            settings.push(("tree".into(), trees.join(TREE_SEPARATOR.encode_utf8(&mut [0; 4]))));
         }
         for (id, text) in
             [("engine", &self.engine), ("modes", &self.modes), ("bs", &self.bs), ("threads", &self.threads)]
@@ -66,19 +67,19 @@ impl Args {
             shard: self.shard,
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
             max_rounds: self.max_rounds,
-            margin: self.view.margin,
-            best_within: self.find.as_ref().map(|_| self.within.unwrap_or(WITHIN)),
+            margin: self.report.margin,
+            best_within: self.find.as_ref().map(|_| self.within.unwrap_or(DEFAULT_WITHIN)),
             best_metric: self.metric.first().cloned(),
             best_by: self.by,
             claims: self.claim.clone(),
-            gate: false,
+            has_gate: false,
             factors,
             vary: self.vary_levels()?,
             grid: self.grid.clone(),
             workload: self.workload.clone(),
             settings,
             backing,
-            images: self.images.as_deref().map(absolute).transpose()?,
+            images_dir: self.images.as_deref().map(absolute).transpose()?,
             size: self.size,
             precondition: self.precondition,
             age_images: self.age_images,
@@ -115,24 +116,24 @@ impl Args {
     }
 
     /// The backing of guests with this emulator and the flags of guests.
-    fn guest(&self, emulator: Emulator) -> Result<Backing, Failure> {
-        let plain = GuestPlan::of(emulator);
+    fn guest_backing(&self, emulator: Emulator) -> Result<Backing, Failure> {
+        let default_plan = GuestPlan::of(emulator);
         Ok(Backing::Guest(GuestPlan {
             modules: self.modules.as_deref().map(absolute).transpose()?,
-            memory: self.guest_memory.unwrap_or(plain.memory),
-            patience_s: self.guest_timeout.map_or(plain.patience_s, |time| time.as_secs_f64()),
+            memory: self.guest_memory.unwrap_or(default_plan.memory),
+            patience_s: self.guest_timeout.map_or(default_plan.patience_s, |time| time.as_secs_f64()),
             fresh: self.fresh_guests,
             fixed_layout: self.fixed_layout,
-            ..plain
+            ..default_plan
         }))
     }
 
     /// A note for users who did not choose a guest but get one because they are not root.
     pub fn default_guest_note(&self, plan: &Plan) -> Option<String> {
-        let chosen =
+        let is_chosen =
             !self.on.is_empty() || self.erase.is_some() || !self.kernel.is_empty() || self.resume.is_some();
         let Backing::Guest(guest) = &plan.device.backing else { return None };
-        if chosen || is_root() {
+        if is_chosen || is_root() {
             return None;
         }
         Some(format!(
@@ -144,29 +145,29 @@ impl Args {
 
     /// The backing that `--on` or `--erase` names, and the directories of `--on dir:PATH`. By default a guest for users
     /// without root and for `--kernel`, else None.
-    pub(super) fn backing(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
+    pub(super) fn backing_and_directories(&self) -> Result<(Option<Backing>, Vec<String>), Failure> {
         if let Some(path) = &self.erase {
             let signature = self.erase_signature.clone();
             return Ok((Some(Backing::Erase { path: absolute(path)?, signature }), vec![]));
         }
         let mut directories = Vec::new();
-        for on in &self.on {
-            match on {
-                On::Dir(path) => directories.push(absolute_text(path)?),
+        for place in &self.on {
+            match place {
+                RunPlace::Dir(path) => directories.push(absolute_text(path)?),
                 _ if self.on.len() > 1 => {
                     return usage("--on can be repeated for `dir:PATH` only");
                 }
-                On::Loop(path) => {
+                RunPlace::Loop(path) => {
                     let path = path.as_deref().or(self.images.as_deref()).map(absolute).transpose()?;
                     return Ok((Some(Backing::Loop { path }), vec![]));
                 }
-                On::Ram => return Ok((Some(Backing::Ram), vec![])),
-                On::Zram => return Ok((Some(Backing::Zram), vec![])),
-                On::Guest(emulator) => return Ok((Some(self.guest(*emulator)?), vec![])),
+                RunPlace::Ram => return Ok((Some(Backing::Ram), vec![])),
+                RunPlace::Zram => return Ok((Some(Backing::Zram), vec![])),
+                RunPlace::Guest(emulator) => return Ok((Some(self.guest_backing(*emulator)?), vec![])),
             }
         }
         if self.on.is_empty() && (!self.kernel.is_empty() || !is_root()) {
-            return Ok((Some(self.guest(Emulator::Qemu)?), vec![]));
+            return Ok((Some(self.guest_backing(Emulator::Qemu)?), vec![]));
         }
         Ok(((!directories.is_empty()).then_some(Backing::Dir), directories))
     }
@@ -178,8 +179,8 @@ fn is_root() -> bool {
 
 /// Makes the path of a kernel absolute. The name of a packaged kernel, such as `debian:6.1`, does not change. `~/` is the home
 /// directory, because a shell expands it only at the beginning of a word.
-pub fn kernel_level(level: &str) -> Result<String, Failure> {
-    if is_packaged(level) { Ok(level.to_string()) } else { absolute_text(&kernel_path(level)) }
+pub fn absolute_kernel_level(level: &str) -> Result<String, Failure> {
+    if is_packaged_kernel(level) { Ok(level.to_string()) } else { absolute_text(&kernel_path(level)) }
 }
 
 /// The path of a kernel, with the home directory instead of `~/`.
@@ -198,7 +199,7 @@ pub fn absolute_levels(mut variant: Levels) -> Result<Levels, Failure> {
             factor::DIR | factor::MKFS_PROGRAM if !level.is_empty() => {
                 *level = absolute_text(level.as_ref())?
             }
-            factor::KERNEL => *level = kernel_level(level)?,
+            factor::KERNEL => *level = absolute_kernel_level(level)?,
             _ => {}
         }
     }
@@ -206,20 +207,20 @@ pub fn absolute_levels(mut variant: Levels) -> Result<Levels, Failure> {
 }
 
 /// Whether a kernel is named by its Debian version instead of its path.
-pub(super) fn is_packaged(level: &str) -> bool {
+pub(super) fn is_packaged_kernel(level: &str) -> bool {
     level.is_empty() || level.split(':').next() == Some(DEBIAN)
 }
 
 /// Whether a setting of `--set` is a path.
-pub(super) fn is_path((id, text): &(String, String)) -> bool {
+pub(super) fn is_path_setting((id, text): &(String, String)) -> bool {
     let mut defs = WORKLOADS.iter().flat_map(|workload| workload.def().settings);
-    !text.is_empty() && defs.any(|def| def.id == id && def.kind == Kind::Path)
+    !text.is_empty() && defs.any(|def| def.id == id && def.kind == SettingKind::Path)
 }
 
 /// Makes the value of a setting absolute if the setting is a path.
 fn absolute_setting(set: &(String, String)) -> Result<(String, String), Failure> {
     let (id, text) = set;
-    Ok((id.clone(), if is_path(set) { absolute_text(Path::new(text))? } else { text.clone() }))
+    Ok((id.clone(), if is_path_setting(set) { absolute_text(Path::new(text))? } else { text.clone() }))
 }
 
 /// Makes a path absolute and converts it to text, as plans store it.

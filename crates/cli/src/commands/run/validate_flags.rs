@@ -1,22 +1,22 @@
 //! Refuses flags that a run would ignore, before fsarena makes anything.
 
-use super::flags::{Args, On};
-use super::overrides::{is_packaged, is_path, kernel_path};
+use super::flags::{Args, RunPlace};
+use super::overrides::{is_packaged_kernel, is_path_setting, kernel_path};
 use crate::failure::{Failure, usage};
 use fsarena_core::{factor, plan::Backing, plan::Emulator};
 use std::path::PathBuf;
 
 /// The reason to refuse flags for mkfs and mount if the variants are directories.
-const DIRECTORIES: &str = "directories are used as they are, without mkfs and mount; leave out this flag or the \
+const NO_MKFS_REASON: &str = "directories are used as they are, without mkfs and mount; leave out this flag or the \
                            directories";
 
 /// The flags that apply to guests only.
-const OF_GUESTS: [&str; 5] = ["kernel", "modules", "guest_memory", "guest_timeout", "fresh_guests"];
+const GUEST_FLAGS: [&str; 5] = ["kernel", "modules", "guest_memory", "guest_timeout", "fresh_guests"];
 
 impl Args {
-    /// Refuses flags that do not apply to the place of the run, and paths that do not exist. `directories` is whether the
-    /// variants are directories.
-    pub fn refuse_ignored(&self, directories: bool) -> Result<(), Failure> {
+    /// Refuses flags that do not apply to the place of the run, and paths that do not exist.
+    /// `are_directories` is whether the variants are directories.
+    pub fn refuse_ignored(&self, are_directories: bool) -> Result<(), Failure> {
         if self.resume.is_some() {
             return Ok(());
         }
@@ -26,23 +26,23 @@ impl Args {
         if self.by.is_some() && self.find.is_none() {
             return usage("--by: requires --find best; a claim ends with `by mean` instead");
         }
-        let (backing, _) = self.backing()?;
-        let directories = directories || backing == Some(Backing::Dir);
-        let guest = matches!(backing, Some(Backing::Guest(_)));
-        let other_device = self.other_is_device();
-        let counts = matches!(&backing, Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact);
+        let (backing, _) = self.backing_and_directories()?;
+        let are_directories = are_directories || backing == Some(Backing::Dir);
+        let is_guest = matches!(backing, Some(Backing::Guest(_)));
+        let other_is_device = self.other_is_device();
+        let is_exact = matches!(&backing, Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact);
         let cases: [(bool, &[&str], &str); 7] = [
-            (directories, &["fs", "options", "mkfs", "mount", "size"], DIRECTORIES),
-            (!guest, &OF_GUESTS, "requires a guest: --on qemu or --on exact"),
-            (!counts, &["fixed_layout"], "requires guests that count instructions: --on exact"),
+            (are_directories, &["fs", "options", "mkfs", "mount", "size"], NO_MKFS_REASON),
+            (!is_guest, &GUEST_FLAGS, "requires a guest: --on qemu or --on exact"),
+            (!is_exact, &["fixed_layout"], "requires guests that count instructions: --on exact"),
             (self.erase.is_none(), &["erase_signature"], "requires --erase DEVICE"),
             (
-                guest,
+                is_guest,
                 &["other"],
                 "the source disk of a guest is an image beside that of the guest; leave it out",
             ),
-            (directories && other_device, &["other"], "requires a directory, as the variants are"),
-            (!other_device, &["other_signature"], "requires --other DEVICE"),
+            (are_directories && other_is_device, &["other"], "requires a directory, as the variants are"),
+            (!other_is_device, &["other_signature"], "requires --other DEVICE"),
         ];
         for (applies, flags, why) in cases {
             // Called in any case, because in debug builds it panics for a name that is not a flag.
@@ -51,10 +51,10 @@ impl Args {
                 refused?;
             }
         }
-        let formatting = |id: &str| !factor::OF_DIRECTORIES.contains(&id);
+        let is_for_mkfs = |id: &str| !factor::DIRECTORY_FACTORS.contains(&id);
         for (flag, levels) in [("factor", &self.factor), ("vary", &self.vary)] {
-            if let Some((id, _)) = levels.iter().find(|(id, _)| directories && formatting(id)) {
-                return usage(format!("--{flag} {id}: {DIRECTORIES}"));
+            if let Some((id, _)) = levels.iter().find(|(id, _)| are_directories && is_for_mkfs(id)) {
+                return usage(format!("--{flag} {id}: {NO_MKFS_REASON}"));
             }
         }
         self.check_paths()
@@ -62,16 +62,18 @@ impl Args {
 
     /// Refuses paths that do not exist.
     fn check_paths(&self) -> Result<(), Failure> {
-        let places = self.on.iter().filter_map(|on| match on {
-            On::Loop(dir) => dir.clone(),
+        let places = self.on.iter().filter_map(|place| match place {
+            RunPlace::Loop(dir) => dir.clone(),
             _ => None,
         });
-        let on_images = matches!(self.backing()?.0, None | Some(Backing::Loop { .. }));
-        let places = places.chain(self.images.clone().filter(|_| on_images));
-        let kernels = self.kernel.iter().filter(|level| !is_packaged(level)).map(|level| kernel_path(level));
-        let settings = self.set.iter().filter(|set| is_path(set)).map(|(_, path)| PathBuf::from(path));
-        let given = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
-        let mut paths = given.chain(places).chain(kernels).chain(settings);
+        let uses_images = matches!(self.backing_and_directories()?.0, None | Some(Backing::Loop { .. }));
+        let places = places.chain(self.images.clone().filter(|_| uses_images));
+        let kernels =
+            self.kernel.iter().filter(|level| !is_packaged_kernel(level)).map(|level| kernel_path(level));
+        let settings =
+            self.set.iter().filter(|set| is_path_setting(set)).map(|(_, path)| PathBuf::from(path));
+        let flag_paths = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
+        let mut paths = flag_paths.chain(places).chain(kernels).chain(settings);
         paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::file(&path)))
     }
 }

@@ -4,7 +4,7 @@ use crate::failure::{Failure, usage};
 use fsarena_core::claim::{Claim, Quantity};
 use fsarena_core::plan::file::Pairs;
 use fsarena_core::plan::resolve::Overrides;
-use fsarena_core::plan::{Backing, Plan, Written, error::PlanError};
+use fsarena_core::plan::{Backing, ParsedPlan, Plan, error::PlanError};
 use fsarena_core::{factor, matrix, names::unknown};
 use fsarena_run::RunError;
 use fsarena_run::{axes, registry, work};
@@ -15,7 +15,7 @@ use toml::Spanned;
 pub type Levels = BTreeMap<String, String>;
 
 /// The key of a variant's own name among its levels.
-pub const NAME: &str = "name";
+pub const NAME_KEY: &str = "name";
 
 /// Parses `factor=level,…`; a first word alone is the filesystem: `btrfs,options=compress-zstd`. A level extends over
 /// commas to the next `factor=`. In single or double quotes a comma belongs to the level whatever follows it. A backslash
@@ -31,7 +31,7 @@ pub fn parse_variant(text: &str) -> Result<Levels, String> {
     for piece in remove_quotes(text)?.split(|letter| *letter == (',', false)) {
         let equals = piece.iter().position(|letter| *letter == ('=', false));
         if let Some(at) = equals {
-            let (id, level) = (text_of(&piece[..at]), text_of(&piece[at + 1..]));
+            let (id, level) = (letters_to_text(&piece[..at]), letters_to_text(&piece[at + 1..]));
             if factor::check_name(&id, &factors).is_ok() {
                 if levels.insert(id.clone(), level).is_some() {
                     return Err(format!("`{id}` is given twice: a variant has one level of each factor"));
@@ -43,14 +43,14 @@ pub fn parse_variant(text: &str) -> Result<Levels, String> {
                 return Err(unknown("factor", &id, factors.iter().map(|factor| factor.id)).into());
             }
         }
-        let words = text_of(piece);
+        let text = letters_to_text(piece);
         if let Some(id) = &last_factor {
-            levels.entry(id.clone()).or_default().extend([",", &words]);
-        } else if levels.is_empty() && !words.is_empty() {
-            levels.insert(factor::FS.into(), words);
+            levels.entry(id.clone()).or_default().extend([",", &text]);
+        } else if levels.is_empty() && !text.is_empty() {
+            levels.insert(factor::FS.into(), text);
         } else {
             return Err(format!(
-                "write `factor=level` instead of `{words}` (list factors: fsarena list factors)"
+                "write `factor=level` instead of `{text}` (list factors: fsarena list factors)"
             ));
         }
     }
@@ -62,14 +62,14 @@ pub fn parse_variant(text: &str) -> Result<Levels, String> {
 /// # Errors
 /// An open quote.
 pub fn split_levels(text: &str) -> Result<Vec<String>, String> {
-    Ok(remove_quotes(text)?.split(|letter| *letter == (',', false)).map(text_of).collect())
+    Ok(remove_quotes(text)?.split(|letter| *letter == (',', false)).map(letters_to_text).collect())
 }
 
 /// A letter, and whether it is inside quotes.
 type Letter = (char, bool);
 
 /// The letters as text.
-fn text_of(letters: &[Letter]) -> String {
+fn letters_to_text(letters: &[Letter]) -> String {
     letters.iter().map(|(letter, _)| *letter).collect()
 }
 
@@ -92,43 +92,44 @@ fn remove_quotes(text: &str) -> Result<Vec<Letter>, String> {
     }
 }
 
-/// The plan that compares variant A with variant B instead of its own variants. `gate` returns the claims of a gate, if there is
-/// one. A plan without a claim gets one for each main metric of the work: that B is equivalent to A.
+/// The plan that compares variant A with variant B instead of its own variants. `gate_claims` returns the
+/// claims of a gate, if there is one. A plan without a claim gets one for each main metric of the work: that
+/// B is equivalent to A.
 ///
 /// # Errors
 /// Variants that cannot be compared, or a plan that cannot be resolved.
 pub fn ab_plan(
-    sides: &[Levels; 2],
-    mut written: Written,
+    variants: &[Levels; 2],
+    mut written: ParsedPlan,
     mut overrides: Overrides,
-    gate: impl FnOnce(&Plan) -> Result<Vec<String>, Failure>,
+    gate_claims: impl FnOnce(&Plan) -> Result<Vec<String>, Failure>,
 ) -> Result<Plan, Failure> {
-    check_common_levels(sides, &overrides)?;
-    replace_variants(sides, &mut written, &mut overrides, "--a dir=PATH --b dir=PATH")?;
+    check_common_levels(variants, &overrides)?;
+    replace_variants(variants, &mut written, &mut overrides, "--a dir=PATH --b dir=PATH")?;
     let plan = resolve_plan(&written, &overrides, "--a, --b")?;
-    let gate = gate(&plan)?;
-    overrides.gate = !gate.is_empty();
-    if plan.claims.is_empty() && gate.is_empty() {
+    let gate_claims = gate_claims(&plan)?;
+    overrides.has_gate = !gate_claims.is_empty();
+    if plan.claims.is_empty() && gate_claims.is_empty() {
         overrides.claims = equivalence_claims(&plan);
-    } else if gate.is_empty() {
+    } else if gate_claims.is_empty() {
         return Ok(plan);
     }
-    overrides.claims.extend(gate);
+    overrides.claims.extend(gate_claims);
     // The stopping rule depends on the claims, so the plan is resolved again.
     resolve_plan(&written, &overrides, "--a, --b")
 }
 
-/// Checks that each level which a flag gives both sides is one level, and that no side has its own.
-fn check_common_levels(sides: &[Levels; 2], overrides: &Overrides) -> Result<(), Failure> {
+/// Checks that every factor which a flag sets for both variants has one level, and that neither variant sets it too.
+fn check_common_levels(variants: &[Levels; 2], overrides: &Overrides) -> Result<(), Failure> {
     for (id, levels) in &overrides.factors {
-        if sides.iter().any(|side| side.contains_key(id)) {
+        if variants.iter().any(|levels| levels.contains_key(id)) {
             return usage(format!(
-                "a side has its own {id}; leave out {id} there, or the flag for both sides"
+                "--a or --b has its own {id}; leave out {id} there, or the flag for both variants"
             ));
         }
         if levels.len() > 1 {
             return usage(format!(
-                "both sides have the same {id}, so name one level, or write --a {id}=… --b {id}=…"
+                "A and B have the same {id}, so name one level, or write --a {id}=… --b {id}=…"
             ));
         }
     }
@@ -141,7 +142,7 @@ fn check_common_levels(sides: &[Levels; 2], overrides: &Overrides) -> Result<(),
 /// Variants that cannot be compared, a factor that both a variant and another flag set, or a plan that cannot be resolved.
 pub fn plan_of_variants(
     variants: &[Levels],
-    mut written: Written,
+    mut written: ParsedPlan,
     mut overrides: Overrides,
 ) -> Result<Plan, Failure> {
     for (id, _) in &overrides.factors {
@@ -157,14 +158,14 @@ pub fn plan_of_variants(
 /// Replaces the variants of a plan; `directories` shows how to write variants that are directories.
 fn replace_variants(
     variants: &[Levels],
-    written: &mut Written,
+    written: &mut ParsedPlan,
     overrides: &mut Overrides,
     directories: &str,
 ) -> Result<(), Failure> {
-    let (given, paths) = (overrides.backing.is_some(), only_directories(variants)?);
+    let (backing_is_given, paths) = (overrides.backing.is_some(), only_directories(variants)?);
     overrides.keep_backing_of(written)?;
     // The directories of a stored plan are replaced by those of the variants.
-    if overrides.backing == Some(Backing::Dir) && (given || paths.is_none()) {
+    if overrides.backing == Some(Backing::Dir) && (backing_is_given || paths.is_none()) {
         return usage(format!("name each directory with its variant: {directories}, without --on"));
     }
     let file = &mut written.file;
@@ -190,17 +191,17 @@ fn equivalence_claims(plan: &Plan) -> Vec<String> {
     let mut claims = vec![];
     for metric in work::metrics(plan) {
         let (a, b) = (&variants[0].name, &variants[1].name);
-        claims.push(Claim::same(Quantity::of_all(metric), b, a, Some(percent)).text);
+        claims.push(Claim::equality(Quantity::of_all(metric), b, a, Some(percent)).text);
     }
     claims
 }
 
 /// Resolves a plan whose variants come from these flags.
-fn resolve_plan(written: &Written, overrides: &Overrides, flags: &str) -> Result<Plan, Failure> {
+fn resolve_plan(written: &ParsedPlan, overrides: &Overrides, flags: &str) -> Result<Plan, Failure> {
     let mut plan = match registry::resolve(written, overrides) {
         Ok(plan) => plan,
         // Line 1, column 1 is the place of the variants: see `plan_entries`.
-        Err(RunError::File(PlanError { at: Some((1, 1)), message, .. })) => {
+        Err(RunError::PlanFile(PlanError { position: Some((1, 1)), message, .. })) => {
             return Err(PlanError::without_position(flags, message).into());
         }
         Err(error) => return Err(error.into()),
@@ -235,29 +236,29 @@ fn plan_entries(variants: &[Levels]) -> Vec<Pairs> {
     let mut entries = vec![];
     for (levels, name) in variants.iter().zip(variant_names(variants)) {
         let mut pairs: Pairs = levels.iter().map(|(key, level)| entry(key, level)).collect();
-        pairs.insert(Spanned::new(0..0, NAME.into()), Spanned::new(0..0, toml::Value::String(name)));
+        pairs.insert(Spanned::new(0..0, NAME_KEY.into()), Spanned::new(0..0, toml::Value::String(name)));
         entries.push(pairs);
     }
     entries
 }
 
-/// Names each variant by its levels, unless it has a name: `ext4`, `ext4/^has_journal`. Equal ones get the suffixes `/a`, `/b`, …
-/// .
+/// The names of variants: a variant without its own name is named by its levels, `ext4/^has_journal`. Equal names get
+/// the suffixes `/a`, `/b` and so on.
 fn variant_names(variants: &[Levels]) -> Vec<String> {
-    let mut plain = vec![];
+    let mut base_names = vec![];
     for levels in variants {
-        if let Some(name) = levels.get(NAME) {
-            plain.push(name.clone());
+        if let Some(name) = levels.get(NAME_KEY) {
+            base_names.push(name.clone());
             continue;
         }
         let named = levels.iter().filter(|(_, level)| !level.is_empty()).collect();
-        let ordered = factor::in_order(named, |(id, _)| id);
-        plain.push(ordered.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/"));
+        let ordered = factor::sorted_for_names(named, |(id, _)| id);
+        base_names.push(ordered.into_iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join("/"));
     }
     let mut names = vec![];
-    for (at, name) in plain.iter().enumerate() {
-        let equal = plain.iter().filter(|other| *other == name).count();
-        let equal_before = plain[..at].iter().filter(|other| *other == name).count();
+    for (at, name) in base_names.iter().enumerate() {
+        let equal = base_names.iter().filter(|other| *other == name).count();
+        let equal_before = base_names[..at].iter().filter(|other| *other == name).count();
         names.push(match ('a'..='z').nth(equal_before) {
             Some(letter) if equal > 1 => format!("{name}/{letter}"),
             _ => name.clone(),
@@ -323,25 +324,25 @@ mod tests {
         assert!(parse_variant("mount=\"ro").unwrap_err().contains("not closed"));
     }
 
-    fn sides(a: &str, b: &str) -> [Levels; 2] {
+    fn variant_pair(a: &str, b: &str) -> [Levels; 2] {
         [parse_variant(a).unwrap(), parse_variant(b).unwrap()]
     }
 
     #[test]
     fn variants_are_named_by_their_levels() {
         assert_eq!(
-            variant_names(&sides("fs=ext4", "fs=ext4,mkfs=^has_journal")),
+            variant_names(&variant_pair("fs=ext4", "fs=ext4,mkfs=^has_journal")),
             ["ext4", "ext4/^has_journal"]
         );
-        assert_eq!(variant_names(&sides("fs=ext4", "fs=ext4")), ["ext4/a", "ext4/b"]);
+        assert_eq!(variant_names(&variant_pair("fs=ext4", "fs=ext4")), ["ext4/a", "ext4/b"]);
         let three = ["xfs", "ext4", "xfs"].map(|text| parse_variant(text).unwrap());
         assert_eq!(variant_names(&three), ["xfs/a", "ext4", "xfs/b"]);
     }
 
     #[test]
     fn a_directory_has_no_other_factor_and_no_other_kind_of_variant_beside_it() {
-        assert!(only_directories(&sides("dir=/a", "fs=ext4")).is_err());
-        assert!(only_directories(&sides("dir=/a,fs=ext4", "dir=/b")).is_err());
-        assert_eq!(only_directories(&sides("dir=/a", "dir=/b")).unwrap().unwrap(), ["/a", "/b"]);
+        assert!(only_directories(&variant_pair("dir=/a", "fs=ext4")).is_err());
+        assert!(only_directories(&variant_pair("dir=/a,fs=ext4", "dir=/b")).is_err());
+        assert_eq!(only_directories(&variant_pair("dir=/a", "dir=/b")).unwrap().unwrap(), ["/a", "/b"]);
     }
 }

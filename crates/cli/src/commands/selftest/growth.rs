@@ -39,8 +39,8 @@ pub fn rows(checks: &[GrowthCheck]) -> Vec<GrowthRow> {
             bend_excluded: check.straight,
             missed: check.missed,
             wrong: errors.wrong,
-            lower: errors.lower(),
-            upper: errors.upper(),
+            lower: errors.lower_limit(),
+            upper: errors.upper_limit(),
             limit: MOST_WRONG,
             negative: check.is_negative(),
             state: check.state().name(),
@@ -60,7 +60,7 @@ impl Row for GrowthRow {
         "state",
     ];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         let rate = |runs: usize| two_decimals(runs as f64 / self.runs as f64);
         match field {
             "found_to_bend" => Some(rate(self.found_to_bend)),
@@ -78,10 +78,10 @@ impl Row for GrowthRow {
 
 /// Prints the table and what it shows.
 pub fn print(checks: &[GrowthCheck]) -> Outcome {
-    output::text("\n")?;
-    output::rows(&rows(checks), ListFormat::Term)?;
+    output::print_text("\n")?;
+    output::print_rows(&rows(checks), ListFormat::Term)?;
     let runs = checks.first().map_or(0, |check| check.runs);
-    output::text(format!(
+    output::print_text(format!(
         "\nIn how many of {runs} runs of {ROUNDS} rounds of a grid 1e4..1e6 the cost of a unit was found to bend, or not to bend, and its \
          interval at ten times the largest amount missed the truth. No data show a bend beyond them: there the interval must \
          miss.\n"

@@ -5,19 +5,19 @@ use crate::failure::Failure;
 use crate::{flags::ListFormat, output};
 use fsarena_core::{number::percent, row::Row};
 use fsarena_stats::simulate::PromiseState;
-use fsarena_stats::simulate::headline::{Answered, Wrong};
-use fsarena_stats::{simulate::selftest::Report, table::LOOKS};
+use fsarena_stats::simulate::headline::{TimelyRecommendations, WrongRecommendations};
+use fsarena_stats::{critical_values::LOOKS, simulate::selftest::SelftestReport};
 use serde::Serialize;
 
 /// Prints the tables of wrong recommendations and of recommendations in time.
-pub fn print(selftest: &Report) -> Result<(), Failure> {
-    output::text(format!(
+pub fn print(selftest: &SelftestReport) -> Result<(), Failure> {
+    output::print_text(format!(
         "\nHow often a report recommends a variant more than 5% worse than the best, at any of {} looks during the run:\n\n",
         LOOKS.len()
     ))?;
-    output::rows(&wrong_rows(selftest), ListFormat::Term)?;
-    output::text("\nHow often a report recommends the best variant by the given round:\n\n")?;
-    output::rows(&answered_rows(selftest), ListFormat::Term)?;
+    output::print_rows(&wrong_rows(selftest), ListFormat::Term)?;
+    output::print_text("\nHow often a report recommends the best variant by the given round:\n\n")?;
+    output::print_rows(&answered_rows(selftest), ListFormat::Term)?;
     Ok(())
 }
 
@@ -33,7 +33,7 @@ fn state_name(state: Option<PromiseState>) -> &'static str {
 
 /// For one noise and spread, the simulated setting with the most wrong recommendations.
 #[derive(Serialize)]
-pub struct WrongRow {
+pub struct WrongRecommendationRow {
     noise: &'static str,
     /// The spread of a measurement, as a fraction.
     spread: f64,
@@ -54,8 +54,8 @@ pub struct WrongRow {
 }
 
 /// The rows of the table of wrong recommendations.
-pub fn wrong_rows(selftest: &Report) -> Vec<WrongRow> {
-    let row = |setting: &Wrong| WrongRow {
+pub fn wrong_rows(selftest: &SelftestReport) -> Vec<WrongRecommendationRow> {
+    let row = |setting: &WrongRecommendations| WrongRecommendationRow {
         noise: setting.noise.name(),
         spread: setting.spread,
         noisy_variants: setting.shapes.name(),
@@ -65,13 +65,13 @@ pub fn wrong_rows(selftest: &Report) -> Vec<WrongRow> {
         wrong: setting.errors.wrong,
         runs: setting.errors.runs,
         rate: setting.errors.rate(),
-        upper: setting.errors.upper(),
+        upper: setting.errors.upper_limit(),
         state: state_name(setting.state()),
     };
     selftest.wrong.iter().map(row).collect()
 }
 
-impl Row for WrongRow {
+impl Row for WrongRecommendationRow {
     const COLUMNS: &'static [&'static str] = &[
         "noise",
         "spread",
@@ -84,7 +84,7 @@ impl Row for WrongRow {
         "state",
     ];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "spread" => Some(percent(self.spread)),
             "rate" => Some(two_decimals(self.rate)),
@@ -102,7 +102,7 @@ impl Row for WrongRow {
 
 /// How often the best variant is recommended in a given round or earlier.
 #[derive(Serialize)]
-pub struct AnsweredRow {
+pub struct TimelyRecommendationRow {
     noise: &'static str,
     spread: f64,
     gap: f64,
@@ -116,26 +116,26 @@ pub struct AnsweredRow {
 }
 
 /// The rows of the table of recommendations in time.
-pub fn answered_rows(selftest: &Report) -> Vec<AnsweredRow> {
-    let row = |setting: &Answered| AnsweredRow {
+pub fn answered_rows(selftest: &SelftestReport) -> Vec<TimelyRecommendationRow> {
+    let row = |setting: &TimelyRecommendations| TimelyRecommendationRow {
         noise: setting.noise.name(),
         spread: setting.spread,
         gap: setting.gap,
-        by_round: setting.by,
+        by_round: setting.by_round,
         variants: setting.variants,
-        answered: setting.answered,
+        answered: setting.timely,
         runs: setting.runs,
         rate: setting.rate(),
         state: state_name(setting.state()),
     };
-    selftest.answered.iter().map(row).collect()
+    selftest.timely.iter().map(row).collect()
 }
 
-impl Row for AnsweredRow {
+impl Row for TimelyRecommendationRow {
     const COLUMNS: &'static [&'static str] =
         &["noise", "gap", "spread", "by_round", "variants", "rate: ANSWERED", "state"];
 
-    fn for_people(&self, field: &str) -> Option<String> {
+    fn table_text(&self, field: &str) -> Option<String> {
         match field {
             "gap" => Some(percent(self.gap)),
             "spread" => Some(percent(self.spread)),

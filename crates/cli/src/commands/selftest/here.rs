@@ -2,39 +2,39 @@
 //! runs each filesystem right after the idle wait and after a longer time. `fsarena selftest --exact` repeats cells in guests
 //! that count instructions.
 
-use super::plans::{self, MORE, Size, WITHIN};
+use super::plans::{self, IDLE_MARGIN_PERCENT, MORE_FILES_PERCENT, SelftestSize};
 use crate::commands::{handle_signals, run_unstored};
 use crate::failure::{Failure, Outcome};
-use crate::flags::{ListFormat, time};
+use crate::flags::{ListFormat, parse_time};
 use crate::output;
 use crate::terminal::progress::Progress;
 use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
-use fsarena_core::{number::signed, row::Row};
+use fsarena_core::{number::signed_percent, row::Row};
 use fsarena_report::repeats::{
-    MAX_RESTORED_PERCENT, PROMISED_SPREAD_PERCENT, Spread, by_filesystem, restored_differences,
-    restored_words, words,
+    MAX_RESTORED_DIFFERENCE_PERCENT, PROMISED_SPREAD_PERCENT, Spread, describe_restored_differences,
+    describe_spreads, restored_differences, summarize_by_filesystem,
 };
 use fsarena_report::resolution::Resolution;
-use fsarena_run::{Keep, Request, preflight::RAM};
+use fsarena_run::{Destination, RunRequest, preflight::RAM_DIR};
 use fsarena_stats::comparison::median;
-use fsarena_stats::judge::{Judged, judge_all};
+use fsarena_stats::judge::{JudgedClaim, judge_all};
 use fsarena_stats::verdict;
 use fsarena_sys::undo::state_dir;
 use serde_json::json;
 use std::time::Duration;
 
 /// The name of the file in the state directory with the result.
-const FILE: &str = "selftest.json";
+const RESULT_FILE: &str = "selftest.json";
 
 /// The flags of the measurement.
 #[derive(Debug, clap::Args)]
-pub struct Here {
+pub struct HereFlags {
     /// Time for the measurement, with --here [default: 5m, 2h with --idle]
-    #[arg(long, value_name = "TIME", value_parser = time, requires = "here", conflicts_with = "exact")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, requires = "here", conflicts_with = "exact")]
     budget: Option<Duration>,
     /// Check the idle wait against that much idling after it, with --here [default: 60s]
-    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = time, requires = "here", conflicts_with = "exact")]
+    #[arg(long, value_name = "TIME", num_args = 0..=1, default_missing_value = "60s", value_parser = parse_time, requires = "here", conflicts_with = "exact")]
     idle: Option<Duration>,
     /// Filesystems to check, with --idle
     #[arg(
@@ -52,34 +52,34 @@ pub struct Here {
 }
 
 /// Measures this machine, and stores and prints the result.
-pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
+pub fn measure_machine(flags: &HereFlags, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
     if !rustix::process::geteuid().is_root() {
         let message = "--here makes and mounts filesystems, which needs root; without --here none is needed";
         return Err(Failure::new(ExitCode::Missing, message));
     }
     // With `--idle` the run idles most of the time, so it takes much longer.
-    let minutes = if args.idle.is_some() { 120 } else { 5 };
-    let budget = args.budget.unwrap_or(Duration::from_secs(60 * minutes));
-    let size = Size { seed, budget, files: args.tree_files };
-    let plan = match args.idle {
-        Some(further) => plans::idle(size, args.fs.clone(), further)?,
-        None => plans::resolution(size)?,
+    let minutes = if flags.idle.is_some() { 120 } else { 5 };
+    let budget = flags.budget.unwrap_or(Duration::from_secs(60 * minutes));
+    let size = SelftestSize { seed, budget, files: flags.tree_files };
+    let plan = match flags.idle {
+        Some(further) => plans::idle_plan(size, flags.fs.clone(), further)?,
+        None => plans::resolution_plan(size)?,
     };
-    let request = Request::new(plan, Keep::Nothing(RAM.into()));
+    let request = RunRequest::new(plan, Destination::ConsumersOnly(RAM_DIR.into()));
     let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
-    if let Some(further) = args.idle {
+    if let Some(further) = flags.idle {
         return judge_idle(&record, further, format);
     }
-    let resolution = Resolution::evaluate(&record, &MORE, seed);
+    let resolution = Resolution::evaluate(&record, &MORE_FILES_PERCENT, seed);
     store(&resolution)?;
     match format {
-        ListFormat::Json => output::json(&json!(resolution))?,
+        ListFormat::Json => output::print_json(&json!(resolution))?,
         ListFormat::Term => {
-            output::rows(&resolution.noise, ListFormat::Term)?;
-            output::text("\n")?;
-            output::rows(&resolution.power, ListFormat::Term)?;
-            output::text(format!("\n{}\n", resolution.words()))?
+            output::print_rows(&resolution.noise, ListFormat::Term)?;
+            output::print_text("\n")?;
+            output::print_rows(&resolution.power, ListFormat::Term)?;
+            output::print_text(format!("\n{}\n", resolution.describe()))?
         }
     };
     Ok(resolution.exit_code())
@@ -87,30 +87,30 @@ pub fn run(args: &Here, seed: u64, quiet: bool, format: ListFormat) -> Outcome {
 
 /// Stores the result for reports. The file is renamed into place, so that a report never reads an incomplete one.
 fn store(resolution: &Resolution) -> Result<(), Failure> {
-    let (file, new) = (state_dir().join(FILE), state_dir().join(format!("{FILE}.new")));
-    std::fs::write(&new, format!("{:#}\n", json!(resolution))).map_err(Failure::file(&new))?;
-    std::fs::rename(&new, &file).map_err(Failure::file(&file))
+    let (file, new_file) = (state_dir().join(RESULT_FILE), state_dir().join(format!("{RESULT_FILE}.new")));
+    std::fs::write(&new_file, format!("{:#}\n", json!(resolution))).map_err(Failure::file(&new_file))?;
+    std::fs::rename(&new_file, &file).map_err(Failure::file(&file))
 }
 
 /// The sentence that a report of a run on this machine quotes from the stored result; None without a result for it.
 pub fn stored_resolution(record: &RunRecord) -> Option<String> {
-    let stored = std::fs::read(state_dir().join(FILE)).ok()?;
-    serde_json::from_slice::<Resolution>(&stored).ok()?.quoted(record)
+    let stored = std::fs::read(state_dir().join(RESULT_FILE)).ok()?;
+    serde_json::from_slice::<Resolution>(&stored).ok()?.sentence_for(record)
 }
 
 /// Prints for each filesystem whether further idling makes a difference. Returns the exit code of these claims.
 fn judge_idle(record: &RunRecord, further: Duration, format: ListFormat) -> Outcome {
     let judged = judge_all(claim_series(record, &record.plan.claims));
     let rows: Vec<IdleRow> = judged.iter().map(|one| IdleRow::new(record, one)).collect();
-    output::rows(&rows, format)?;
+    output::print_rows(&rows, format)?;
     if format == ListFormat::Term {
         let further = humantime::format_duration(further);
-        output::text(format!(
+        output::print_text(format!(
             "\nTime over all tasks right after the idle wait, against {further} of idling after it: equivalent within \
-             {WITHIN}%?\n"
+             {IDLE_MARGIN_PERCENT}%?\n"
         ))?;
     }
-    Ok(verdict::exit_code(&judged.iter().map(Judged::outcome).collect::<Vec<_>>()))
+    Ok(verdict::exit_code(&judged.iter().map(JudgedClaim::outcome).collect::<Vec<_>>()))
 }
 
 /// A row of the table of `--idle`: the difference that further idling makes to one filesystem.
@@ -123,12 +123,12 @@ struct IdleRow {
 }
 
 impl IdleRow {
-    fn new(record: &RunRecord, judged: &Judged) -> IdleRow {
+    fn new(record: &RunRecord, judged: &JudgedClaim) -> IdleRow {
         let names = judged.claim.variants();
         let variant = record.variants.iter().find(|variant| names.first() == Some(&variant.name.as_str()));
-        let difference = judged.verdict.map(|v| {
-            let [effect, low, high] =
-                [v.effect, v.interval.0, v.interval.1].map(|x| signed(x, &[v.interval.0, v.interval.1]));
+        let difference = judged.verdict.map(|verdict| {
+            let [effect, low, high] = [verdict.effect, verdict.interval.0, verdict.interval.1]
+                .map(|x| signed_percent(x, &[verdict.interval.0, verdict.interval.1]));
             format!("{effect} [{low} to {high}]")
         });
         IdleRow {
@@ -146,32 +146,33 @@ impl Row for IdleRow {
 
 /// Repeats cells in guests that count instructions, and prints how much the counts vary, and how far they are from those of
 /// cells that booted.
-pub fn run_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
+pub fn repeat_exact(seed: u64, repeats: usize, quiet: bool, format: ListFormat) -> Outcome {
     handle_signals()?;
     let run = |repeats, fresh| {
-        let plan = plans::exact(seed, repeats, fresh)?;
-        let request = Request::new(plan, Keep::Nothing(std::env::temp_dir()));
+        let plan = plans::exact_plan(seed, repeats, fresh)?;
+        let request = RunRequest::new(plan, Destination::ConsumersOnly(std::env::temp_dir()));
         let record = run_unstored(request, &mut [&mut Progress::new(quiet)])?;
         Ok::<_, Failure>(Spread::all_of(&record, reading::KERNEL_INSTRUCTIONS))
     };
     let (spreads, booted) = (run(repeats, false)?, run(1, true)?);
-    let all = Spread::median(&spreads);
+    let median_spread = Spread::median(&spreads);
     let differences = restored_differences(&spreads, &booted);
-    let restored = median(&differences).unwrap_or(f64::INFINITY);
+    let restored_percent = median(&differences).unwrap_or(f64::INFINITY);
     match format {
         ListFormat::Json => {
             let report = json!({
-                "repeats": repeats, "promised_percent": PROMISED_SPREAD_PERCENT, "median_percent": all, "tasks": spreads,
-                "restored_promised_percent": MAX_RESTORED_PERCENT, "restored_median_percent": restored,
+                "repeats": repeats, "promised_percent": PROMISED_SPREAD_PERCENT, "median_percent": median_spread, "tasks": spreads,
+                "restored_promised_percent": MAX_RESTORED_DIFFERENCE_PERCENT, "restored_median_percent": restored_percent,
             });
-            output::json(&report)?
+            output::print_json(&report)?
         }
         ListFormat::Term => {
-            output::rows(&by_filesystem(&spreads), ListFormat::Term)?;
-            output::text(words(&spreads, repeats, all))?;
-            output::text(restored_words(&differences, restored))?
+            output::print_rows(&summarize_by_filesystem(&spreads), ListFormat::Term)?;
+            output::print_text(describe_spreads(&spreads, repeats, median_spread))?;
+            output::print_text(describe_restored_differences(&differences, restored_percent))?
         }
     };
-    let is_exact = all.is_some_and(|all| all <= PROMISED_SPREAD_PERCENT) && restored <= MAX_RESTORED_PERCENT;
+    let is_exact = median_spread.is_some_and(|percent| percent <= PROMISED_SPREAD_PERCENT)
+        && restored_percent <= MAX_RESTORED_DIFFERENCE_PERCENT;
     Ok(if is_exact { ExitCode::Done } else { ExitCode::Refuted })
 }

@@ -11,14 +11,14 @@ use fsarena_load::source::{TREE_FILES, TWINS};
 use fsarena_run::registry;
 use std::time::Duration;
 
-/// The additional files of each variant of [`resolution`], in percent. The first two variants are identical.
-pub const MORE: [u64; 5] = [0, 0, 1, 2, 5];
+/// The additional files of each variant of [`resolution_plan`], in percent. The first two variants are identical.
+pub const MORE_FILES_PERCENT: [u64; 5] = [0, 0, 1, 2, 5];
 /// The margin of the idle test, in percent: the time over all tasks may differ by this much after further idling.
-pub const WITHIN: f64 = 5.0;
+pub const IDLE_MARGIN_PERCENT: f64 = 5.0;
 
 /// The size of a self-test in memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Size {
+pub struct SelftestSize {
     /// The random seed.
     pub seed: u64,
     /// The budget of the run.
@@ -27,7 +27,7 @@ pub struct Size {
     pub files: u64,
 }
 
-impl Size {
+impl SelftestSize {
     fn overrides(self) -> Overrides {
         Overrides {
             seed: Some(self.seed),
@@ -44,15 +44,15 @@ fn resolve(text: &str, overrides: &Overrides) -> Result<Plan, Failure> {
     Ok(registry::resolve(&PlanFile::parse("the self-test's plan", text.as_bytes())?, overrides)?)
 }
 
-/// The plan with two identical variants and variants with more work; see [`MORE`].
+/// The plan with two identical variants and variants with more work; see [`MORE_FILES_PERCENT`].
 ///
 /// # Errors
 /// If this machine cannot make the filesystem.
-pub fn resolution(size: Size) -> Result<Plan, Failure> {
+pub fn resolution_plan(size: SelftestSize) -> Result<Plan, Failure> {
     let mut plan = resolve(include_str!("resolution.toml"), &size.overrides())?;
-    for (variant, percent) in plan.variants.iter_mut().zip(MORE) {
+    for (variant, percent) in plan.variants.iter_mut().zip(MORE_FILES_PERCENT) {
         // The setting is in 10000ths.
-        variant.levels.insert(format!("{}{}", factor::SETTING, TWINS.id), (100 * percent).to_string());
+        variant.levels.insert(format!("{}{}", factor::SETTING_PREFIX, TWINS.id), (100 * percent).to_string());
     }
     Ok(plan)
 }
@@ -62,17 +62,17 @@ pub fn resolution(size: Size) -> Result<Plan, Failure> {
 ///
 /// # Errors
 /// If this machine cannot make one of the filesystems.
-pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<Plan, Failure> {
+pub fn idle_plan(size: SelftestSize, filesystems: Vec<String>, further: Duration) -> Result<Plan, Failure> {
     let further = humantime::format_duration(further).to_string();
     let factors =
         vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further])];
     let mut overrides = Overrides { factors, ..size.overrides() };
     let text = include_str!("idle.toml");
-    let same = |pair: &[Variant]| {
+    let equivalence_claim = |pair: &[Variant]| {
         let [first, last] = [&pair[0], &pair[pair.len() - 1]].map(|variant| variant.name.as_str());
-        Claim::same(Quantity::of_all("elapsed"), first, last, Some(WITHIN)).text
+        Claim::equality(Quantity::of_all("elapsed"), first, last, Some(IDLE_MARGIN_PERCENT)).text
     };
-    overrides.claims = matrix::expand(&resolve(text, &overrides)?).chunks(2).map(same).collect();
+    overrides.claims = matrix::expand(&resolve(text, &overrides)?).chunks(2).map(equivalence_claim).collect();
     resolve(text, &overrides)
 }
 
@@ -81,7 +81,7 @@ pub fn idle(size: Size, filesystems: Vec<String>, further: Duration) -> Result<P
 ///
 /// # Errors
 /// If the plan cannot be resolved on this machine.
-pub fn exact(seed: u64, repeats: usize, fresh: bool) -> Result<Plan, Failure> {
+pub fn exact_plan(seed: u64, repeats: usize, fresh: bool) -> Result<Plan, Failure> {
     let guest = GuestPlan { fresh, fixed_layout: true, ..GuestPlan::of(Emulator::Exact) };
     let overrides =
         Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
@@ -107,8 +107,8 @@ mod tests {
         let plan: toml::Table = toml::from_str(include_str!("resolution.toml")).unwrap();
         let variants = plan["variant"].as_array().unwrap().iter();
         let names: Vec<&str> = variants.map(|variant| variant["name"].as_str().unwrap()).collect();
-        let more = MORE[2..].iter().map(|percent| format!("{percent}% more files"));
-        assert_eq!(MORE[..2], [0, 0]);
+        let more = MORE_FILES_PERCENT[2..].iter().map(|percent| format!("{percent}% more files"));
+        assert_eq!(MORE_FILES_PERCENT[..2], [0, 0]);
         assert_eq!(names, ["base".into(), "same".into()].into_iter().chain(more).collect::<Vec<String>>());
     }
 }

@@ -16,7 +16,7 @@ const MAX_CLAIMS: usize = 6;
 
 /// The bar of a round, its current phase, a row for each variant and open claim, and the total time.
 pub struct Bars {
-    all: MultiProgress,
+    multi: MultiProgress,
     /// The trials of options before a run.
     trial: ProgressBar,
     round: ProgressBar,
@@ -37,13 +37,13 @@ impl Bars {
 
     /// Bars on this terminal.
     fn on(terminal: Arc<dyn Terminal>) -> Bars {
-        let all = MultiProgress::with_draw_target(screen::draw_target(Arc::clone(&terminal)));
-        let total = all.add(ProgressBar::new_spinner());
+        let multi = MultiProgress::with_draw_target(screen::draw_target(Arc::clone(&terminal)));
+        let total = multi.add(ProgressBar::new_spinner());
         total.set_style(style("{spinner} {elapsed} in all{wide_msg}"));
-        let ticked = Arc::clone(&terminal);
-        let ticker = Ticker::start(total.clone(), move || ticked.size());
+        let sized_terminal = Arc::clone(&terminal);
+        let ticker = Ticker::start(total.clone(), move || sized_terminal.size());
         Bars {
-            all,
+            multi,
             trial: ProgressBar::hidden(),
             round: ProgressBar::hidden(),
             phase: ProgressBar::hidden(),
@@ -57,18 +57,18 @@ impl Bars {
     /// Prints a permanent line above the bars, wrapped between words.
     pub fn print_line(&self, line: &str) {
         let width = self.terminal.size().1.min(screen::MAX_WIDTH);
-        drop(self.all.println(wrap_line(line, usize::from(width))));
+        drop(self.multi.println(wrap_line(line, usize::from(width))));
     }
 
     /// Shows how many trials of options are done. Removes that bar when all are done.
-    pub fn show_trials(&mut self, done: u64, of: u64) {
+    pub fn show_trials(&mut self, done: u64, total: u64) {
         if done == 0 {
-            self.trial = self.all.insert(0, ProgressBar::new(of));
+            self.trial = self.multi.insert(0, ProgressBar::new(total));
             self.trial.set_style(style("trying options of mkfs and mount {bar:24} {pos}/{len}{wide_msg}"));
             self.ticker.add(self.trial.clone());
         }
         self.trial.set_position(done);
-        if done == of {
+        if done == total {
             self.trial.finish_and_clear();
         }
     }
@@ -80,7 +80,7 @@ impl Bars {
         }
         let Some(round) = view.round else { return };
         if self.round.length().is_none() {
-            self.round = self.all.insert(0, ProgressBar::new(0));
+            self.round = self.multi.insert(0, ProgressBar::new(0));
             self.ticker.add(self.round.clone());
             self.round.set_style(style("{prefix} {bar:24} {pos}/{len} tasks{wide_msg}"));
             self.phase = self.add_row();
@@ -91,9 +91,9 @@ impl Bars {
             self.round.set_prefix(prefix);
         }
         self.round.set_length(u64::from(view.tasks_of_round));
-        self.round.set_position(u64::from(view.tasks));
+        self.round.set_position(u64::from(view.tasks_done));
         self.total.set_message(lines::time_left(view));
-        let is_done = view.done > round;
+        let is_done = view.rounds_done > round;
         self.phase.set_message(if is_done {
             "  done".into()
         } else {
@@ -123,7 +123,7 @@ impl Bars {
 
     /// Adds a row of text above the total.
     fn add_row(&self) -> ProgressBar {
-        let row = self.all.insert_before(&self.total, ProgressBar::new_spinner());
+        let row = self.multi.insert_before(&self.total, ProgressBar::new_spinner());
         row.set_style(style("{wide_msg}"));
         self.ticker.add(row.clone());
         row
@@ -143,10 +143,10 @@ impl Bars {
 fn wrap_line(line: &str, width: usize) -> String {
     let words = line.trim_start();
     let indent = &line[..line.len() - words.len()];
-    let further = format!("{indent}  ");
+    let hanging_indent = format!("{indent}  ");
     let options = Options::new(width)
         .initial_indent(indent)
-        .subsequent_indent(&further)
+        .subsequent_indent(&hanging_indent)
         .word_separator(WordSeparator::AsciiSpace)
         .word_splitter(WordSplitter::NoHyphenation);
     textwrap::fill(words, options)
@@ -175,13 +175,13 @@ impl Ticker {
     fn start(first: ProgressBar, size: impl Fn() -> (u16, u16) + Send + 'static) -> Ticker {
         let others: Arc<Mutex<Vec<ProgressBar>>> = Arc::default();
         let (stop, stopped) = channel();
-        let mut known = size();
+        let mut last_size = size();
         let bars = Arc::clone(&others);
         let thread = std::thread::spawn(move || {
             while stopped.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-                let now = size();
-                if now != known {
-                    known = now;
+                let new_size = size();
+                if new_size != last_size {
+                    last_size = new_size;
                     let bars = bars.lock().unwrap_or_else(PoisonError::into_inner).clone();
                     bars.iter().for_each(ProgressBar::tick);
                 }
@@ -215,7 +215,7 @@ impl Drop for Ticker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fsarena_report::live::{Intervals, VariantRow};
+    use fsarena_report::live::{VariantIntervals, VariantRow};
     use std::sync::atomic::{AtomicU16, Ordering};
     use std::time::{Duration, Instant};
     use std::{io::Result, sync::Mutex};
@@ -248,12 +248,12 @@ mod tests {
 
     #[test]
     fn a_change_of_the_screen_size_redraws_all_bars_without_an_event() {
-        let place = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
-        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Terminal>);
+        let terminal = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
+        let mut bars = Bars::on(Arc::clone(&terminal) as Arc<dyn Terminal>);
         let long = "words ".repeat(20);
         let mut state = super::super::tests::state();
         state.round = Some(0);
-        let intervals = Intervals::default();
+        let intervals = VariantIntervals::default();
         let mut view = RunView::new(&state, &intervals);
         let row = VariantRow {
             variant: long.clone(),
@@ -267,19 +267,19 @@ mod tests {
         let fits = |columns: usize| {
             let begun = Instant::now();
             let drawn = || {
-                let lines = place.lines();
+                let lines = terminal.lines();
                 let widest = lines.iter().map(|line| line.chars().count()).max();
                 lines.len() >= 3 && widest.is_some_and(|widest| (columns - 5..=columns).contains(&widest))
             };
             while !drawn() && begun.elapsed() < Duration::from_secs(60) {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            assert!(drawn(), "{columns}: {:#?}", place.lines());
+            assert!(drawn(), "{columns}: {:#?}", terminal.lines());
         };
         fits(80);
-        assert!(place.lines().contains(&lines::VARIANT_LEGEND.into()), "{:#?}", place.lines());
+        assert!(terminal.lines().contains(&lines::VARIANT_LEGEND.into()), "{:#?}", terminal.lines());
         for columns in [50, 72] {
-            place.columns.store(columns, Ordering::SeqCst);
+            terminal.columns.store(columns, Ordering::SeqCst);
             fits(usize::from(columns));
         }
         bars.clear();
@@ -287,13 +287,13 @@ mod tests {
 
     #[test]
     fn trials_of_options_are_counted_and_their_bar_is_removed_at_the_end() {
-        let place = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
-        let mut bars = Bars::on(Arc::clone(&place) as Arc<dyn Terminal>);
-        let shown = |words: &str| place.drawn.lock().unwrap().contains(words);
+        let terminal = Arc::new(FakeTerminal { columns: AtomicU16::new(80), drawn: Mutex::default() });
+        let mut bars = Bars::on(Arc::clone(&terminal) as Arc<dyn Terminal>);
+        let shown = |text: &str| terminal.drawn.lock().unwrap().contains(text);
         let until = |what: &str, is_so: &dyn Fn() -> bool| {
             let begun = Instant::now();
             while !is_so() {
-                assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:#?}", place.lines());
+                assert!(begun.elapsed() < Duration::from_secs(60), "{what}: {:#?}", terminal.lines());
                 std::thread::sleep(Duration::from_millis(10));
             }
         };

@@ -2,14 +2,14 @@
 
 use fsarena_core::claim::ClaimOutcome;
 use fsarena_core::event::{Event, NoteKind};
-use fsarena_core::plan::{MOST_ROUNDS, StopPlan};
+use fsarena_core::plan::{OPEN_ENDED_ROUNDS, StopPlan};
 use fsarena_report::live::{ClaimView, RunView, VariantRow};
 use std::collections::{HashMap, HashSet};
 
-/// Default width of a terminal, in columns.
-const WIDTH: usize = 80;
+/// The width of a line in columns: that of a terminal by default.
+const MAX_LINE_WIDTH: usize = 80;
 /// Columns of a variant's name.
-const NAME: usize = 28;
+const NAME_WIDTH: usize = 28;
 
 /// The least time between the lines of two rounds in a log, in seconds.
 pub const PAUSE_S: f64 = 10.0;
@@ -23,26 +23,32 @@ pub const CLAIM_LEGEND: &str = "  claims: change [95% interval], rounds; bars: w
 #[derive(Debug)]
 pub struct Lines {
     /// Whether bars show rounds and open claims, so that these need no lines.
-    bars: bool,
+    has_bars: bool,
     /// The least time between the lines of two rounds.
     pause_s: f64,
     /// The notes that were printed.
-    notes: HashSet<String>,
+    printed_notes: HashSet<String>,
     /// Whether each claim was open after the last event about it.
-    open: HashMap<String, bool>,
+    was_open: HashMap<String, bool>,
     /// The time of the last line of a round in a log, and whether the last round that ended had a line.
-    round: Option<(f64, bool)>,
+    last_round_line: Option<(f64, bool)>,
 }
 
 impl Lines {
     /// Lines above bars.
     pub fn above_bars() -> Lines {
-        Lines { bars: true, pause_s: 0.0, notes: HashSet::new(), open: HashMap::new(), round: None }
+        Lines {
+            has_bars: true,
+            pause_s: 0.0,
+            printed_notes: HashSet::new(),
+            was_open: HashMap::new(),
+            last_round_line: None,
+        }
     }
 
     /// Lines of a log. Lines of rounds and open claims are at least `pause_s` seconds apart.
     pub fn for_log(pause_s: f64) -> Lines {
-        Lines { bars: false, pause_s, ..Lines::above_bars() }
+        Lines { has_bars: false, pause_s, ..Lines::above_bars() }
     }
 
     /// The lines to print after an event.
@@ -60,7 +66,9 @@ impl Lines {
             Event::Forecast { text } => vec![format!("  {text}")],
             Event::RunFinished { why, .. } => {
                 let mut lines = self.new_notes(&view.notices.fairness, "note: ");
-                lines.extend(view.notices.busy().map(|busy| format!("  {busy}; the report names them")));
+                lines.extend(
+                    view.notices.busy_sentence().map(|busy| format!("  {busy}; the report names them")),
+                );
                 lines.push(format!("stopped after {}: {why}", elapsed(view)));
                 lines
             }
@@ -70,23 +78,28 @@ impl Lines {
 
     /// The line of a finished round in a log; None with bars, or if the last line is too recent.
     fn round_line(&mut self, view: &RunView) -> Option<String> {
-        let last = self.round.map_or(f64::NEG_INFINITY, |(at, _)| at);
-        if self.bars || view.last_event_s - last < self.pause_s {
-            self.round = Some((last, false));
+        let last = self.last_round_line.map_or(f64::NEG_INFINITY, |(at, _)| at);
+        if self.has_bars || view.last_event_s - last < self.pause_s {
+            self.last_round_line = Some((last, false));
             return None;
         }
-        self.round = Some((view.last_event_s, true));
-        Some(format!("{} done after {}{}", round_number(view, view.done), elapsed(view), time_left(view)))
+        self.last_round_line = Some((view.last_event_s, true));
+        Some(format!(
+            "{} done after {}{}",
+            round_number(view, view.rounds_done),
+            elapsed(view),
+            time_left(view)
+        ))
     }
 
     /// The lines of claims that have just been decided. In a log also those of open claims, if the round had a line.
     fn claim_lines(&mut self, view: &RunView) -> Vec<String> {
-        let is_first = self.open.is_empty() && !view.claims.is_empty();
-        let round_had_line = self.round.is_some_and(|(_, had_line)| had_line);
+        let is_first = self.was_open.is_empty() && !view.claims.is_empty();
+        let round_had_line = self.last_round_line.is_some_and(|(_, had_line)| had_line);
         let mut lines = vec![];
         for claim in &view.claims {
             let open = claim.status.open;
-            let changed = self.open.insert(claim.status.claim.clone(), open) != Some(open);
+            let changed = self.was_open.insert(claim.status.claim.clone(), open) != Some(open);
             let has_line = if open { round_had_line } else { changed };
             if has_line {
                 lines.push(claim_line(claim));
@@ -100,14 +113,14 @@ impl Lines {
 
     /// The lines of notes that were not printed yet, each with a label.
     fn new_notes(&mut self, notes: &[String], label: &str) -> Vec<String> {
-        let new = notes.iter().filter(|note| self.notes.insert(note.to_string()));
+        let new = notes.iter().filter(|note| self.printed_notes.insert(note.to_string()));
         new.map(|note| format!("  {label}{note}")).collect()
     }
 }
 
 /// The time left: `, about 5 s left`; empty if it is unknown.
 pub fn time_left(view: &RunView) -> String {
-    let about = if view.at_most { "at most" } else { "about" };
+    let about = if view.left_is_at_most { "at most" } else { "about" };
     view.left_s.map_or(String::new(), |left| format!(", {about} {} left", format_duration(left)))
 }
 
@@ -124,7 +137,7 @@ pub fn expected_length(stop: &StopPlan) -> String {
     }
     let at_most = if stop.budget_s.is_some() || end.is_some() { "at most " } else { "" };
     match stop.rounds_here() {
-        MOST_ROUNDS.. => {}
+        OPEN_ENDED_ROUNDS.. => {}
         1 => parts.push(format!("{at_most}1 round")),
         rounds => parts.push(format!("{at_most}{rounds} rounds")),
     }
@@ -137,8 +150,8 @@ pub fn expected_length(stop: &StopPlan) -> String {
 
 /// The number of a round: `round 1/8`, or `round 1` if the number of planned rounds is unknown.
 pub fn round_number(view: &RunView, number: u32) -> String {
-    let planned = view.planned.map_or(String::new(), |rounds| format!("/{rounds}"));
-    format!("round {number}{planned}{}", if number <= view.warmup { " (warm-up)" } else { "" })
+    let planned = view.rounds_planned.map_or(String::new(), |rounds| format!("/{rounds}"));
+    format!("round {number}{planned}{}", if number <= view.warmup_rounds { " (warm-up)" } else { "" })
 }
 
 /// The time from the beginning of the run to the last event.
@@ -158,8 +171,9 @@ fn format_duration(seconds: f64) -> String {
 
 /// The row of a variant: `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
 pub fn variant_line(row: &VariantRow) -> String {
-    let line = format!("  {:NAME$} {:22} {}", shorten(&row.variant, NAME), row.in_words, row.narrowing);
-    line.trim_end().chars().take(WIDTH).collect()
+    let line =
+        format!("  {:NAME_WIDTH$} {:22} {}", shorten(&row.variant, NAME_WIDTH), row.in_words, row.narrowing);
+    line.trim_end().chars().take(MAX_LINE_WIDTH).collect()
 }
 
 /// The row of a claim: `  open −1.2% [−2.9%, +0.4%]  12 rounds █▄▂▁  untar.elapsed: xfs < ext4`. A long claim is shortened
@@ -171,19 +185,19 @@ pub fn claim_line(ClaimView { status, in_words, narrowing }: &ClaimView) -> Stri
     };
     let rounds = if status.rounds == 1 { "1 round".into() } else { format!("{} rounds", status.rounds) };
     let gap = if narrowing.is_empty() { "" } else { " " };
-    let head = format!("  {mark} {in_words}  {rounds}{gap}{narrowing}  ");
-    let room = WIDTH.saturating_sub(head.chars().count());
-    format!("{head}{}", shorten(&status.claim, room.max(10)))
+    let beginning = format!("  {mark} {in_words}  {rounds}{gap}{narrowing}  ");
+    let room = MAX_LINE_WIDTH.saturating_sub(beginning.chars().count());
+    format!("{beginning}{}", shorten(&status.claim, room.max(10)))
 }
 
-/// Shortens a text to `room` characters: its beginning and its end around `…`. Replaces control characters.
-fn shorten(text: &str, room: usize) -> String {
+/// Shortens a text to `max_chars` characters: its beginning and its end around `…`. Replaces control characters.
+fn shorten(text: &str, max_chars: usize) -> String {
     let chars: Vec<char> = text.chars().map(|c| if c.is_control() { '·' } else { c }).collect();
-    if chars.len() <= room {
+    if chars.len() <= max_chars {
         return chars.into_iter().collect();
     }
-    let end = (room - 1) / 2;
-    let (first, last) = (&chars[..room - 1 - end], &chars[chars.len() - end..]);
+    let end = (max_chars - 1) / 2;
+    let (first, last) = (&chars[..max_chars - 1 - end], &chars[chars.len() - end..]);
     first.iter().chain(['…'].iter()).chain(last).collect()
 }
 
@@ -205,7 +219,7 @@ mod tests {
             expected_length(&StopPlan { rounds, budget_s, when_decided, ..StopPlan::default() })
         };
         assert_eq!(of(15, Some(150.0), false), "about 2 min 30 s, at most 15 rounds");
-        assert_eq!(of(MOST_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");
+        assert_eq!(of(OPEN_ENDED_ROUNDS, Some(20.0), true), "about 20 s, until every claim is decided");
         assert_eq!(of(12, None, false), "12 rounds");
         assert_eq!(of(1, None, false), "1 round");
         assert_eq!(
@@ -217,7 +231,7 @@ mod tests {
     #[test]
     fn a_log_has_a_line_of_a_round_at_most_every_ten_seconds() {
         let state = super::super::tests::state();
-        let intervals = fsarena_report::live::Intervals::default();
+        let intervals = fsarena_report::live::VariantIntervals::default();
         let mut view = RunView::new(&state, &intervals);
         let mut seconds_with_line = |lines: &mut Lines| {
             let seconds = (0..25).map(f64::from).filter(|second| {
@@ -257,7 +271,7 @@ mod tests {
         };
         for name in ["x\u{1b}[2Jfs".to_string(), "ext4/".repeat(30)] {
             let line = variant_line(&row(&name));
-            assert!(line.chars().count() <= WIDTH && !line.contains('\u{1b}'), "{line}");
+            assert!(line.chars().count() <= MAX_LINE_WIDTH && !line.contains('\u{1b}'), "{line}");
         }
     }
 

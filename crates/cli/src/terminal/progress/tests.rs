@@ -2,7 +2,7 @@
 
 use super::lines::{self, Lines};
 use fsarena_core::{event::Event, plan::Plan, record::RunRecord, state::RunState};
-use fsarena_report::live::{Intervals, RunView};
+use fsarena_report::live::{RunView, VariantIntervals};
 use fsarena_store::TimedEvent;
 use serde_json::{Value, json};
 
@@ -18,15 +18,16 @@ pub fn state() -> RunState {
 }
 
 /// The lines that the terminal prints after an event, its rows of variants, and the data of the page.
-struct Shown {
+struct ShownAfterEvent {
     event: Event,
     printed: String,
     variants: Vec<String>,
     page: Value,
 }
 
-fn shown() -> Vec<Shown> {
-    let (mut state, mut intervals, mut terminal) = (state(), Intervals::new("elapsed"), Lines::for_log(0.0));
+fn replay() -> Vec<ShownAfterEvent> {
+    let (mut state, mut intervals, mut terminal) =
+        (state(), VariantIntervals::new("elapsed"), Lines::for_log(0.0));
     let show = |line: &str| {
         let TimedEvent { at, event } = serde_json::from_str(line).unwrap();
         state.apply(at, &event);
@@ -34,7 +35,7 @@ fn shown() -> Vec<Shown> {
         let view = RunView::new(&state, &intervals);
         let printed = terminal.after_event(&event, &view).join("\n");
         let variants = view.variants.iter().map(lines::variant_line).collect();
-        Shown { printed, variants, page: json!(view), event }
+        ShownAfterEvent { printed, variants, page: json!(view), event }
     };
     EVENTS.lines().map(show).collect()
 }
@@ -45,11 +46,11 @@ fn text(value: &Value) -> &str {
 
 #[test]
 fn a_round_has_the_same_number_and_time_left() {
-    let shown = shown();
-    let rounds: Vec<&Shown> =
+    let shown = replay();
+    let rounds: Vec<&ShownAfterEvent> =
         shown.iter().filter(|shown| matches!(shown.event, Event::RoundFinished { .. })).collect();
     assert_eq!(rounds.len(), 4);
-    for (number, Shown { printed, page, .. }) in (1..).zip(rounds) {
+    for (number, ShownAfterEvent { printed, page, .. }) in (1..).zip(rounds) {
         assert_eq!(
             (&page["done"], &page["at_most"], &page["planned"]),
             (&json!(number), &json!(true), &Value::Null)
@@ -65,7 +66,7 @@ fn a_round_has_the_same_number_and_time_left() {
 #[test]
 fn variants_and_claims_have_the_same_intervals() {
     let (mut intervals, mut claims) = (0, 0);
-    for Shown { event, printed, variants, page } in shown() {
+    for ShownAfterEvent { event, printed, variants, page } in replay() {
         assert_eq!(variants.len(), page["variants"].as_array().unwrap().len());
         for (line, row) in variants.iter().zip(page["variants"].as_array().unwrap()) {
             assert!(
@@ -93,14 +94,14 @@ fn variants_and_claims_have_the_same_intervals() {
 
 #[test]
 fn notes_and_forecasts_are_on_the_terminal_and_on_the_page() {
-    let shown = shown();
+    let shown = replay();
     let printed: Vec<&str> = shown.iter().flat_map(|shown| shown.printed.lines()).collect();
     let page = &shown.last().unwrap().page;
-    let words: Vec<&str> = page["words"].as_array().unwrap().iter().map(text).collect();
+    let notices: Vec<&str> = page["words"].as_array().unwrap().iter().map(text).collect();
     // Three about fairness, the forecast, and the tasks on a busy machine.
-    assert_eq!(words.len(), 5, "{words:#?}");
-    for words in words {
-        assert_eq!(printed.iter().filter(|line| line.contains(words)).count(), 1, "{words}: {printed:#?}");
+    assert_eq!(notices.len(), 5, "{notices:#?}");
+    for notice in notices {
+        assert_eq!(printed.iter().filter(|line| line.contains(notice)).count(), 1, "{notice}: {printed:#?}");
     }
     assert!(printed.last().unwrap().ends_with(text(&page["ended"]["why"])), "{printed:?}");
 }

@@ -195,7 +195,7 @@ impl Place {
         left.extend(
             processes
                 .into_iter()
-                .map(|pid| format!("process {}", fsarena_sys::process::name(&SysRoot::host(), pid))),
+                .map(|pid| format!("process {}", fsarena_sys::process::describe(&SysRoot::host(), pid))),
         );
         let journals = std::fs::read_dir(self.state().join("undo")).into_iter().flatten().flatten();
         left.extend(journals.map(|file| {

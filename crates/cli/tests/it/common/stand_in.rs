@@ -65,7 +65,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let attached = fsarena_sys::loopdev::attached(&SysRoot::host(), &self.image).unwrap();
+        let attached = fsarena_sys::loopdev::devices_of_image(&SysRoot::host(), &self.image).unwrap();
         for device in attached {
             let _ = Command::new("losetup").arg("--detach").arg(device).status();
         }

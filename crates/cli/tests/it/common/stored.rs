@@ -2,8 +2,8 @@
 
 use fsarena_core::cell::{Cell, TaskId, TaskInfo};
 use fsarena_core::event::{CellEvent, CommandEnd, CommandRecord, Event, Note, NoteKind, Outcome};
-use fsarena_core::host::{IMAGES, Storage};
-use fsarena_core::metric::{LIFECYCLE, TIMER, reading};
+use fsarena_core::host::{IMAGES_PREFIX, Storage};
+use fsarena_core::metric::{LIFECYCLE_READINGS, TIMER_READINGS, reading};
 use fsarena_core::sample::{ReadingDef, Readings, Sample};
 use fsarena_core::{host::Host, matrix, plan::Plan, schedule::mix};
 use fsarena_store::{RunDir, Writer};
@@ -72,7 +72,7 @@ pub fn run(runs: &Path) -> RunDir {
 
 /// What its samples hold.
 pub fn readings() -> Vec<ReadingDef> {
-    TIMER.iter().chain(LIFECYCLE).copied().collect()
+    TIMER_READINGS.iter().chain(LIFECYCLE_READINGS).copied().collect()
 }
 
 /// A run like it begins.
@@ -152,7 +152,7 @@ pub fn planted_with(
         rotating: false,
     };
     let (hostname, boot_id, kernel) = ("bench".into(), "0b00".into(), "6.18.0".into());
-    let host = Host { hostname, boot_id, kernel, facts: below.facts(IMAGES) };
+    let host = Host { hostname, boot_id, kernel, facts: below.facts(IMAGES_PREFIX) };
     let defs: Vec<ReadingDef> = readings().into_iter().chain(more.map(|(def, _)| def)).collect();
     let mut writer = Writer::open(&run, &host, &defs).unwrap();
     let variants = matrix::expand(&plan);

@@ -2,9 +2,9 @@
 
 use super::Resolver;
 use crate::average::Average;
-use crate::plan::{Backing, Emulator, MOST_ROUNDS, StopPlan, limits};
+use crate::plan::{Backing, Emulator, OPEN_ENDED_ROUNDS, StopPlan, limits};
 use crate::setting_text::setting;
-use crate::{app, number::percentage, plan::error::PlanError, plan::shard::Shard};
+use crate::{app, number::parse_percentage, plan::error::PlanError, plan::shard::Shard};
 
 /// The error for a shard of a run whose number of rounds is not fixed.
 fn rounds_not_fixed() -> PlanError {
@@ -16,17 +16,17 @@ fn rounds_not_fixed() -> PlanError {
 }
 
 /// How to write a margin or bound.
-const MARGIN: &str = "write it like \"1%\", above 0% and at most 10000%";
+const MARGIN_SYNTAX: &str = "write it like \"1%\", above 0% and at most 10000%";
 /// How to write an average.
-const AVERAGE: &str = "write \"typical\" or \"mean\"";
+const AVERAGE_SYNTAX: &str = "write \"typical\" or \"mean\"";
 
 /// The seconds that eight rounds of two variants take in guests that count instructions: on a busy core each boot takes ten
 /// seconds or more.
 const EIGHT_COUNTED_ROUNDS_S: f64 = 300.0;
 
 /// Parses a margin or bound such as `1%` as a fraction. None if it is not a percentage or is outside the limits of a difference.
-fn fraction(text: &str) -> Option<f64> {
-    limits::difference(percentage(text)?).ok()
+fn parse_fraction(text: &str) -> Option<f64> {
+    limits::difference(parse_percentage(text)?).ok()
 }
 
 impl Resolver<'_> {
@@ -36,43 +36,49 @@ impl Resolver<'_> {
     pub(super) fn stop(&self) -> Result<StopPlan, PlanError> {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
         let rounds = at_scale.rounds.as_ref().or(written.rounds.as_ref());
-        let rounds = self.within(rounds, limits::rounds)?;
-        let written_max = self.within(written.max_rounds.as_ref(), limits::rounds)?;
+        let rounds = self.check_limit(rounds, limits::rounds)?;
+        let written_max = self.check_limit(written.max_rounds.as_ref(), limits::rounds)?;
         self.check_overrides()?;
         // A stored plan records whether its claims ended the run.
-        let may_decide = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
-        let best_within = self.read(&written.best_within, fraction, "best_within", MARGIN)?;
+        let may_end_when_decided = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
+        let best_within =
+            self.parse_text(&written.best_within, parse_fraction, "best_within", MARGIN_SYNTAX)?;
         let best_within =
             self.overrides.best_within.or(best_within.filter(|_| self.overrides.rounds.is_none()));
-        let best_by = self.read(&written.best_by, Average::named, "best_by", AVERAGE)?;
+        let best_by = self.parse_text(&written.best_by, Average::from_name, "best_by", AVERAGE_SYNTAX)?;
         let when_decided = self.has_claims()
             && best_within.is_none()
             && self.overrides.rounds.is_none()
-            && (may_decide || !self.overrides.claims.is_empty());
+            && (may_end_when_decided || !self.overrides.claims.is_empty());
         let max_rounds = self.overrides.max_rounds.or(written_max);
         let budget = if at_scale.budget.is_some() { &at_scale.budget } else { &written.budget };
         let shard = self.shard(rounds)?;
-        let open_ended = when_decided
+        let is_open_ended = when_decided
             || best_within.is_some()
             || (self.overrides.budget_s.is_some() && self.overrides.rounds.is_none());
-        let limit = max_rounds.unwrap_or(MOST_ROUNDS);
-        let fixed = match self.overrides.rounds.or(rounds) {
+        let limit = max_rounds.unwrap_or(OPEN_ENDED_ROUNDS);
+        let fixed_rounds = match self.overrides.rounds.or(rounds) {
             Some(rounds) => rounds.min(max_rounds.unwrap_or(u32::MAX)),
             None => limit,
         };
         let stop = StopPlan {
-            rounds: if open_ended { limit } else { fixed },
+            rounds: if is_open_ended { limit } else { fixed_rounds },
             warmup: self.warmup(shard)?,
             // An explicit number of rounds overrides the plan's time budget.
             budget_s: match (self.overrides.budget_s, self.overrides.rounds) {
                 (Some(budget), _) => Some(budget),
                 (None, Some(_)) => None,
-                (None, None) => self.duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
+                (None, None) => self.parse_duration(budget)?.map(|budget| budget.max(self.least_budget_s())),
             },
-            default_budget: self.has_default_budget(),
+            has_default_budget: self.has_default_budget(),
             when_decided,
-            gate: self.overrides.gate || written.gate.as_ref().is_some_and(|gate| *gate.get_ref()),
-            margin: self.overrides.margin.or(self.read(&written.margin, fraction, "margin", MARGIN)?),
+            has_gate: self.overrides.has_gate || written.gate.as_ref().is_some_and(|gate| *gate.get_ref()),
+            margin: self.overrides.margin.or(self.parse_text(
+                &written.margin,
+                parse_fraction,
+                "margin",
+                MARGIN_SYNTAX,
+            )?),
             best_within,
             best_metric: best_within
                 .and_then(|_| self.overrides.best_metric.clone().or_else(|| written.best_metric.clone())),
@@ -80,7 +86,7 @@ impl Resolver<'_> {
             shard,
         };
         match shard {
-            Some(_) if stop.open_ended() || stop.budget_s.is_some() => Err(rounds_not_fixed()),
+            Some(_) if stop.is_open_ended() || stop.budget_s.is_some() => Err(rounds_not_fixed()),
             Some(shard) if stop.rounds_here() == 0 => {
                 let rounds = stop.rounds;
                 let message =
@@ -95,10 +101,11 @@ impl Resolver<'_> {
     /// that ends the run.
     pub(super) fn uses_default_rounds(&self) -> bool {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
-        let rounds = self.overrides.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
+        let sets_rounds =
+            self.overrides.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
         let searches = self.overrides.best_within.is_some() || written.best_within.is_some();
-        let stored = self.written.stored.is_some();
-        !rounds && !searches && !self.has_claims() && self.overrides.budget_s.is_none() && !stored
+        let is_stored = self.written.stored.is_some();
+        !sets_rounds && !searches && !self.has_claims() && self.overrides.budget_s.is_none() && !is_stored
     }
 
     fn has_claims(&self) -> bool {
@@ -108,12 +115,12 @@ impl Resolver<'_> {
     /// Whether the time budget comes from a plan that ships with fsarena, not from the user.
     fn has_default_budget(&self) -> bool {
         let (at_scale, written) = (&self.at_scale.budget, &self.file.stop.budget);
-        let given = self.overrides.budget_s.is_some() || self.overrides.rounds.is_some();
-        let ships = match &self.written.stored {
-            Some(plan) => plan.stop.default_budget,
+        let is_overridden = self.overrides.budget_s.is_some() || self.overrides.rounds.is_some();
+        let is_shipped = match &self.written.stored {
+            Some(plan) => plan.stop.has_default_budget,
             None => app::is_shipped_text(&self.written.text),
         };
-        ships && !given && (at_scale.is_some() || written.is_some())
+        is_shipped && !is_overridden && (at_scale.is_some() || written.is_some())
     }
 
     /// The shard to run; None if the run is not sharded. Every machine resolves the plan by itself, so the number of rounds and
@@ -125,15 +132,15 @@ impl Resolver<'_> {
         }
         if self.overrides.seed.is_none() && self.file.seed.is_none() {
             let seed = setting("seed", "N");
-            let no_seed =
+            let message =
                 format!("all shards must have the same seed, and the plan names none; choose one: {seed}");
-            return Err(PlanError::in_setting("shard", no_seed));
+            return Err(PlanError::in_setting("shard", message));
         }
         Ok(Some(shard))
     }
 
-    /// The smallest time budget in seconds. A guest that counts instructions needs only eight rounds for an answer, so the
-    /// budget must allow these.
+    /// The time budget in seconds that replaces a smaller one of the plan. A guest that counts instructions needs only eight
+    /// rounds for an answer, so the budget must allow these.
     fn least_budget_s(&self) -> f64 {
         match &self.overrides.backing {
             Some(Backing::Guest(guest)) if guest.emulator == Emulator::Exact => EIGHT_COUNTED_ROUNDS_S,
@@ -145,8 +152,8 @@ impl Resolver<'_> {
     fn warmup(&self, shard: Option<Shard>) -> Result<u32, PlanError> {
         let written = self.file.stop.warmup.as_ref();
         let rounds = self.overrides.warmup.or(written.map(|rounds| *rounds.get_ref())).unwrap_or(0);
-        let all = limits::warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.of)));
-        all.map_err(|message| match (self.overrides.warmup, written) {
+        let checked = limits::warmup(rounds.saturating_mul(shard.map_or(1, |shard| shard.count)));
+        checked.map_err(|message| match (self.overrides.warmup, written) {
             (None, Some(rounds)) => self.error_at(rounds.span(), message),
             _ => PlanError::in_setting("warmup", message),
         })
@@ -155,20 +162,20 @@ impl Resolver<'_> {
     /// Checks the numbers that override those of the plan against their limits.
     fn check_overrides(&self) -> Result<(), PlanError> {
         type Limit<T> = fn(T) -> Result<T, String>;
-        fn within<T>(name: &str, value: Option<T>, limit: Limit<T>) -> Result<(), PlanError> {
+        fn check<T>(name: &str, value: Option<T>, limit: Limit<T>) -> Result<(), PlanError> {
             value
                 .map_or(Ok(()), |value| limit(value).map(drop))
                 .map_err(|message| PlanError::in_setting(name, message))
         }
         let overrides = self.overrides;
-        within("rounds", overrides.rounds, limits::rounds)?;
-        within("max_rounds", overrides.max_rounds, limits::rounds)?;
-        within("budget", overrides.budget_s, limits::seconds)?;
-        within("margin", overrides.margin, limits::difference)?;
-        within("within", overrides.best_within, limits::difference)?;
-        within("size", overrides.size, limits::size)?;
+        check("rounds", overrides.rounds, limits::rounds)?;
+        check("max_rounds", overrides.max_rounds, limits::rounds)?;
+        check("budget", overrides.budget_s, limits::seconds)?;
+        check("margin", overrides.margin, limits::difference)?;
+        check("within", overrides.best_within, limits::difference)?;
+        check("size", overrides.size, limits::size)?;
         let guest = if let Some(Backing::Guest(guest)) = &overrides.backing { Some(guest) } else { None };
-        within("guest_timeout", guest.map(|guest| guest.patience_s), limits::seconds)?;
-        within("guest_memory", guest.map(|guest| guest.memory), limits::memory)
+        check("guest_timeout", guest.map(|guest| guest.patience_s), limits::seconds)?;
+        check("guest_memory", guest.map(|guest| guest.memory), limits::memory)
     }
 }

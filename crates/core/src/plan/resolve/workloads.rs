@@ -4,7 +4,7 @@ use super::Resolver;
 use crate::names::unknown;
 use crate::setting::{DRIVER_SETTINGS, SettingDef, Settings, Value, WorkloadDef};
 use crate::{cell::WorkloadPlan, plan::Backing, plan::error::PlanError, plan::file::Pairs};
-use crate::{factor::SETTING, grid};
+use crate::{factor::SETTING_PREFIX, grid};
 use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
@@ -18,15 +18,15 @@ impl Resolver<'_> {
             let message = format!("replaces the only workload of a plan, and this plan has {number}");
             return Err(PlanError::in_setting("workload", message));
         }
-        let workloads = self.file.workloads.iter().map(|pairs| self.workload(pairs));
+        let workloads = self.file.workloads.iter().map(|pairs| self.read_workload(pairs));
         let mut workloads = workloads.collect::<Result<Vec<_>, _>>()?;
         self.set_at_scale(&mut workloads)?;
         for (id, text) in &self.overrides.settings {
-            self.set(&mut workloads, id, text)?;
+            self.set_from_command_line(&mut workloads, id, text)?;
         }
         workloads = self.over_grids(workloads)?;
         if matches!(self.overrides.backing, Some(Backing::Guest(_))) {
-            self.without_programs(&mut workloads);
+            self.use_native_drivers(&mut workloads);
         }
         Ok(workloads)
     }
@@ -60,14 +60,14 @@ impl Resolver<'_> {
 
     /// Makes all workloads use fsarena's own system calls instead of programs in a guest, except by settings that the command
     /// line sets.
-    fn without_programs(&self, workloads: &mut [WorkloadPlan]) {
+    fn use_native_drivers(&self, workloads: &mut [WorkloadPlan]) {
         let is_set = |id: &str| self.overrides.settings.iter().any(|(name, _)| name == id);
         let ids: Vec<&str> = DRIVER_SETTINGS.into_iter().filter(|id| !is_set(id)).collect();
-        workloads.iter_mut().for_each(|workload| workload.settings.do_without_programs(&ids));
+        workloads.iter_mut().for_each(|workload| workload.settings.set_native(&ids));
     }
 
     /// Resolves one `[[workload]]` of the plan.
-    fn workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
+    fn read_workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
         let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
             let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
             return self
@@ -85,21 +85,21 @@ impl Resolver<'_> {
             };
         };
         let mut settings = Settings::defaults(def.settings);
-        let mut grid = vec![];
+        let mut grid_settings = vec![];
         for (id, value) in pairs.iter().filter(|(id, _)| *id != key) {
             if id.get_ref() == "grid" && self.written.stored.is_some() {
-                grid = self.level_list(value)?;
+                grid_settings = self.read_levels(value)?;
                 continue;
             }
             let Some(setting) = def.settings.iter().find(|setting| setting.id == id.get_ref()) else {
                 if self.overrides.workload.is_some() {
                     continue; // a setting of the workload that was replaced
                 }
-                return self.fail_at(id.span(), no_setting(id.get_ref(), &[def]));
+                return self.fail_at(id.span(), no_setting_message(id.get_ref(), &[def]));
             };
-            settings.0.insert(setting.id.into(), self.written_value(setting, value)?);
+            settings.0.insert(setting.id.into(), self.convert_value(setting, value)?);
         }
-        Ok(WorkloadPlan { name: name.into(), settings, grid })
+        Ok(WorkloadPlan { name: name.into(), settings, grid_settings })
     }
 
     /// Applies `[scales.SCALE.set]` to every workload of the plan that has the setting. Ignores a setting that no workload has
@@ -110,14 +110,19 @@ impl Resolver<'_> {
             if self.overrides.workload.is_some() && !exists {
                 continue;
             }
-            let read = |setting: &SettingDef| self.written_value(setting, value);
+            let read = |setting: &SettingDef| self.convert_value(setting, value);
             self.set_all(workloads, id.get_ref(), read, |message| self.error_at(id.span(), message))?;
         }
         Ok(())
     }
 
     /// Applies a setting of the command line to every workload of the plan that has it.
-    fn set(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
+    fn set_from_command_line(
+        &self,
+        workloads: &mut [WorkloadPlan],
+        id: &str,
+        text: &str,
+    ) -> Result<(), PlanError> {
         let error = |message| PlanError::in_setting("set", message);
         let read =
             |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| error(setting.rejection(text)));
@@ -129,9 +134,9 @@ impl Resolver<'_> {
     fn over_grids(&self, mut workloads: Vec<WorkloadPlan>) -> Result<Vec<WorkloadPlan>, PlanError> {
         let mut grids = BTreeMap::new();
         for (id, value) in self.file.grid.iter().chain(&self.at_scale.grid) {
-            let has = |workload: &WorkloadPlan| workload.settings.0.contains_key(id.get_ref());
-            if self.overrides.workload.is_none() || workloads.iter().any(has) {
-                let values = grid::parse(&self.level_list(value)?.join(","));
+            let has_setting = |workload: &WorkloadPlan| workload.settings.0.contains_key(id.get_ref());
+            if self.overrides.workload.is_none() || workloads.iter().any(has_setting) {
+                let values = grid::parse(&self.read_levels(value)?.join(","));
                 let values = values.map_err(|message| self.error_at(value.span(), message))?;
                 grids.insert(id.get_ref().clone(), (values, value.span()));
             }
@@ -160,23 +165,26 @@ impl Resolver<'_> {
         if let Some(message) = values.iter().find_map(|value| self.setting_error(id, &value.to_string())) {
             return Err(error(message));
         }
-        let factor = format!("{SETTING}{id}");
-        let named = self.file.factors.keys().chain(self.at_scale.factors.keys()).map(|key| key.get_ref());
-        if named.chain(self.overrides.factors.iter().map(|(id, _)| id)).any(|name| *name == factor) {
+        let factor = format!("{SETTING_PREFIX}{id}");
+        let factor_ids =
+            self.file.factors.keys().chain(self.at_scale.factors.keys()).map(|key| key.get_ref());
+        if factor_ids.chain(self.overrides.factors.iter().map(|(id, _)| id)).any(|name| *name == factor) {
             return Err(error(format!(
                 "`{id}` cannot have a grid and be the factor `{factor}`: leave one out"
             )));
         }
-        let mut all: Vec<WorkloadPlan> = vec![];
+        let mut expanded: Vec<WorkloadPlan> = vec![];
         for workload in workloads {
             let def = self.vocabulary.workloads.iter().find(|def| def.id == workload.name);
             let setting = def.and_then(|def| def.settings.iter().find(|setting| setting.id == id));
             let versions =
                 setting.map_or(vec![workload.clone()], |setting| workload.over_grid(setting, values));
             // A stored plan has the workload at other values of the same setting already.
-            all.extend(versions.into_iter().filter(|version| !all.contains(version)).collect::<Vec<_>>());
+            expanded.extend(
+                versions.into_iter().filter(|version| !expanded.contains(version)).collect::<Vec<_>>(),
+            );
         }
-        Ok(all)
+        Ok(expanded)
     }
 
     /// Sets `id` in every workload that has it. `read` returns the value for a setting; `error` makes the error if no workload
@@ -188,38 +196,39 @@ impl Resolver<'_> {
         read: impl Fn(&SettingDef) -> Result<Value, PlanError>,
         error: impl Fn(String) -> PlanError,
     ) -> Result<(), PlanError> {
-        let def = |name: &str| self.vocabulary.workloads.iter().find(|def| def.id == name).copied();
-        let defs: Vec<&WorkloadDef> = workloads.iter().filter_map(|workload| def(&workload.name)).collect();
-        let mut found = false;
+        let def_of = |name: &str| self.vocabulary.workloads.iter().find(|def| def.id == name).copied();
+        let defs: Vec<&WorkloadDef> =
+            workloads.iter().filter_map(|workload| def_of(&workload.name)).collect();
+        let mut is_set = false;
         for workload in workloads {
-            let settings = def(&workload.name).map_or(&[][..], |def| def.settings);
+            let settings = def_of(&workload.name).map_or(&[][..], |def| def.settings);
             if let Some(setting) = settings.iter().find(|setting| setting.id == id) {
                 workload.settings.0.insert(id.into(), read(setting)?);
-                found = true;
+                is_set = true;
             }
         }
-        if found { Ok(()) } else { Err(error(no_setting(id, &defs))) }
+        if is_set { Ok(()) } else { Err(error(no_setting_message(id, &defs))) }
     }
 
     /// What is wrong with a level of a factor `set.ID`: the workload does not have the setting, or the setting does not accept
     /// the level. None if the level is valid.
     pub(super) fn setting_error(&self, id: &str, level: &str) -> Option<String> {
-        let named = |pairs: &Pairs| {
+        let name_of = |pairs: &Pairs| {
             let written = pairs.iter().find(|(key, _)| key.get_ref() == "use")?.1.get_ref().as_str();
             self.overrides.workload.as_deref().or(written).map(String::from)
         };
-        let names: Vec<String> = self.file.workloads.iter().filter_map(named).collect();
+        let names: Vec<String> = self.file.workloads.iter().filter_map(name_of).collect();
         let mut defs = self.vocabulary.workloads.clone();
         defs.retain(|def| names.iter().any(|name| name == def.id));
         let settings: Vec<&SettingDef> =
             defs.iter().flat_map(|def| def.settings).filter(|setting| setting.id == id).collect();
         if settings.is_empty() {
-            return Some(no_setting(id, &defs));
+            return Some(no_setting_message(id, &defs));
         }
         for setting in settings {
             let default = Value::from(setting.default);
             if !level.is_empty() {
-                if setting.kind.read(default.with_text(level)).is_none() {
+                if setting.kind.convert(default.parse_same_kind(level)).is_none() {
                     return Some(setting.rejection(level));
                 }
             } else if matches!(default, Value::List(items) if !items.is_empty()) {
@@ -230,8 +239,8 @@ impl Resolver<'_> {
     }
 
     /// Converts a value of the plan to the form that settings store.
-    fn written_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
-        match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.read(value)) {
+    fn convert_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
+        match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.convert(value)) {
             Some(value) => Ok(value),
             None => {
                 self.fail_at(value.span(), setting.rejection(value.get_ref().to_string().trim_matches('"')))
@@ -241,8 +250,8 @@ impl Resolver<'_> {
 }
 
 /// The message for a setting that none of the workloads has.
-fn no_setting(id: &str, workloads: &[&WorkloadDef]) -> String {
+fn no_setting_message(id: &str, workloads: &[&WorkloadDef]) -> String {
     let names: Vec<&str> = workloads.iter().map(|def| def.id).collect();
-    let known = workloads.iter().flat_map(|def| def.settings).map(|setting| setting.id);
-    unknown("setting", id, known).at(format!("of workload {}", names.join(", "))).into()
+    let settings = workloads.iter().flat_map(|def| def.settings).map(|setting| setting.id);
+    unknown("setting", id, settings).at(format!("of workload {}", names.join(", "))).into()
 }

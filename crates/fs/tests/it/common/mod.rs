@@ -53,5 +53,5 @@ impl Place {
 /// Runs a command that has to succeed.
 pub fn run(program: &str, args: &[&str]) {
     let argv = fsarena_sys::argv::Argv::new(program).args(args);
-    argv.expect(&mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    argv.run_checked(&mut |_| {}).unwrap_or_else(|error| panic!("{error}"));
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The source of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum LoadSource {
     /// A loadfile.
     Loadfile,
     /// The generator of [`crate::dbench::synthetic`], by the seed.
@@ -17,11 +17,11 @@ pub enum Source {
 }
 
 /// One of the workloads `dbench`, `dbench-tool` and `dbench-like`.
-pub struct Dbench {
+pub struct DbenchWorkload {
     /// Its name, help and settings.
     pub def: &'static WorkloadDef,
     /// The source of the load.
-    pub source: Source,
+    pub source: LoadSource,
 }
 
 /// Metrics to compare by. The load runs for a set time, so elapsed times mean nothing.
@@ -29,7 +29,7 @@ pub const METRICS: &[&str] = &["throughput"];
 
 const CLIENTS: SettingDef =
     SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
-const BY: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
+const CLIENT_MODE: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
     .help("whether clients are processes, as in the real dbench, or threads");
 const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
     .help("length of the measured phase; 0 for 60 s at scale paper, 5 s at quick, 0.5 s at tiny");
@@ -41,22 +41,22 @@ const PAYLOAD: SettingDef = payload::PAYLOAD
     .help("data of writes for which the loadfile has no pattern: incompressible noise, or zeros as dbench writes them");
 
 /// The settings of workloads with a loadfile, played by default by `tool`: fsarena or the real dbench.
-pub const fn loadfile_settings(tool: &'static str) -> [SettingDef; 8] {
-    let engine = SettingDef::choice("engine", &["native", "dbench"], tool)
+pub const fn loadfile_settings(default_engine: &'static str) -> [SettingDef; 8] {
+    let engine = SettingDef::choice("engine", &["native", "dbench"], default_engine)
         .help("program that plays the loadfile: fsarena itself, or the real dbench");
     let loadfile = SettingDef::path("loadfile")
         .help("a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)");
-    [engine, loadfile, CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD]
+    [engine, loadfile, CLIENTS, CLIENT_MODE, SECONDS, WARM_UP, RATE, PAYLOAD]
 }
 
 /// The settings of the synthetic load.
-pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, BY, SECONDS, WARM_UP, RATE, PAYLOAD];
+pub const SYNTHETIC_SETTINGS: [SettingDef; 6] = [CLIENTS, CLIENT_MODE, SECONDS, WARM_UP, RATE, PAYLOAD];
 
 /// The resolved settings of a job.
 #[derive(Debug, Clone)]
 pub struct DbenchSettings {
     /// Whether the real dbench plays.
-    pub real: bool,
+    pub uses_real_dbench: bool,
     /// Numbers of clients, each a task, in the order of the plan and without repetitions.
     pub clients: Vec<u32>,
     /// The player's options, with the most clients of any task.
@@ -82,7 +82,7 @@ impl DbenchSettings {
             content: payload_content(settings),
             seed: job.seed,
         };
-        let real = settings.0.contains_key("engine") && settings.text("engine") == "dbench";
-        DbenchSettings { real, clients, options }
+        let uses_real_dbench = settings.0.contains_key("engine") && settings.text("engine") == "dbench";
+        DbenchSettings { uses_real_dbench, clients, options }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use super::{super::dbench_like::DBENCH_LIKE, super::dbench_tool::DBENCH_TOOL};
-use crate::testing::{self, ids, perform, place};
+use crate::testing::{self, perform_all, place, task_ids};
 
 const LOAD: &str = "\
 NTCreateX \"\\clients\" 0x1 0x2 1 0x0
@@ -13,7 +13,7 @@ ReadX 1 0 1000 1000 0x0
 Close 1 0x0
 ";
 
-fn job(workload: &Dbench, set: &[(&str, &str)]) -> Job {
+fn job(workload: &DbenchWorkload, set: &[(&str, &str)]) -> Job {
     testing::job(workload.def, 11, set)
 }
 
@@ -38,16 +38,19 @@ fn files_by_clients(seconds: &str) -> Vec<(usize, usize)> {
     let (dir, path) = loadfile();
     let job = job(&DBENCH, &[("loadfile", &path), ("clients", "1,3,3,2"), ("seconds", seconds)]);
     let place = place(dir.path());
-    assert_eq!(ids(&DBENCH.outline(&job)), ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]);
-    DBENCH.inputs(&job, &place).unwrap();
+    assert_eq!(
+        task_ids(&DBENCH.outline(&job)),
+        ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]
+    );
+    DBENCH.make_inputs(&job, &place).unwrap();
     // The tasks do not require the loadfile, because a guest has none.
     std::fs::remove_file(&path).unwrap();
     let tasks = DBENCH.tasks(&job, &place).unwrap();
     let played = tasks.into_iter().map(|task| {
         let clients: usize = task.info.id.params["clients"].parse().unwrap();
-        perform(task.prepare);
+        perform_all(task.prepare);
         let served: Vec<f64> = (task.work.into_iter())
-            .map(|action| perform([action]).readings.get("served_bytes_per_s").unwrap())
+            .map(|action| perform_all([action]).readings.get("served_bytes_per_s").unwrap())
             .collect();
         let files = std::fs::read_dir(dir.path().join("dbench/clients")).map_or(0, |files| files.count());
         (clients, if served.iter().all(|served| *served > 0.0) { files } else { 0 })
@@ -62,9 +65,9 @@ fn the_survey_has_the_room_of_the_most_clients_and_finds_invalid_loadfiles() {
     let (_dir, path) = loadfile();
     let room = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path), ("clients", "1,20")])).unwrap().room;
     assert_eq!((room.bytes, room.inodes), (2 * 20 * 1000, 20 * 2));
-    assert!((50..500).contains(&room.other_bytes), "{room:?}");
+    assert!((50..500).contains(&room.source_bytes), "{room:?}");
     let real = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path), ("engine", "dbench")])).unwrap().room;
-    assert_eq!(real.other_bytes, 0);
+    assert_eq!(real.source_bytes, 0);
     std::fs::write(&path, "Frobnicate 1 0x0\n").unwrap();
     let error = DBENCH.survey(&job(&DBENCH, &[("loadfile", &path)])).unwrap_err();
     assert!(error.to_string().contains("line 1"), "{error}");

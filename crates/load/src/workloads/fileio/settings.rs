@@ -4,10 +4,10 @@ use crate::payload::{PAYLOAD, payload_content};
 use crate::workload::Job;
 use fsarena_core::names::distinct;
 use fsarena_core::setting::{SettingDef, WorkloadDef};
-use fsarena_engine::{self as engine, Allow, Bound, Content, Open, Pattern, SyncEvery, Warmup};
+use fsarena_engine::{self as engine, AllowedExtents, Bound, Content, OpenMode, Pattern, SyncEvery, Warmup};
 
 /// One of the workloads `fileio`, `sysbench` and `fio`, which differ in their default tool.
-pub struct FileIo {
+pub struct FileIoWorkload {
     /// Its name, help and settings.
     pub def: &'static WorkloadDef,
 }
@@ -26,10 +26,10 @@ pub enum Tool {
 /// Metrics to compare by. A task runs until it is steady, so elapsed times mean nothing.
 pub const METRICS: &[&str] = &["iops"];
 
-/// The settings of a workload whose default tool is `tool`.
-pub const fn fileio_settings(tool: &'static str) -> [SettingDef; 14] {
+/// The settings of a workload whose default tool is `default_tool`.
+pub const fn fileio_settings(default_tool: &'static str) -> [SettingDef; 14] {
     [
-        SettingDef::choice("engine", &["native", "sysbench", "fio"], tool)
+        SettingDef::choice("engine", &["native", "sysbench", "fio"], default_tool)
             .help("program that does the I/O: fsarena itself, or the real sysbench or fio"),
         SettingDef::modes("modes", &["seqrd", "rndrd", "seqwr", "rndwr"], &["seqrd", "rndrd", "seqwr", "rndwr"])
             .help("sequential or random, reads or writes; seqwr recreates its files"),
@@ -78,7 +78,7 @@ const MODES: [Mode; 4] = [
 impl Mode {
     /// Whether the mode recreates its files. They can end shorter than `file_bytes`, because the task can end before they are
     /// full.
-    pub fn recreates(&self) -> bool {
+    pub fn recreates_files(&self) -> bool {
         self.sequential && self.writes
     }
 }
@@ -89,7 +89,7 @@ pub struct FileIoTask {
     /// The mode.
     pub mode: Mode,
     /// Bytes of an operation.
-    pub block: u32,
+    pub block_bytes: u32,
     /// Number of threads.
     pub threads: u32,
 }
@@ -131,9 +131,9 @@ impl FileIoSettings {
     /// Reads the settings, which are complete and checked.
     pub fn resolve(job: &Job) -> FileIoSettings {
         let settings = &job.settings;
-        let tasks = tasks(job);
+        let tasks = all_tasks(job);
         let files = settings.int("files") as u32;
-        let largest = tasks.iter().map(|task| u64::from(task.block)).max().unwrap_or(0);
+        let max_block_bytes = tasks.iter().map(|task| u64::from(task.block_bytes)).max().unwrap_or(0);
         FileIoSettings {
             tool: match settings.text("engine") {
                 "sysbench" => Tool::Sysbench,
@@ -142,7 +142,7 @@ impl FileIoSettings {
             },
             tasks,
             files,
-            file_bytes: file_bytes(job, files, largest),
+            file_bytes: file_bytes(job, files, max_block_bytes),
             direct: settings.flag("direct"),
             fsync_every: settings.int("fsync_every") as u64,
             fsync_end: settings.flag("fsync_end"),
@@ -162,23 +162,29 @@ impl FileIoSettings {
     }
 
     /// Number of writes between two syncs of all files, or `None` without syncs between writes.
-    pub fn sync_after(&self, mode: Mode) -> Option<u64> {
+    pub fn writes_between_syncs(&self, mode: Mode) -> Option<u64> {
         (mode.writes && self.fsync_every > 0).then_some(self.fsync_every)
     }
 
     /// The job of the load engine that does the same as sysbench.
-    pub fn job(&self, task: FileIoTask, on_device: bool) -> engine::LoadJob {
+    pub fn load_job(&self, task: FileIoTask, on_device: bool) -> engine::LoadJob {
         let mode = task.mode;
-        let any = self.any_layout;
+        let any_layout = self.any_layout;
         let pattern =
             if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
         engine::LoadJob {
-            open: Open { direct: self.direct, recreate: mode.recreates() && !on_device, ..Open::default() },
-            block_bytes: task.block,
+            open: OpenMode {
+                direct: self.direct,
+                recreate: mode.recreates_files() && !on_device,
+                ..OpenMode::default()
+            },
+            block_bytes: task.block_bytes,
             threads: task.threads,
             pattern,
             read_share: if mode.writes { 0.0 } else { 1.0 },
-            sync_every: self.sync_after(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
+            sync_every: self
+                .writes_between_syncs(mode)
+                .map(|requests| SyncEvery { requests, over_all_threads: true }),
             sync_end: mode.writes && self.fsync_end,
             bound: match self.events {
                 0 => Bound::Steady { at_most_s: self.seconds },
@@ -187,7 +193,13 @@ impl FileIoSettings {
             content: self.content,
             // Blocks on a bare device have no checksums.
             verify: self.verify && !mode.writes && !on_device,
-            allow: Allow { unwritten: any, sparse: any, shared: any, inline: any, encoded: any },
+            allow: AllowedExtents {
+                unwritten: any_layout,
+                sparse: any_layout,
+                shared: any_layout,
+                inline: any_layout,
+                encoded: any_layout,
+            },
             interval_ms: self.interval_ms,
             seed: self.seed,
             ..engine::LoadJob::default()
@@ -197,7 +209,7 @@ impl FileIoSettings {
     /// The job that fills a bare device before it is read.
     pub fn fill_job(&self) -> engine::LoadJob {
         engine::LoadJob {
-            open: Open { direct: true, ..Open::default() },
+            open: OpenMode { direct: true, ..OpenMode::default() },
             block_bytes: self.file_bytes.min(1 << 20) as u32,
             pattern: Pattern::Sequential { shared_cursor: true },
             read_share: 0.0,
@@ -212,7 +224,7 @@ impl FileIoSettings {
 }
 
 /// Every combination of modes, block sizes and threads, without repetitions.
-fn tasks(job: &Job) -> Vec<FileIoTask> {
+fn all_tasks(job: &Job) -> Vec<FileIoTask> {
     let names = job.settings.words("modes");
     let modes = distinct(names.iter().filter_map(|name| MODES.into_iter().find(|mode| mode.name == *name)));
     let [blocks, threads] = ["bs", "threads"].map(|id| distinct(job.settings.ints(id)));
@@ -221,7 +233,7 @@ fn tasks(job: &Job) -> Vec<FileIoTask> {
         for block in &blocks {
             tasks.extend(threads.iter().map(|threads| FileIoTask {
                 mode,
-                block: *block as u32,
+                block_bytes: *block as u32,
                 threads: *threads as u32,
             }));
         }
@@ -230,8 +242,8 @@ fn tasks(job: &Job) -> Vec<FileIoTask> {
 }
 
 /// Bytes of each file: a multiple of 16 KiB, the default block size, and at least one block of the largest size.
-fn file_bytes(job: &Job, files: u32, largest: u64) -> u64 {
-    let (at_scale_paper, at_least) = (2 << 30, 0);
-    let total = job.count("total_bytes", (at_scale_paper, at_least));
-    total.div_ceil(u64::from(files)).max(largest).next_multiple_of(16 << 10)
+fn file_bytes(job: &Job, files: u32, max_block_bytes: u64) -> u64 {
+    let (published_total, smallest_total) = (2 << 30, 0);
+    let total = job.count("total_bytes", (published_total, smallest_total));
+    total.div_ceil(u64::from(files)).max(max_block_bytes).next_multiple_of(16 << 10)
 }

@@ -1,14 +1,14 @@
 //! Tests of the tasks of fileio, their order, and the files that are prepared for them.
 
 use super::*;
-use crate::testing::{self, ids, perform, place};
+use crate::testing::{self, perform_all, place, task_ids};
 use fsarena_core::scale::Scale;
 use fsarena_core::setting::{Settings, Value};
 fn job(set: &[(&str, &str)]) -> Job {
     testing::job(FILEIO.def, 11, set)
 }
 
-fn task_ids(tasks: &[Task]) -> Vec<String> {
+fn ids_of_built_tasks(tasks: &[Task]) -> Vec<String> {
     tasks.iter().map(|task| task.info.id.to_string()).collect()
 }
 
@@ -17,9 +17,12 @@ fn every_cell_is_a_task_and_the_seed_shuffles_them() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&[("bs", "4096,8192"), ("threads", "1,2,2")]);
     let tasks = FILEIO.tasks(&job, &place(dir.path())).unwrap();
-    assert_eq!(task_ids(&tasks), task_ids(&FILEIO.tasks(&job, &place(dir.path())).unwrap()));
-    let mut all = task_ids(&tasks);
-    let mut outline = ids(&FILEIO.outline(&job));
+    assert_eq!(
+        ids_of_built_tasks(&tasks),
+        ids_of_built_tasks(&FILEIO.tasks(&job, &place(dir.path())).unwrap())
+    );
+    let mut all = ids_of_built_tasks(&tasks);
+    let mut outline = task_ids(&FILEIO.outline(&job));
     assert_ne!(all, outline);
     all.sort();
     outline.sort();
@@ -27,7 +30,10 @@ fn every_cell_is_a_task_and_the_seed_shuffles_them() {
     assert_eq!(all.len(), 16);
     assert_eq!(all[0], "rndrd[bs=4096,threads=1]");
     let other = Job { seed: 12, ..job.clone() };
-    assert_ne!(task_ids(&tasks), task_ids(&FILEIO.tasks(&other, &place(dir.path())).unwrap()));
+    assert_ne!(
+        ids_of_built_tasks(&tasks),
+        ids_of_built_tasks(&FILEIO.tasks(&other, &place(dir.path())).unwrap())
+    );
 }
 
 #[test]
@@ -49,7 +55,7 @@ fn prepared_counts(tasks: &[Task]) -> Vec<(String, usize)> {
 /// The words of the preparation of each task.
 fn preparation_words(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
     let word = |action: Action| match action {
-        Action::Call(call) => call.words[0].clone(),
+        Action::Call(call) => call.logged_argv[0].clone(),
         _ => panic!("only calls prepare"),
     };
     tasks.into_iter().map(|task| (task.info.id.name, task.prepare.into_iter().next().map(word))).collect()
@@ -79,12 +85,12 @@ fn verified_reads_pass_on_prepared_files_and_find_a_changed_byte() {
     let set = [("bs", "4096,8192"), ("modes", "seqrd,rndrd,rndwr"), ("verify", "true")];
     let tasks = FILEIO.tasks(&job(&set), &place(dir.path())).unwrap();
     for task in tasks {
-        perform(task.prepare.into_iter().chain(task.work));
+        perform_all(task.prepare.into_iter().chain(task.work));
     }
     // A read finds a byte that changed after the files were filled.
     let mut tasks = FILEIO.tasks(&job(&set), &place(dir.path())).unwrap().into_iter();
     let task = tasks.find(|task| task.info.id.name == "seqrd").unwrap();
-    perform(task.prepare);
+    perform_all(task.prepare);
     let damaged = std::fs::File::options().write(true).open(dir.path().join("test_file.0")).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&damaged, b"X", 1234).unwrap();
     let read = task.work.into_iter().map(|action| action.perform(&mut |_| {}));
@@ -95,7 +101,7 @@ fn verified_reads_pass_on_prepared_files_and_find_a_changed_byte() {
 #[test]
 fn blocks_below_the_alignment_are_left_out_with_the_reason() {
     let settings = FileIoSettings::resolve(&job(&[("bs", "512,4096")]));
-    let target = Target { path: "/mnt".into(), is_device: false, align: 4096 };
+    let target = Target { path: "/mnt".into(), is_device: false, alignment: 4096 };
     let why = target.refusal(&settings, settings.tasks[0]).unwrap();
     assert!(why.contains("blocks of 512 bytes") && why.contains("multiples of 4096 bytes"), "{why}");
     assert_eq!(target.refusal(&settings, settings.tasks[1]), None);
@@ -103,7 +109,7 @@ fn blocks_below_the_alignment_are_left_out_with_the_reason() {
         target.refusal(&FileIoSettings { direct: false, ..settings.clone() }, settings.tasks[0]),
         None
     );
-    let device = Target { path: "/dev/loop9".into(), is_device: true, align: 512 };
+    let device = Target { path: "/dev/loop9".into(), is_device: true, alignment: 512 };
     assert_eq!(device.refusal(&settings, settings.tasks[0]), None);
     let by_sysbench = FileIoSettings { tool: Tool::Sysbench, ..settings.clone() };
     assert!(device.refusal(&by_sysbench, settings.tasks[0]).unwrap().contains("regular files only"));
@@ -114,11 +120,11 @@ fn a_task_that_cannot_run_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut builder = TaskBuilder {
         settings: FileIoSettings::resolve(&job(&[("bs", "512"), ("modes", "rndrd")])),
-        target: Target { path: dir.path().into(), is_device: false, align: 4096 },
-        checksum_block: None,
+        target: Target { path: dir.path().into(), is_device: false, alignment: 4096 },
+        checksum_block_bytes: None,
     };
     let first = builder.settings.tasks[0];
-    let task = builder.task(first);
+    let task = builder.build_task(first);
     assert!(task.work.is_empty());
     let error = task.prepare.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
     assert!(matches!(error, TaskError::LeftOut(_)));
@@ -129,9 +135,9 @@ fn each_mode_performs_exactly_the_set_number_of_operations() {
     let dir = tempfile::tempdir().unwrap();
     let set = [("bs", "4096"), ("threads", "3"), ("events", "1000"), ("files", "8"), ("direct", "false")];
     for task in FILEIO.tasks(&job(&set), &place(dir.path())).unwrap() {
-        perform(task.prepare);
+        perform_all(task.prepare);
         let mode = task.info.id.name;
-        let readings = perform(task.work).readings;
+        let readings = perform_all(task.work).readings;
         assert_eq!(readings.get("all_operations_count"), Some(1000.0), "{mode}");
         // After every 100 writes follow 8 syncs: nine complete rounds, and 28 writes of the tenth.
         let (kind, syncs) = if mode.ends_with("wr") { ("write", Some(72.0)) } else { ("read", None) };

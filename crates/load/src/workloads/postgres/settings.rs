@@ -2,7 +2,7 @@
 
 use crate::task::{Result, TaskError, info};
 use crate::workload::Job;
-use fsarena_core::setting::{SettingDef, size};
+use fsarena_core::setting::{SettingDef, parse_size};
 use fsarena_core::{cell::TaskInfo, names::distinct};
 
 /// The settings.
@@ -36,15 +36,15 @@ pub struct PostgresSettings {
     /// Connections.
     pub clients: u32,
     /// Threads of pgbench.
-    pub jobs: u32,
+    pub threads: u32,
     /// How queries are sent: `prepared`, `simple` or `extended`.
     pub protocol: String,
     /// Seconds of a task, read-only and simple-update.
-    pub seconds: [u64; 2],
+    pub seconds_by_mode: [u64; 2],
     /// Transactions a second, or `None` for as many as possible.
     pub rate: Option<f64>,
     /// Share of transactions whose latency is logged.
-    pub sampling: f64,
+    pub sampling_share: f64,
     /// Settings of postgresql.conf.
     pub conf: Vec<(String, String)>,
     /// The seed of pgbench's choices.
@@ -74,11 +74,11 @@ impl PostgresSettings {
         Ok(PostgresSettings {
             tasks: pgbench_tasks(job),
             clients,
-            jobs: above_0("jobs").map_or_else(cpus, |jobs| jobs as u32).min(clients),
+            threads: above_0("jobs").map_or_else(cpus, |jobs| jobs as u32).min(clients),
             protocol: settings.text("protocol").into(),
-            seconds: [seconds, above_0("update_seconds").unwrap_or(seconds)],
+            seconds_by_mode: [seconds, above_0("update_seconds").unwrap_or(seconds)],
             rate: Some(settings.float("rate")).filter(|rate| *rate > 0.0),
-            sampling: settings.float("sampling"),
+            sampling_share: settings.float("sampling"),
             conf: parse_conf(&settings.words("conf")).map_err(TaskError::Plan)?,
             seed: job.seed,
         })
@@ -86,13 +86,13 @@ impl PostgresSettings {
 
     /// The scale factors of the databases in the order in which they are filled. The database of the first task is last, so
     /// that the task finds its data in the page cache.
-    pub fn databases(&self) -> impl Iterator<Item = i64> {
-        distinct(self.tasks.iter().map(|load| load.scale)).into_iter().rev()
+    pub fn database_scales(&self) -> impl Iterator<Item = i64> {
+        distinct(self.tasks.iter().map(|task| task.scale)).into_iter().rev()
     }
 
     /// Seconds of a task.
-    pub fn seconds(&self, task: PgbenchTask) -> u64 {
-        self.seconds[usize::from(task.updates)]
+    pub fn task_seconds(&self, task: PgbenchTask) -> u64 {
+        self.seconds_by_mode[usize::from(task.updates)]
     }
 }
 
@@ -123,7 +123,7 @@ pub fn database_name(scale: i64) -> String {
 
 /// Settings that fsarena requires: a socket in the data directory, which only the server's user can reach, and a log with
 /// checkpoints. A server that lost a process ends, so that a recovery never falsifies a figure.
-const FIXED: [(&str, &str); 8] = [
+const FIXED_SETTINGS: [(&str, &str); 8] = [
     ("listen_addresses", ""),
     ("port", "5432"),
     ("unix_socket_directories", "."),
@@ -158,7 +158,7 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
     if !is_name || value.contains(char::is_control) {
         return Err(invalid());
     }
-    if PATH_SETTINGS.contains(&name.as_str()) || FIXED.iter().any(|(fixed, _)| *fixed == name) {
+    if PATH_SETTINGS.contains(&name.as_str()) || FIXED_SETTINGS.iter().any(|(fixed, _)| *fixed == name) {
         return Err(format!("conf: fsarena sets {name} itself; leave it out"));
     }
     Ok((name, value.into()))
@@ -166,30 +166,33 @@ fn parse_pair(text: &str) -> Result<(String, String), String> {
 
 /// Renders the lines that fsarena appends to the file that initdb wrote. If a name occurs several times, PostgreSQL uses the
 /// last line.
-pub fn render_conf(own: &[(String, String)], clients: u32) -> String {
+pub fn render_conf(user_settings: &[(String, String)], clients: u32) -> String {
     let connections = ("max_connections".to_string(), (clients + 10).to_string());
-    let fixed = FIXED.map(|(name, value)| (name.to_string(), value.to_string()));
-    let all = std::iter::once(&connections).chain(own).chain(&fixed);
+    let fixed = FIXED_SETTINGS.map(|(name, value)| (name.to_string(), value.to_string()));
+    let all = std::iter::once(&connections).chain(user_settings).chain(&fixed);
     // Quotes and backslashes are doubled within quotes.
     let quoted = |value: &str| value.replace('\\', r"\\").replace('\'', "''");
     all.map(|(name, value)| format!("{name} = '{}'\n", quoted(value))).collect()
 }
 
 /// The settings that switch off [`SAFETY_SETTINGS`], as `NAME=VALUE`.
-pub fn weakened_settings(own: &[(String, String)]) -> Vec<String> {
-    let off =
+pub fn weakened_settings(user_settings: &[(String, String)]) -> Vec<String> {
+    let is_off =
         |value: &str| ["off", "false", "no", "0", "local"].contains(&value.to_ascii_lowercase().as_str());
-    let given_up = own.iter().filter(|(name, value)| SAFETY_SETTINGS.contains(&name.as_str()) && off(value));
-    given_up.map(|(name, value)| format!("{name}={value}")).collect()
+    let weakened = user_settings
+        .iter()
+        .filter(|(name, value)| SAFETY_SETTINGS.contains(&name.as_str()) && is_off(value));
+    weakened.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 /// Largest size of the write-ahead log in bytes, from `max_wal_size`, whose default unit is a megabyte.
-pub fn max_wal_bytes(own: &[(String, String)]) -> u64 {
-    let written = own.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
+pub fn max_wal_bytes(user_settings: &[(String, String)]) -> u64 {
+    let written =
+        user_settings.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
     let bytes = |text: &str| match text.parse::<u64>() {
         Ok(megabytes) => Some(megabytes << 20),
         // PostgreSQL's units are powers of 1024: its `1GB` is 1 GiB.
-        Err(_) => size(text.strip_suffix('B').unwrap_or(text)).ok(),
+        Err(_) => parse_size(text.strip_suffix('B').unwrap_or(text)).ok(),
     };
     written.and_then(bytes).unwrap_or(1 << 30)
 }
@@ -201,9 +204,9 @@ mod tests {
 
     #[test]
     fn the_required_settings_come_last_and_cannot_be_set() {
-        let own =
+        let user_settings =
             parse_conf(&["shared_buffers = '1GB'", "wal_recycle=off; archive_command=cp 'a' \\b"]).unwrap();
-        let text = render_conf(&own, 16);
+        let text = render_conf(&user_settings, 16);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[..4],
@@ -224,18 +227,18 @@ mod tests {
 
     #[test]
     fn the_size_of_the_write_ahead_log_and_weakened_settings_are_found() {
-        let of = |text: &str| parse_conf(&[text]).unwrap();
-        assert_eq!(max_wal_bytes(&of("max_wal_size=64GB")), 64 << 30);
-        assert_eq!(max_wal_bytes(&of("max_wal_size=80")), 80 << 20);
+        let conf = |text: &str| parse_conf(&[text]).unwrap();
+        assert_eq!(max_wal_bytes(&conf("max_wal_size=64GB")), 64 << 30);
+        assert_eq!(max_wal_bytes(&conf("max_wal_size=80")), 80 << 20);
         assert_eq!(max_wal_bytes(&[]), 1 << 30);
-        assert_eq!(weakened_settings(&of("fsync=off;full_page_writes=on")), ["fsync=off"]);
+        assert_eq!(weakened_settings(&conf("fsync=off;full_page_writes=on")), ["fsync=off"]);
     }
 
     proptest! {
         #[test]
         fn a_value_stays_within_its_line_and_quotes(value in "[^;=\\pC]{0,20}") {
-            let own = parse_conf(&[&format!("work_mem={value}")]).unwrap();
-            let text = render_conf(&own, 1);
+            let user_settings = parse_conf(&[&format!("work_mem={value}")]).unwrap();
+            let text = render_conf(&user_settings, 1);
             let line = text.lines().nth(1).unwrap();
             let inside = line.strip_prefix("work_mem = '").unwrap().strip_suffix('\'').unwrap();
             prop_assert!(!inside.replace("''", "").contains('\''), "{}", line);

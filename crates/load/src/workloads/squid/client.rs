@@ -1,8 +1,8 @@
 //! The clients of squid, which send requests at a rate or one after the other, and the origin server behind squid.
 
-use crate::web::{self, Demand, NOISE_BYTES, object_noise};
+use crate::web::{self, NOISE_BYTES, RequestMix, object_noise};
 use fsarena_core::schedule::mix;
-use fsarena_engine::series::Track;
+use fsarena_engine::series::SeriesBuilder;
 use hdrhistogram::Histogram;
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp};
@@ -20,7 +20,7 @@ const MAX_IN_FLIGHT: usize = 1000;
 /// The length of an interval of the time series.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The clients' connections, demand and counts.
+/// The connections of the clients, the distribution of their requests, and their counts.
 pub struct SquidClients {
     /// The address of squid.
     proxy: SocketAddr,
@@ -29,9 +29,9 @@ pub struct SquidClients {
     /// The seed of the objects.
     seed: u64,
     /// The distribution of the requested objects.
-    demand: Demand,
+    request_mix: RequestMix,
     begun: Instant,
-    idle: RefCell<Vec<BufReader<TcpStream>>>,
+    idle_connections: RefCell<Vec<BufReader<TcpStream>>>,
     tally: RefCell<ClientTally>,
 }
 
@@ -40,7 +40,7 @@ pub struct ClientTally {
     /// Nanoseconds from the start of a request to the last byte of its answer.
     pub latency: Histogram<u64>,
     /// Nanoseconds from the due time of a request to the last byte of its answer.
-    pub corrected: Histogram<u64>,
+    pub corrected_latency: Histogram<u64>,
     /// Number of answers from the cache.
     pub hits: u64,
     /// Bytes of objects.
@@ -48,24 +48,37 @@ pub struct ClientTally {
     /// Number of failed requests.
     pub failed: u64,
     /// The error of the first failed request.
-    pub why: Option<String>,
+    pub first_error: Option<String>,
     /// The requests over time.
-    pub track: Track,
+    pub track: SeriesBuilder,
 }
 
 impl ClientTally {
     fn empty() -> ClientTally {
-        let [latency, corrected] = [(); 2].map(|()| fsarena_engine::histogram());
-        let track = Track::new(INTERVAL);
-        ClientTally { latency, corrected, hits: 0, bytes: 0, failed: 0, why: None, track }
+        let [latency, corrected_latency] = [(); 2].map(|()| fsarena_engine::empty_histogram());
+        let track = SeriesBuilder::new(INTERVAL);
+        ClientTally { latency, corrected_latency, hits: 0, bytes: 0, failed: 0, first_error: None, track }
     }
 }
 
 impl SquidClients {
     /// Makes clients that have not sent a request yet.
-    pub fn new(proxy: SocketAddr, origin: SocketAddr, seed: u64, demand: Demand) -> Rc<SquidClients> {
-        let (idle, tally) = (RefCell::default(), RefCell::new(ClientTally::empty()));
-        Rc::new(SquidClients { proxy, origin, seed, demand, begun: Instant::now(), idle, tally })
+    pub fn new(
+        proxy: SocketAddr,
+        origin: SocketAddr,
+        seed: u64,
+        request_mix: RequestMix,
+    ) -> Rc<SquidClients> {
+        let (idle_connections, tally) = (RefCell::default(), RefCell::new(ClientTally::empty()));
+        Rc::new(SquidClients {
+            proxy,
+            origin,
+            seed,
+            request_mix,
+            begun: Instant::now(),
+            idle_connections,
+            tally,
+        })
     }
 
     /// Returns the counts of all requests so far.
@@ -74,10 +87,10 @@ impl SquidClients {
     }
 
     /// Sends requests at a Poisson rate for `seconds` seconds, then waits for those in flight.
-    pub async fn paced(self: &Rc<Self>, rate: f64, seconds: f64, seed: u64) {
+    pub async fn send_paced(self: &Rc<Self>, rate: f64, seconds: f64, seed: u64) {
         let gaps = Exp::new(rate).expect("a rate is above 0");
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, 7));
-        let mut draws = self.demand.draws(seed, 0);
+        let mut draws = self.request_mix.start_draws(seed, 0);
         let (start, mut due) = (Instant::now(), gaps.sample(&mut rng));
         let mut in_flight = JoinSet::new();
         while due < seconds {
@@ -90,46 +103,46 @@ impl SquidClients {
             let late = Instant::now().duration_since(intended);
             // Timers have a resolution of a millisecond. A larger delay is a wait of the request.
             let waited = if late > Duration::from_millis(2) { late } else { Duration::ZERO };
-            let (this, number) = (self.clone(), self.demand.next(&mut draws));
-            in_flight.spawn_local(async move { this.request(number, waited).await });
+            let (clients, number) = (self.clone(), self.request_mix.next(&mut draws));
+            in_flight.spawn_local(async move { clients.request(number, waited).await });
             due += gaps.sample(&mut rng);
         }
         while in_flight.join_next().await.is_some() {}
     }
 
-    /// Sends requests over `clients` connections, each one request after the other, for `seconds` seconds.
-    pub async fn unpaced(self: &Rc<Self>, clients: usize, seconds: f64, seed: u64) {
+    /// Sends requests over `client_count` connections, each one request after the other, for `seconds` seconds.
+    pub async fn send_unpaced(self: &Rc<Self>, client_count: usize, seconds: f64, seed: u64) {
         let until = Instant::now() + Duration::from_secs_f64(seconds);
-        self.run_clients(clients, |this, client| {
-            let mut draws = this.demand.draws(seed, client);
-            move |this| (Instant::now() < until).then(|| this.demand.next(&mut draws))
+        self.run_clients(client_count, |clients, client| {
+            let mut draws = clients.request_mix.start_draws(seed, client);
+            move |clients| (Instant::now() < until).then(|| clients.request_mix.next(&mut draws))
         })
         .await;
     }
 
     /// Requests each of the first `objects` objects once.
-    pub async fn fill(self: &Rc<Self>, clients: usize, objects: u64) {
+    pub async fn fill_cache(self: &Rc<Self>, client_count: usize, objects: u64) {
         let next = Rc::new(Cell::new(0));
-        self.run_clients(clients, |_, _| {
+        self.run_clients(client_count, |_, _| {
             let next = next.clone();
             move |_| (next.get() < objects).then(|| next.replace(next.get() + 1))
         })
         .await;
     }
 
-    /// Runs clients that send requests, each of them one after the other. `numbers` makes a function that returns the next
+    /// Runs clients that send requests, each of them one after the other. `make_next_number` makes a function that returns the next
     /// object of a client, or `None` at the end.
     async fn run_clients<N: FnMut(&SquidClients) -> Option<u64> + 'static>(
         self: &Rc<Self>,
-        clients: usize,
-        numbers: impl Fn(&SquidClients, u64) -> N,
+        client_count: usize,
+        make_next_number: impl Fn(&SquidClients, u64) -> N,
     ) {
         let mut all = JoinSet::new();
-        for client in 0..clients {
-            let (this, mut next) = (self.clone(), numbers(self, client as u64));
+        for client in 0..client_count {
+            let (clients, mut next) = (self.clone(), make_next_number(self, client as u64));
             all.spawn_local(async move {
-                while let Some(number) = next(&this) {
-                    this.request(number, Duration::ZERO).await;
+                while let Some(number) = next(&clients) {
+                    clients.request(number, Duration::ZERO).await;
                 }
             });
         }
@@ -140,26 +153,26 @@ impl SquidClients {
     async fn request(&self, number: u64, waited: Duration) {
         let begun = Instant::now();
         let answer = timeout(REQUEST_TIMEOUT, self.send_request(number)).await;
-        let took = begun.elapsed();
+        let elapsed = begun.elapsed();
         let mut tally = self.tally.borrow_mut();
         match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
             Ok((hit, bytes)) => {
-                tally.latency.saturating_record(took.as_nanos() as u64);
-                tally.corrected.saturating_record((took + waited).as_nanos() as u64);
-                tally.track.count(self.begun.elapsed(), took.as_nanos() as u64, bytes);
+                tally.latency.saturating_record(elapsed.as_nanos() as u64);
+                tally.corrected_latency.saturating_record((elapsed + waited).as_nanos() as u64);
+                tally.track.count(self.begun.elapsed(), elapsed.as_nanos() as u64, bytes);
                 tally.hits += u64::from(hit);
                 tally.bytes += bytes;
             }
             Err(error) => {
                 tally.failed += 1;
-                tally.why.get_or_insert_with(|| error.to_string());
+                tally.first_error.get_or_insert_with(|| error.to_string());
             }
         }
     }
 
     /// Sends one request, on an idle connection if possible. Returns whether the answer was a hit, and its bytes.
     async fn send_request(&self, number: u64) -> io::Result<(bool, u64)> {
-        let idle = self.idle.borrow_mut().pop();
+        let idle = self.idle_connections.borrow_mut().pop();
         if let Some(stream) = idle {
             match self.send_request_on(stream, number).await {
                 // Squid may close an idle connection just before it is reused.
@@ -182,9 +195,9 @@ impl SquidClients {
         let request = format!("GET http://{origin}/o/{number} HTTP/1.1\r\nHost: {origin}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let head = web::read_head(&mut stream).await?.ok_or(io::ErrorKind::UnexpectedEof)?;
-        let expected = web::object(self.seed, number).bytes;
-        if head.status != Some(200) || head.length != Some(expected) {
-            let (status, length) = (head.status, head.length);
+        let expected = web::draw_object(self.seed, number).bytes;
+        if head.status != Some(200) || head.content_length != Some(expected) {
+            let (status, length) = (head.status, head.content_length);
             let what = format!("object {number} of {expected} bytes: {status:?}, {length:?} bytes");
             return Err(io::Error::other(what));
         }
@@ -192,10 +205,10 @@ impl SquidClients {
         if copied != expected {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if !head.last {
-            self.idle.borrow_mut().push(stream);
+        if !head.closes_connection {
+            self.idle_connections.borrow_mut().push(stream);
         }
-        Ok((head.hit, expected))
+        Ok((head.is_hit, expected))
     }
 }
 
@@ -224,7 +237,7 @@ async fn serve_connection(stream: TcpStream, seed: u64, noise: &[u8]) -> io::Res
             stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await?;
             continue;
         };
-        let object = web::object(seed, number);
+        let object = web::draw_object(seed, number);
         let caching = if object.cachable { "public, max-age=86400" } else { "no-store" };
         let answer = format!(
             "HTTP/1.1 200 OK\r\nDate: {}\r\nContent-Type: application/octet-stream\r\nContent-Length: {}\r\n\
@@ -234,14 +247,14 @@ async fn serve_connection(stream: TcpStream, seed: u64, noise: &[u8]) -> io::Res
             object.bytes
         );
         stream.write_all(answer.as_bytes()).await?;
-        let (mut left, mut at) = (object.bytes as usize, mix(seed, number) as usize % NOISE_BYTES);
+        let (mut left, mut offset) = (object.bytes as usize, mix(seed, number) as usize % NOISE_BYTES);
         while left > 0 {
-            let now = left.min(NOISE_BYTES - at);
-            stream.write_all(&noise[at..at + now]).await?;
-            (left, at) = (left - now, 0);
+            let chunk_bytes = left.min(NOISE_BYTES - offset);
+            stream.write_all(&noise[offset..offset + chunk_bytes]).await?;
+            (left, offset) = (left - chunk_bytes, 0);
         }
         stream.flush().await?;
-        if head.last {
+        if head.closes_connection {
             break;
         }
     }

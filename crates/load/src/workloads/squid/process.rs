@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Squid as a server. Debian runs it as the user proxy.
-pub const DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end: Signal::KILL };
+pub const SERVICE_DEF: ServiceDef = ServiceDef { name: "squid", users: &["proxy"], end_signal: Signal::KILL };
 /// Time limit for an orderly shutdown.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Start of the service names of squids. A number follows. The names of squid's shared memory start with the service name.
@@ -30,9 +30,9 @@ pub struct SquidDirs {
     /// The size and the directories of its cache.
     pub shape: CacheShape,
     /// The directory of the cache, on the filesystem under test.
-    pub cache: PathBuf,
+    pub cache_dir: PathBuf,
     /// The directory of all other files (configuration, log, pid), on the source disk.
-    pub run: PathBuf,
+    pub run_dir: PathBuf,
     /// The user of squid, if it is not the user of this process.
     pub user: Option<User>,
 }
@@ -51,10 +51,10 @@ impl SquidDirs {
     /// # Errors
     /// If the directories cannot be created, or squid's user cannot reach them.
     pub fn create(&self) -> Result<()> {
-        for dir in [&self.cache, &self.run] {
-            DEF.make_dir(dir, self.user.as_ref())?;
+        for dir in [&self.cache_dir, &self.run_dir] {
+            SERVICE_DEF.make_owned_dir(dir, self.user.as_ref())?;
         }
-        let config = self.configure(3128)?;
+        let config = self.write_config(3128)?;
         let memory = SharedMemory::claim(Path::new(MEMORY_DIR))?;
         let output = self
             .command(&config, &memory, &["-z", "-N"])
@@ -68,8 +68,8 @@ impl SquidDirs {
     }
 
     /// Writes the configuration, which switches off everything but the cache on disk.
-    fn configure(&self, port: u16) -> Result<PathBuf> {
-        let (cache, run) = (self.cache.display(), self.run.display());
+    fn write_config(&self, port: u16) -> Result<PathBuf> {
+        let (cache, run) = (self.cache_dir.display(), self.run_dir.display());
         let (store, mib, (first, second)) = (&self.store, self.shape.bytes >> 20, self.shape.levels);
         let levels = if store == "rock" { String::new() } else { format!(" {first} {second}") };
         let text = format!(
@@ -81,15 +81,15 @@ impl SquidDirs {
              cache_log {run}/cache.log\npid_filename {run}/squid.pid\ncoredump_dir {run}\n\
              shutdown_lifetime 0 seconds\nmax_filedescriptors 4096\ndns_nameservers 127.0.0.1\n"
         );
-        let file = self.run.join("squid.conf");
-        DEF.write_file(&file, &text, self.user.as_ref())?;
+        let file = self.run_dir.join("squid.conf");
+        SERVICE_DEF.write_owned_file(&file, &text, self.user.as_ref())?;
         Ok(file)
     }
 
     /// Makes the command of squid with these arguments, as its user.
     fn command(&self, config: &Path, memory: &SharedMemory, args: &[&str]) -> Command {
-        let mut command = DEF.command(Path::new("squid"), self.user.as_ref());
-        command.args(args).arg("-f").arg(config).args(["-n", &memory.service]);
+        let mut command = SERVICE_DEF.command(Path::new("squid"), self.user.as_ref());
+        command.args(args).arg("-f").arg(config).args(["-n", &memory.service_name]);
         command
     }
 }
@@ -103,20 +103,20 @@ impl Squid {
         // A free port on loopback.
         let bound = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let address = bound.map_err(TaskError::io("look for a free port"))?;
-        let config = dirs.configure(address.port())?;
+        let config = dirs.write_config(address.port())?;
         // An existing log belongs to an earlier squid.
-        let log = dirs.run.join("cache.log");
+        let log = dirs.run_dir.join("cache.log");
         let _ = std::fs::remove_file(&log);
         let memory = SharedMemory::claim(Path::new(MEMORY_DIR))?;
         let mut command = dirs.command(&config, &memory, &["-N"]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut squid = Squid { service: DEF.start(command, &log)?, _memory: memory, address };
-        let up = |log: &str| {
+        let mut squid = Squid { service: SERVICE_DEF.start(command, &log)?, _memory: memory, address };
+        let is_ready = |log: &str| {
             let rebuilt = log.contains("Finished rebuilding storage from disk")
                 || log.contains("Finished loading") && log.contains("Rock");
             rebuilt && TcpStream::connect(address).is_ok()
         };
-        squid.service.wait_until(up)?;
+        squid.service.wait_for_log(is_ready)?;
         Ok(squid)
     }
 
@@ -130,12 +130,12 @@ impl Squid {
 
     /// CPU time of all threads of squid in nanoseconds. Its helper processes do nothing with this configuration.
     pub fn cpu_ns(&self) -> u64 {
-        cpu::process_ns(self.service.pid()).unwrap_or(0)
+        cpu::process_cpu_ns(self.service.pid()).unwrap_or(0)
     }
 
     /// User and system time in clock ticks, to split [`Squid::cpu_ns`] by.
     pub fn ticks(&self) -> (u64, u64) {
-        cpu::user_and_system(&SysRoot::host(), self.service.pid()).unwrap_or((0, 0))
+        cpu::user_and_system_ticks(&SysRoot::host(), self.service.pid()).unwrap_or((0, 0))
     }
 }
 
@@ -145,7 +145,7 @@ impl Squid {
 /// A process id does not identify a squid, because each cell can have a separate PID namespace. Instead, a locked file beside
 /// the memory shows that its owner is alive.
 struct SharedMemory {
-    service: String,
+    service_name: String,
     _lock: File,
 }
 
@@ -155,23 +155,23 @@ impl SharedMemory {
         let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let service = format!("{SERVICE_PREFIX}{nanoseconds:x}");
         // The file gets its final name only after it is locked, so others never see it unlocked.
-        let (made, path) =
+        let (unlocked_path, path) =
             (dir.join(format!(".{service}{LOCK_SUFFIX}")), dir.join(format!("{service}{LOCK_SUFFIX}")));
-        let lock = File::create_new(&made).map_err(failed_to("make", &made))?;
-        lock.lock().map_err(failed_to("lock", &made))?;
-        std::fs::rename(&made, &path).map_err(failed_to("make", &path))?;
-        Ok(SharedMemory { service, _lock: lock })
+        let lock = File::create_new(&unlocked_path).map_err(failed_to("make", &unlocked_path))?;
+        lock.lock().map_err(failed_to("lock", &unlocked_path))?;
+        std::fs::rename(&unlocked_path, &path).map_err(failed_to("make", &path))?;
+        Ok(SharedMemory { service_name: service, _lock: lock })
     }
 
     /// Removes the memory of this squid and of those whose lock file is unlocked.
-    fn sweep(&self, dir: &Path) {
+    fn remove_unused(&self, dir: &Path) {
         let names = || std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.file_name());
         for lock in names() {
             let Some(service) = lock.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX)) else {
                 continue;
             };
             if !service.starts_with(SERVICE_PREFIX)
-                || (service != self.service && !is_unlocked(&dir.join(&lock)))
+                || (service != self.service_name && !is_unlocked(&dir.join(&lock)))
             {
                 continue;
             }
@@ -189,7 +189,7 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        self.sweep(Path::new(MEMORY_DIR));
+        self.remove_unused(Path::new(MEMORY_DIR));
     }
 }
 
@@ -207,19 +207,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let [own, living, killed] = [(); 3].map(|()| SharedMemory::claim(dir.path()).unwrap());
         for memory in [&own, &living, &killed] {
-            std::fs::write(dir.path().join(format!("{}-cf__queues.shm", memory.service)), "").unwrap();
+            std::fs::write(dir.path().join(format!("{}-cf__queues.shm", memory.service_name)), "").unwrap();
         }
         std::fs::write(dir.path().join("fsarena-a-run"), "").unwrap();
         // As if its process had been killed.
         let SharedMemory { _lock: lock, .. } = &killed;
         lock.unlock().unwrap();
-        own.sweep(dir.path());
+        own.remove_unused(dir.path());
         let mut left: Vec<String> = std::fs::read_dir(dir.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
         left.sort();
-        let service = &living.service;
+        let service = &living.service_name;
         assert_eq!(
             left,
             ["fsarena-a-run".into(), format!("{service}-cf__queues.shm"), format!("{service}{LOCK_SUFFIX}")]

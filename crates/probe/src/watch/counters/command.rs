@@ -9,35 +9,35 @@ use std::time::{Duration, Instant};
 use std::{io::Read, os::unix::process::CommandExt};
 
 /// The number of bytes of a command's output that fsarena keeps.
-const MAX_OUTPUT: u64 = 64 << 10;
+const MAX_OUTPUT_BYTES: u64 = 64 << 10;
 
 /// A counter that runs a command without a shell.
-pub struct Command {
+pub struct CommandCounter {
     argv: Vec<String>,
     timeout: Duration,
 }
 
-impl Command {
+impl CommandCounter {
     /// The counter of a program with its arguments.
     ///
     /// # Errors
     /// `argv` has no program.
-    pub fn new(argv: &[String], timeout: Duration) -> Result<Command, WatchError> {
+    pub fn new(argv: &[String], timeout: Duration) -> Result<CommandCounter, WatchError> {
         if argv.first().is_none_or(String::is_empty) {
             return Err(WatchError::Usage(
                 "a command counter needs a command: `-- PROGRAM ARGUMENT …`".into(),
             ));
         }
-        Ok(Command { argv: argv.to_vec(), timeout })
+        Ok(CommandCounter { argv: argv.to_vec(), timeout })
     }
 
     /// An error with the command before it.
-    fn trouble(&self, what: impl std::fmt::Display) -> CounterError {
+    fn error(&self, what: impl std::fmt::Display) -> CounterError {
         CounterError::new(format!("{}: {what}", self.argv.join(" ")))
     }
 
     /// Runs the command. Returns whether it succeeded, and its output; `None` if it exceeded the timeout.
-    fn run(&self) -> std::io::Result<Option<(bool, String)>> {
+    fn run_command(&self) -> std::io::Result<Option<(bool, String)>> {
         let mut command = std::process::Command::new(&self.argv[0]);
         command.args(&self.argv[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = limits::spawn(command.process_group(0))?;
@@ -51,35 +51,35 @@ impl Command {
     }
 }
 
-/// The output of a process until it ends; `None` if it has not ended at `until`.
-fn read_output(child: &mut Child, until: Instant) -> std::io::Result<Option<String>> {
+/// The output of a process until it ends; `None` if it has not ended at the deadline.
+fn read_output(child: &mut Child, deadline: Instant) -> std::io::Result<Option<String>> {
     let mut text = Vec::new();
     let Some(mut stdout) = child.stdout.take() else { return Ok(None) };
     loop {
-        if !wait_readable(&stdout, until)? {
+        if !wait_readable(&stdout, deadline)? {
             return Ok(None);
         }
         let mut piece = [0; 4096];
         match stdout.read(&mut piece)? {
             0 => break,
             // Read the rest and discard it, so that the command does not block on a full pipe.
-            read if (text.len() as u64) < MAX_OUTPUT => text.extend_from_slice(&piece[..read]),
+            read if (text.len() as u64) < MAX_OUTPUT_BYTES => text.extend_from_slice(&piece[..read]),
             _ => {}
         }
     }
     drop(stdout);
     let ended = match rustix::process::pidfd_open(Pid::from_child(child), PidfdFlags::empty()) {
-        Ok(pidfd) => wait_readable(&pidfd, until)?,
+        Ok(pidfd) => wait_readable(&pidfd, deadline)?,
         // Without pidfds (Linux before 5.3), assume that a process that has closed its output is about to end.
         Err(_) => true,
     };
     Ok(ended.then(|| String::from_utf8_lossy(&text).into_owned()))
 }
 
-/// Waits until a file is readable. Returns false at `until`, or when a signal requests the end.
-fn wait_readable(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Result<bool> {
+/// Waits until a file is readable. Returns false at the deadline, or when a signal requests the end.
+fn wait_readable(file: &impl std::os::fd::AsFd, deadline: Instant) -> std::io::Result<bool> {
     loop {
-        let left = until.saturating_duration_since(Instant::now());
+        let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(false);
         }
@@ -94,24 +94,24 @@ fn wait_readable(file: &impl std::os::fd::AsFd, until: Instant) -> std::io::Resu
     }
 }
 
-impl Counter for Command {
-    fn check(&self) -> Result<(), WatchError> {
-        program::check(&self.argv[0], &User::of_process()).map_err(|error| match error {
+impl Counter for CommandCounter {
+    fn check_name(&self) -> Result<(), WatchError> {
+        program::check_executable(&self.argv[0], &User::of_process()).map_err(|error| match error {
             CommandError::NotFound { .. } => WatchError::Unavailable(error.to_string()),
             error => WatchError::Usage(error.to_string()),
         })
     }
 
     fn read(&mut self) -> Result<f64, CounterError> {
-        let timed_out = || self.trouble(format!("no end within {} ms", self.timeout.as_millis()));
-        let (success, text) = self.run().map_err(|error| self.trouble(error))?.ok_or_else(timed_out)?;
+        let timed_out = || self.error(format!("no end within {} ms", self.timeout.as_millis()));
+        let (success, text) = self.run_command().map_err(|error| self.error(error))?.ok_or_else(timed_out)?;
         if !success {
-            return Err(self.trouble("it failed"));
+            return Err(self.error("it failed"));
         }
         let number = text.split_ascii_whitespace().next().and_then(|word| word.parse::<f64>().ok());
         number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| {
             let start: String = text.chars().take(40).collect();
-            self.trouble(format!("it printed {start:?}, not a number"))
+            self.error(format!("it printed {start:?}, not a number"))
         })
     }
 }
@@ -122,7 +122,7 @@ mod tests {
 
     fn read(argv: &[&str]) -> Result<f64, CounterError> {
         let argv: Vec<String> = argv.iter().map(|word| word.to_string()).collect();
-        Command::new(&argv, Duration::from_millis(500)).unwrap().read()
+        CommandCounter::new(&argv, Duration::from_millis(500)).unwrap().read()
     }
 
     #[test]
@@ -140,6 +140,6 @@ mod tests {
         assert!(error_of(&["yes", "x"]).contains("within 500 ms"));
         assert!(error_of(&["false"]).contains("failed"));
         assert!(error_of(&["no-such-program-anywhere"]).contains("No such file"));
-        assert!(Command::new(&[], Duration::ZERO).is_err());
+        assert!(CommandCounter::new(&[], Duration::ZERO).is_err());
     }
 }

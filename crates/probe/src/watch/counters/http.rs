@@ -13,22 +13,22 @@ const MAX_BYTES: u64 = 4 << 20;
 
 /// A page that is read over HTTP.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct HttpPage {
     url: String,
     timeout: Duration,
     agent: Agent,
 }
 
-impl Page {
+impl HttpPage {
     /// The page at `http://HOST[:PORT][/PATH]`.
     ///
     /// # Errors
     /// The address is malformed or has the scheme https, or its host is unknown.
-    pub fn new(url: &str, timeout: Duration) -> Result<Page, WatchError> {
+    pub fn new(url: &str, timeout: Duration) -> Result<HttpPage, WatchError> {
         let uri = url.parse::<Uri>().ok().filter(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         match uri.as_ref().and_then(Uri::scheme_str) {
             Some("http") => {}
-            Some("https") => return Err(http_only(url)),
+            Some("https") => return Err(http_only_error(url)),
             _ => {
                 return Err(WatchError::Usage(format!(
                     "Malformed address {url:?}: write http://HOST:PORT/PATH"
@@ -42,8 +42,8 @@ impl Page {
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
         let addresses = getent::host_addresses(host)
             .map_err(|error| WatchError::Unavailable(format!("{url}: {error}")))?;
-        let agent = Agent::with_parts(config.build(), DefaultConnector::default(), Addresses(addresses));
-        Ok(Page { url: url.into(), timeout, agent })
+        let agent = Agent::with_parts(config.build(), DefaultConnector::default(), FixedAddresses(addresses));
+        Ok(HttpPage { url: url.into(), timeout, agent })
     }
 
     /// The address of the page.
@@ -58,7 +58,7 @@ impl Page {
     pub fn get(&self) -> Result<String, CounterError> {
         let mut answer = self.agent.get(&self.url).call().map_err(|error| self.request_error(error))?;
         if answer.status() != 200 {
-            return Err(self.trouble(&format!("the answer has status {}", answer.status().as_u16())));
+            return Err(self.error(&format!("the answer has status {}", answer.status().as_u16())));
         }
         let body = answer.body_mut().with_config().limit(MAX_BYTES).lossy_utf8(true);
         body.read_to_string().map_err(|error| self.request_error(error))
@@ -67,7 +67,7 @@ impl Page {
     /// The error of a request, in words.
     fn request_error(&self, error: ureq::Error) -> CounterError {
         let timed_out = || format!("no whole answer within {} ms", self.timeout.as_millis());
-        self.trouble(&match error {
+        self.error(&match error {
             ureq::Error::Timeout(_) => timed_out(),
             ureq::Error::Io(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut => timed_out(),
@@ -80,19 +80,19 @@ impl Page {
     }
 
     /// An error with the address of the page before it.
-    fn trouble(&self, what: &str) -> CounterError {
+    fn error(&self, what: &str) -> CounterError {
         CounterError::new(format!("{}: {what}", self.url))
     }
 
     /// The error for a page without a counter; it shows the beginning of the page.
-    pub fn missing_counter(&self, name: &str, body: &str) -> CounterError {
+    pub fn missing_counter_error(&self, name: &str, body: &str) -> CounterError {
         let start: String = body.trim_start().chars().take(40).collect();
-        self.trouble(&format!("there is no {name} in the answer, which begins {start:?}"))
+        self.error(&format!("there is no {name} in the answer, which begins {start:?}"))
     }
 }
 
 /// The error for an address with the scheme https.
-pub fn http_only(address: &str) -> WatchError {
+pub fn http_only_error(address: &str) -> WatchError {
     WatchError::Usage(format!(
         "{address:?}: fsarena reads exporters over http only. Name an http address of this machine, such as \
          http://localhost:9100/metrics; if the service has only https, let a command print the number: fsarena watch -- \
@@ -102,9 +102,9 @@ pub fn http_only(address: &str) -> WatchError {
 
 /// The IP addresses of the page's host, resolved only once: a look-up starts a process, whose CPU time would count in a window.
 #[derive(Debug)]
-struct Addresses(Vec<IpAddr>);
+struct FixedAddresses(Vec<IpAddr>);
 
-impl Resolver for Addresses {
+impl Resolver for FixedAddresses {
     fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let port = uri.port_u16().unwrap_or(80);
         let mut found = self.empty();
@@ -117,16 +117,16 @@ impl Resolver for Addresses {
 }
 
 /// A counter of the client requests of a squid, read from its counters page.
-pub struct Squid(Page);
+pub struct SquidCounter(HttpPage);
 
-impl Squid {
+impl SquidCounter {
     /// The counter of the squid at `HOST:PORT` or `http://HOST:PORT`.
     ///
     /// # Errors
     /// The address has another form, or its host is unknown.
-    pub fn new(at: &str, timeout: Duration) -> Result<Squid, WatchError> {
+    pub fn new(at: &str, timeout: Duration) -> Result<SquidCounter, WatchError> {
         if at.starts_with("https://") {
-            return Err(http_only(at));
+            return Err(http_only_error(at));
         }
         let at = at.strip_prefix("http://").unwrap_or(at).trim_end_matches('/');
         if at.contains('/') {
@@ -135,15 +135,15 @@ impl Squid {
             )));
         }
         let url = format!("http://{at}/squid-internal-mgr/counters");
-        Page::new(&url, timeout).map(Squid)
+        HttpPage::new(&url, timeout).map(SquidCounter)
     }
 }
 
-impl Counter for Squid {
+impl Counter for SquidCounter {
     fn read(&mut self) -> Result<f64, CounterError> {
         let body = self.0.get()?;
         parse_counter(&body, "client_http.requests")
-            .ok_or_else(|| self.0.missing_counter("client_http.requests", &body))
+            .ok_or_else(|| self.0.missing_counter_error("client_http.requests", &body))
     }
 }
 
@@ -162,7 +162,7 @@ pub(crate) mod tests {
     use std::net::TcpListener;
 
     /// A server that sends `answer` to each client `times` times.
-    pub fn server(answer: &'static [u8], times: usize) -> String {
+    pub fn start_server(answer: &'static [u8], times: usize) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
         std::thread::spawn(move || {
@@ -180,32 +180,32 @@ pub(crate) mod tests {
     }
 
     fn get(url: &str) -> Result<String, CounterError> {
-        Page::new(url, Duration::from_millis(300)).unwrap().get()
+        HttpPage::new(url, Duration::from_millis(300)).unwrap().get()
     }
 
     #[test]
     fn a_page_is_read() {
-        let url = server(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\nrequests = 5\n", 1);
+        let url = start_server(b"HTTP/1.1 200 OK\r\nX: y\r\n\r\nrequests = 5\n", 1);
         assert_eq!(get(&url).unwrap(), "requests = 5\n");
     }
 
     #[test]
     fn localhost_is_resolved() {
-        let url = server(b"HTTP/1.1 200 OK\r\n\r\nrequests = 5\n", 1);
+        let url = start_server(b"HTTP/1.1 200 OK\r\n\r\nrequests = 5\n", 1);
         assert_eq!(get(&url.replace("127.0.0.1", "LocalHost")).unwrap(), "requests = 5\n");
     }
 
     #[test]
     fn each_bad_response_has_its_error() {
         let error_of = |url: &str| get(url).unwrap_err().0;
-        assert!(error_of(&server(b"HTTP/1.1 404 Not Found\r\n\r\n", 1)).contains("status 404"));
-        assert!(error_of(&server(b"SSH-2.0-OpenSSH\r\n", 1)).contains("not HTTP"));
-        let hostile = error_of(&server(b"HTTP/1.1 \x1b[31m4\r\n\r\n", 1));
+        assert!(error_of(&start_server(b"HTTP/1.1 404 Not Found\r\n\r\n", 1)).contains("status 404"));
+        assert!(error_of(&start_server(b"SSH-2.0-OpenSSH\r\n", 1)).contains("not HTTP"));
+        let hostile = error_of(&start_server(b"HTTP/1.1 \x1b[31m4\r\n\r\n", 1));
         assert!(hostile.contains("not HTTP") && !hostile.contains('\x1b'), "{hostile}");
-        assert!(error_of(&server(b"", 0)).contains("within 300 ms"));
+        assert!(error_of(&start_server(b"", 0)).contains("within 300 ms"));
         // The whole response would be 160 GB.
         let endless = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(1 << 20)).leak();
-        let endless = server(endless.as_bytes(), 160_000);
+        let endless = start_server(endless.as_bytes(), 160_000);
         assert!(error_of(&endless).contains("4 MiB"));
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         assert!(error_of(&format!("http://{closed}")).contains("refused"));
@@ -213,13 +213,13 @@ pub(crate) mod tests {
 
     #[test]
     fn redirects_are_refused() {
-        let url = server(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", 1);
+        let url = start_server(b"HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", 1);
         assert!(get(&url).unwrap_err().0.contains("status 302"));
     }
 
     #[test]
     fn malformed_addresses_and_other_schemes_are_refused() {
-        let page = |url: &str| Page::new(url, Duration::ZERO);
+        let page = |url: &str| HttpPage::new(url, Duration::ZERO);
         assert!(page("http://127.0.0.1").is_ok() && page("http://[::1]:3128/x?y").is_ok());
         assert!(matches!(page("http://no-such-host.invalid/"), Err(WatchError::Unavailable(_))));
         for url in
@@ -243,8 +243,8 @@ pub(crate) mod tests {
 
     #[test]
     fn a_page_without_the_counter_is_an_error() {
-        let url = super::super::http::tests::server(b"HTTP/1.0 200 OK\r\n\r\n<html><body>hello", 1);
-        let said = Squid::new(&url, Duration::from_millis(300)).unwrap().read().unwrap_err().0;
-        assert!(said.contains("no client_http.requests") && said.contains("<html>"), "{said}");
+        let url = super::super::http::tests::start_server(b"HTTP/1.0 200 OK\r\n\r\n<html><body>hello", 1);
+        let error = SquidCounter::new(&url, Duration::from_millis(300)).unwrap().read().unwrap_err().0;
+        assert!(error.contains("no client_http.requests") && error.contains("<html>"), "{error}");
     }
 }

@@ -9,15 +9,15 @@ use std::{fs::File, io::ErrorKind};
 /// The number of bytes per read.
 const BUFFER_SIZE: usize = 64 << 10;
 /// The largest part of a line that fsarena searches for a word, in bytes: the end of the line.
-const MAX_LINE: usize = 64 << 10;
+const MAX_LINE_BYTES: usize = 64 << 10;
 
 /// A counter of the lines that were added to a file since the first reading.
-pub struct Log {
+pub struct LogCounter {
     path: PathBuf,
     word: Option<String>,
     open: Option<OpenLog>,
     /// Whether there was a reading. Lines that the file has before the first reading do not count.
-    read_before: bool,
+    has_been_read: bool,
     /// The number of lines so far.
     lines: f64,
     buffer: Vec<u8>,
@@ -31,24 +31,24 @@ struct OpenLog {
     /// The device and the inode of the file.
     identity: (u64, u64),
     /// The offset up to which the lines are counted.
-    at: u64,
+    counted_to: u64,
 }
 
-impl Log {
+impl LogCounter {
     /// A counter of all lines of a file, or of those that contain `word`.
-    pub fn new(path: &Path, word: Option<String>) -> Log {
-        Log {
+    pub fn new(path: &Path, word: Option<String>) -> LogCounter {
+        LogCounter {
             path: path.into(),
             word,
             open: None,
-            read_before: false,
+            has_been_read: false,
             lines: 0.0,
             buffer: vec![0; BUFFER_SIZE],
             partial_line: vec![],
         }
     }
 
-    fn trouble(&self, error: &std::io::Error) -> CounterError {
+    fn error(&self, error: &std::io::Error) -> CounterError {
         CounterError::new(format!("{}: {error}", self.path.display()))
     }
 
@@ -57,40 +57,40 @@ impl Log {
         let found = match std::fs::metadata(&self.path) {
             // During a rotation the path may have no file for a moment. Keep the old one.
             Err(error) if error.kind() == ErrorKind::NotFound && self.open.is_some() => return Ok(()),
-            found => found.map_err(|error| self.trouble(&error))?,
+            found => found.map_err(|error| self.error(&error))?,
         };
         let identity = (found.dev(), found.ino());
         if self.open.as_ref().is_some_and(|open| open.identity == identity) {
             return Ok(());
         }
-        let file = input::open(&self.path).map_err(|error| self.trouble(&error))?;
+        let file = input::open(&self.path).map_err(|error| self.error(&error))?;
         // After a rotation all lines of the new file count.
-        let at = if self.read_before { 0 } else { found.len() };
-        self.open = Some(OpenLog { file, identity, at });
+        let counted_to = if self.has_been_read { 0 } else { found.len() };
+        self.open = Some(OpenLog { file, identity, counted_to });
         self.partial_line.clear();
         Ok(())
     }
 
     /// Counts the lines up to the end of the open file.
-    fn count(&mut self) -> Result<(), CounterError> {
+    fn count_to_end(&mut self) -> Result<(), CounterError> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        let counted = self.count_in(&mut open);
+        let counted = self.count_new_lines(&mut open);
         self.open = Some(open);
-        counted.map_err(|error| self.trouble(&error))
+        counted.map_err(|error| self.error(&error))
     }
 
-    fn count_in(&mut self, open: &mut OpenLog) -> std::io::Result<()> {
-        if open.file.metadata()?.len() < open.at {
+    fn count_new_lines(&mut self, open: &mut OpenLog) -> std::io::Result<()> {
+        if open.file.metadata()?.len() < open.counted_to {
             // The file was copied and truncated. Lines that were written between both steps are lost.
-            open.at = 0;
+            open.counted_to = 0;
             self.partial_line.clear();
         }
         loop {
-            let read = open.file.read_at(&mut self.buffer, open.at)?;
+            let read = open.file.read_at(&mut self.buffer, open.counted_to)?;
             if read == 0 {
                 return Ok(());
             }
-            open.at += read as u64;
+            open.counted_to += read as u64;
             match &self.word {
                 None => {
                     self.lines += self.buffer[..read].iter().filter(|byte| **byte == b'\n').count() as f64
@@ -115,20 +115,20 @@ fn count_lines_with(partial_line: &mut Vec<u8>, data: &[u8], word: &[u8]) -> f64
                 found += 1.0;
             }
             partial_line.clear();
-        } else if partial_line.len() > MAX_LINE {
-            partial_line.drain(..partial_line.len() - MAX_LINE);
+        } else if partial_line.len() > MAX_LINE_BYTES {
+            partial_line.drain(..partial_line.len() - MAX_LINE_BYTES);
         }
     }
     found
 }
 
-impl Counter for Log {
+impl Counter for LogCounter {
     fn read(&mut self) -> Result<f64, CounterError> {
         // First count the last lines of the old file, then those of the new one.
-        self.count()?;
+        self.count_to_end()?;
         self.reopen_if_rotated()?;
-        self.read_before = true;
-        self.count()?;
+        self.has_been_read = true;
+        self.count_to_end()?;
         Ok(self.lines)
     }
 }
@@ -148,7 +148,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("access.log");
         append(&path, "old\nold\n");
-        let mut log = Log::new(&path, None);
+        let mut log = LogCounter::new(&path, None);
         assert_eq!(log.read(), Ok(0.0));
         append(&path, "a\nb\nhalf");
         assert_eq!(log.read(), Ok(2.0));
@@ -166,7 +166,7 @@ mod tests {
     fn a_file_created_later_counts_from_its_end() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        let mut log = Log::new(&path, None);
+        let mut log = LogCounter::new(&path, None);
         assert!(log.read().unwrap_err().0.contains("No such file"));
         append(&path, "a\n");
         assert_eq!(log.read(), Ok(0.0));
@@ -179,7 +179,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
         append(&path, "");
-        let mut log = Log::new(&path, Some("GET".into()));
+        let mut log = LogCounter::new(&path, Some("GET".into()));
         assert_eq!(log.read(), Ok(0.0));
         append(&path, "GET /a\nPOST /b\nG");
         assert_eq!(log.read(), Ok(1.0));

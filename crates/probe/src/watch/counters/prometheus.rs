@@ -1,44 +1,49 @@
 //! A counter that reads a metric of a Prometheus endpoint, in the text exposition format.
 
-use super::http::Page;
+use super::http::HttpPage;
 use crate::watch::counter::{Counter, CounterError, WatchError};
 use fsarena_core::names::unknown;
 use std::time::Duration;
 
 /// A metric of an endpoint: the sum of all its series that have the given labels.
-pub struct Prometheus {
-    page: Page,
+pub struct PrometheusCounter {
+    page: HttpPage,
     /// The metric as the user wrote it.
-    written: String,
+    metric: String,
     name: String,
     labels: Vec<(String, String)>,
 }
 
-impl Prometheus {
+impl PrometheusCounter {
     /// A counter of the metric `name` or `name{label="value",…}` at the address `url`.
     ///
     /// # Errors
     /// The metric or the address cannot be parsed, or the host is unknown.
-    pub fn new(url: &str, metric: &str, timeout: Duration) -> Result<Prometheus, WatchError> {
-        let bad = || {
+    pub fn new(url: &str, metric: &str, timeout: Duration) -> Result<PrometheusCounter, WatchError> {
+        let malformed = || {
             WatchError::Usage(format!(
                 "cannot read the metric {metric:?}; write one as `requests_total` or `requests_total{{code=\"200\"}}`"
             ))
         };
-        let (Series { name, labels }, rest) = Series::parse(metric.trim()).ok_or_else(bad)?;
+        let (Series { name, labels }, rest) = Series::parse(metric.trim()).ok_or_else(malformed)?;
         if !rest.is_empty() {
-            return Err(bad());
+            return Err(malformed());
         }
-        Ok(Prometheus { page: Page::new(url, timeout)?, written: metric.trim().into(), name, labels })
+        Ok(PrometheusCounter {
+            page: HttpPage::new(url, timeout)?,
+            metric: metric.trim().into(),
+            name,
+            labels,
+        })
     }
 
     /// The sum of the matching series. `None` if no series matches, if a line of this metric cannot be parsed, or if the sum is
     /// negative, infinite or not a number.
-    fn sum(&self, body: &str) -> Option<f64> {
+    fn sum_series(&self, body: &str) -> Option<f64> {
         let mut sum = None;
-        for line in lines(body).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        for line in lines_before_end(body).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Some((series, rest)) = Series::parse(line) else {
-                // Ignore lines of other metrics that cannot be parsed.
+                // Ignore lines of character metrics that cannot be parsed.
                 match line.strip_prefix(&self.name) {
                     Some(rest) if !rest.starts_with(is_name_char) => return None,
                     _ => continue,
@@ -53,15 +58,15 @@ impl Prometheus {
 }
 
 /// The lines of a page before the mark of its end.
-fn lines(body: &str) -> impl Iterator<Item = &str> {
+fn lines_before_end(body: &str) -> impl Iterator<Item = &str> {
     body.lines().map(str::trim).take_while(|line| *line != "# EOF")
 }
 
 /// The names of the metrics of a page, from its series, and from `# TYPE` and `# HELP` lines, whose metrics may have no series
-/// yet. A series that cannot be parsed counts too, because [`Prometheus::sum`] finds its metric.
+/// yet. A series that cannot be parsed counts too, because [`PrometheusCounter::sum_series`] finds its metric.
 fn metric_names(body: &str) -> Vec<String> {
     let mut names = vec![];
-    for line in lines(body) {
+    for line in lines_before_end(body) {
         let described = ["# TYPE ", "# HELP "].iter().find_map(|head| line.strip_prefix(head));
         let parsed = match described {
             Some(described) => parse_quoted(described).map(|(name, _)| name),
@@ -75,10 +80,10 @@ fn metric_names(body: &str) -> Vec<String> {
     names
 }
 
-impl Counter for Prometheus {
+impl Counter for PrometheusCounter {
     /// Refuses a metric if the page has metrics, but none of this name. Accepts missing labels, because a series can appear later,
     /// with the first request that it counts.
-    fn check(&self) -> Result<(), WatchError> {
+    fn check_name(&self) -> Result<(), WatchError> {
         let Ok(body) = self.page.get() else { return Ok(()) };
         let names = metric_names(&body);
         if names.is_empty() || names.contains(&self.name) {
@@ -93,7 +98,8 @@ impl Counter for Prometheus {
 
     fn read(&mut self) -> Result<f64, CounterError> {
         let body = self.page.get()?;
-        self.sum(&body).ok_or_else(|| self.page.missing_counter(&format!("metric {}", self.written), &body))
+        self.sum_series(&body)
+            .ok_or_else(|| self.page.missing_counter_error(&format!("metric {}", self.metric), &body))
     }
 }
 
@@ -156,9 +162,9 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
             (at, '"') => return Some((value, &text[at + 1..])),
             (_, '\\') => match characters.next()?.1 {
                 'n' => value.push('\n'),
-                other => value.push(other),
+                character => value.push(character),
             },
-            (_, other) => value.push(other),
+            (_, character) => value.push(character),
         }
     }
 }
@@ -191,7 +197,7 @@ mod tests {
     }
 
     fn sum_in(metric: &str, body: &str) -> Option<f64> {
-        Prometheus::new("http://127.0.0.1:1/metrics", metric, Duration::ZERO).unwrap().sum(body)
+        PrometheusCounter::new("http://127.0.0.1:1/metrics", metric, Duration::ZERO).unwrap().sum_series(body)
     }
 
     #[test]
@@ -206,9 +212,9 @@ mod tests {
     #[test]
     fn missing_labels_are_accepted_and_misspelt_names_refused() {
         let check = |body: &'static [u8], metric: &str| {
-            let url = super::super::http::tests::server(body, 1);
-            let counter = Prometheus::new(&url, metric, Duration::from_millis(300)).unwrap();
-            counter.check().map_err(|error| error.to_string())
+            let url = super::super::http::tests::start_server(body, 1);
+            let counter = PrometheusCounter::new(&url, metric, Duration::from_millis(300)).unwrap();
+            counter.check_name().map_err(|error| error.to_string())
         };
         let page = b"HTTP/1.0 200 OK\r\n\r\n# TYPE later counter\nrequests_total{code=\"200\"} 1\n";
         for metric in ["later", "requests_total", "requests_total{code=\"500\"}"] {
@@ -261,7 +267,7 @@ mod tests {
     #[test]
     fn malformed_metrics_are_refused() {
         for metric in ["", "a b", "a{b}", "a{b=\"c}"] {
-            assert!(Prometheus::new("http://127.0.0.1/", metric, Duration::ZERO).is_err(), "{metric}");
+            assert!(PrometheusCounter::new("http://127.0.0.1/", metric, Duration::ZERO).is_err(), "{metric}");
         }
     }
 }

@@ -2,12 +2,15 @@
 //! favours another variant.
 
 use crate::number::{percent, percent_range, plural};
-use crate::sections::decision::{Decision, comparative, cost_ratio, gain, of_what};
-use crate::words::{either, is_time, listed, listed_up_to, shorten_list_to};
-use fsarena_core::observations::{combine_tasks, references};
+use crate::phrases::{is_time, join_with_and, join_with_and_up_to, join_with_or, shorten_list_to};
+use crate::sections::decision::{Decision, comparative, cost_ratio, gain, metric_suffix};
+use fsarena_core::observations::{bare_devices, combine_tasks};
 use fsarena_core::{record::MetricSpec, sample::Direction};
-use fsarena_stats::regret::{Cost, Regrets};
-use fsarena_stats::{decision::Answer, mean_ratio::MeanRatio, slow_rounds::slow_rounds, table::FIRST_LOOK};
+use fsarena_stats::regret::{Regrets, RelativeCost};
+use fsarena_stats::{
+    critical_values::FIRST_LOOK_ROUNDS, decision::Recommendation, mean_ratio::MeanRatio,
+    slow_rounds::slow_rounds,
+};
 use serde_json::{Value, json};
 
 /// The largest number of variants that the headline describes.
@@ -16,90 +19,99 @@ const MAX_VARIANTS: usize = 3;
 impl Decision<'_> {
     /// The headline: `Use xfs: in a typical round 12% faster [8–15%] in total than the next, ext4.`
     pub fn headline(&self) -> String {
-        let by_mean_cost = self.by_mean_cost();
-        let mut headline = self.sentence(if by_mean_cost.is_some() { " for typical speed" } else { "" });
-        if let Some(clause) = by_mean_cost {
+        let mean_cost_clause = self.mean_cost_clause();
+        let mut headline =
+            self.headline_without_clauses(if mean_cost_clause.is_some() { " for typical speed" } else { "" });
+        if let Some(clause) = mean_cost_clause {
             headline.push_str(&format!("; {clause}"));
         }
-        if let Some(clause) = self.favoured_by_other_metrics() {
+        if let Some(clause) = self.other_metrics_clause() {
             headline.push_str(&format!(", {clause}"));
         }
         let names: Vec<String> = self.report.record.not_compared().into_iter().map(String::from).collect();
         if !names.is_empty() {
             // The budget was too small for these variants.
-            headline.push_str(&format!("; not compared: {}", listed_up_to(&names, MAX_VARIANTS)));
+            headline.push_str(&format!("; not compared: {}", join_with_and_up_to(&names, MAX_VARIANTS)));
         }
         headline + "."
     }
 
-    /// The headline without its clauses. `aim` follows the recommended variants if the mean cost recommends others.
-    fn sentence(&self, aim: &str) -> String {
-        let over = self.measure();
+    /// The headline without its clauses. `purpose` follows the recommended variants if the mean cost
+    /// recommends others.
+    fn headline_without_clauses(&self, purpose: &str) -> String {
+        let over = self.measure_phrase();
         match &self.answer {
-            Answer::TooFewRounds { rounds, needed: Some(needed) } => {
+            Recommendation::TooFewRounds { rounds, needed_rounds: Some(needed) } => {
                 let grid = &self.analysis.grid;
-                let only = grid.images().filter(|_| *rounds < FIRST_LOOK);
-                let only = only.map_or("", |_| "; what follows is about these images only");
-                format!("No answer yet: {rounds} of at least {}{only}", plural(*needed, grid.column_name()))
+                let image_note = grid.images().filter(|_| *rounds < FIRST_LOOK_ROUNDS);
+                let image_note = image_note.map_or("", |_| "; what follows is about these images only");
+                format!(
+                    "No answer yet: {rounds} of at least {}{image_note}",
+                    plural(*needed, grid.column_noun())
+                )
             }
-            Answer::TooFewRounds { needed: None, .. } => {
+            Recommendation::TooFewRounds { needed_rounds: None, .. } => {
                 let variants = plural(self.candidates.len(), "variant");
                 format!("No answer: {variants} are too many to compare at once")
             }
-            Answer::Use { choice, next: None } => {
+            Recommendation::Use { choice, next: None } => {
                 format!("Use {}: every other variant gives up safety", self.name(*choice))
             }
-            Answer::Use { choice, next: Some(next) } => {
+            Recommendation::Use { choice, next: Some(next) } => {
                 let (name, behind) = (self.name(*choice), self.name(next.variant));
                 match self.lead_over(*choice, next.variant) {
                     Some(lead) => {
-                        format!("Use {name}{aim}: in a typical round {lead}{over} than the next, {behind}")
+                        format!(
+                            "Use {name}{purpose}: in a typical round {lead}{over} than the next, {behind}"
+                        )
                     }
-                    None => format!("Use {name}{aim}: every other variant is significantly worse{over}"),
+                    None => format!("Use {name}{purpose}: every other variant is significantly worse{over}"),
                 }
             }
-            Answer::Keep { current, rivals } => self.keep_sentence(*current, rivals),
-            Answer::Move { from, to } => {
-                let (from_name, to_names) = (self.current_name(*from), either(&self.names_of_costs(to)));
+            Recommendation::Keep { current, rivals } => self.keep_sentence(*current, rivals),
+            Recommendation::Move { from, to } => {
+                let (from_name, to_names) =
+                    (self.current_name(*from), join_with_or(&self.names_of_costs(to)));
                 let leads = self.leads_over(to, *from);
-                format!("Move from {from_name} to {to_names}{aim}: in a typical round {leads}{over}")
+                format!("Move from {from_name} to {to_names}{purpose}: in a typical round {leads}{over}")
             }
-            Answer::Better { current, better } => {
+            Recommendation::Better { current, better } => {
                 let (are, open) = match better.len() {
                     1 => ("is", "whether it is the best"),
                     _ => ("are", "which of them is the best"),
                 };
                 let (names, leads) =
-                    (listed(&self.names_of_costs(better)), self.leads_over(better, *current));
+                    (join_with_and(&self.names_of_costs(better)), self.leads_over(better, *current));
                 let current = self.current_name(*current);
                 format!("{names} {are} in a typical round {leads}{over} than {current}; {open} is open")
             }
-            Answer::Choose { choices, regret } => self.choose_sentence(choices, *regret),
-            Answer::TooNoisy { one, other } => {
+            Recommendation::Choose { choices, regret } => self.choose_sentence(choices, *regret),
+            Recommendation::TooNoisy { one, other } => {
                 let (one, name) = (self.name(*one), self.name(other.variant));
-                let Some(span) = span(&self.analysis.metric, other) else {
+                let Some(span) = describe_span(&self.analysis.metric, other) else {
                     return format!(
                         "This machine is too noisy to tell: {one} and {name} ran together in no round"
                     );
                 };
                 let span = span.replacen("takes", "take", 1).replacen("has", "have", 1);
-                let after = plural(self.regrets.rounds, self.analysis.grid.column_name());
+                let after = plural(self.regrets.rounds, self.analysis.grid.column_noun());
                 format!("This machine is too noisy to tell: after {after} {name} may {span} than {one}{over}")
             }
         }
     }
 
     /// The names of the variants of these costs.
-    fn names_of_costs(&self, costs: &[Cost]) -> Vec<String> {
+    fn names_of_costs(&self, costs: &[RelativeCost]) -> Vec<String> {
         costs.iter().map(|cost| self.name(cost.variant).to_string()).collect()
     }
 
     /// The headline that recommends to keep the current variant: `Keep ext4: xfs takes 1% less to 2% more time, no significant
     /// difference`.
-    fn keep_sentence(&self, current: usize, rivals: &[Cost]) -> String {
+    fn keep_sentence(&self, current: usize, rivals: &[RelativeCost]) -> String {
         let mut spans = vec![];
         for rival in rivals {
-            let span = span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
+            let span =
+                describe_span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
             spans.push(format!("{} {span}", self.name(rival.variant)));
         }
         let spans = shorten_list_to(spans, MAX_VARIANTS, "variants").join(", ");
@@ -108,7 +120,7 @@ impl Decision<'_> {
         } else {
             "no significant difference".into()
         };
-        format!("Keep {}: {spans}, {verdict}{}", self.current_name(current), self.measure())
+        format!("Keep {}: {spans}, {verdict}{}", self.current_name(current), self.measure_phrase())
     }
 
     /// The headline that recommends one or several variants, with the largest possible regret: `Use ext4 or xfs: with 95%
@@ -118,54 +130,57 @@ impl Decision<'_> {
         let claim = match choices.len() {
             1 => {
                 let most = if regret > 0.0 {
-                    format!("more than {} ", rounded_up(gain(metric, regret)))
+                    format!("more than {} ", percent_rounded_up(gain(metric, regret)))
                 } else {
                     String::new()
                 };
-                format!("with 95% confidence no other variant is {most}{}", super::better(metric))
+                format!(
+                    "with 95% confidence no other variant is {most}{}",
+                    super::comparative_with_metric(metric)
+                )
             }
             _ if regret <= 0.0 => "they measure the same".into(),
             count => {
                 let each = if count == 2 { "either costs" } else { "each of them costs" };
-                let most = rounded_up(regret.exp_m1());
+                let most = percent_rounded_up(regret.exp_m1());
                 format!("with 95% confidence {each} at most {most} more than the best")
             }
         };
-        format!("Use {}: {claim}{}", either(&self.names(choices)), self.measure())
+        format!("Use {}: {claim}{}", join_with_or(&self.names(choices)), self.measure_phrase())
     }
 
     /// How far variants are ahead of another one. If there are several, each has its name in parentheses.
-    fn leads_over(&self, ahead: &[Cost], behind: usize) -> String {
+    fn leads_over(&self, ahead: &[RelativeCost], behind: usize) -> String {
         let mut leads = vec![];
         for cost in ahead {
             let name =
                 if ahead.len() > 1 { format!(" ({})", self.name(cost.variant)) } else { String::new() };
             leads.extend(self.lead_over(cost.variant, behind).map(|lead| format!("{lead}{name}")));
         }
-        listed_up_to(&leads, MAX_VARIANTS)
+        join_with_and_up_to(&leads, MAX_VARIANTS)
     }
 
     /// How far a variant is ahead of another one: `12% faster [8–15%]`. `None` if the two variants have no common round.
     fn lead_over(&self, variant: usize, behind: usize) -> Option<String> {
-        let values = &self.overall.main().values;
+        let values = &self.overall.total_or_geometric().values;
         let metric = &self.analysis.metric;
         let typical = cost_ratio(metric, &values[variant], &values[behind])?.value.ln();
-        let interval = self.regrets.cost(behind, variant);
-        interval.low.is_finite().then(|| lead(metric, typical, &interval))
+        let interval = self.regrets.cost_relative_to(behind, variant);
+        interval.low.is_finite().then(|| format_lead(metric, typical, &interval))
     }
 
     /// The intervals that the headline quotes, as ratios of costs, as JSON.
     pub(super) fn costs_json(&self) -> Vec<Value> {
         let (to, costs) = match &self.answer {
-            Answer::Use { choice, next } => (*choice, next.iter().copied().collect()),
-            Answer::Keep { current, rivals } => (*current, rivals.clone()),
-            Answer::Move { from, to } => (*from, to.clone()),
-            Answer::Better { current, better } => (*current, better.clone()),
-            Answer::TooNoisy { one, other } => (*one, vec![*other]),
-            Answer::TooFewRounds { .. } | Answer::Choose { .. } => return vec![],
+            Recommendation::Use { choice, next } => (*choice, next.iter().copied().collect()),
+            Recommendation::Keep { current, rivals } => (*current, rivals.clone()),
+            Recommendation::Move { from, to } => (*from, to.clone()),
+            Recommendation::Better { current, better } => (*current, better.clone()),
+            Recommendation::TooNoisy { one, other } => (*one, vec![*other]),
+            Recommendation::TooFewRounds { .. } | Recommendation::Choose { .. } => return vec![],
         };
         let ratio = |log: f64| Some(log.exp()).filter(|ratio| ratio.is_finite() && *ratio > 0.0);
-        let cost = |cost: &Cost| {
+        let cost = |cost: &RelativeCost| {
             json!({
                 "variant": self.name(cost.variant),
                 "relative_to": self.name(to),
@@ -179,14 +194,14 @@ impl Decision<'_> {
 
 /// How much better a variant is: `12% faster [8–15%]`. `typical` is the logarithm of the cost of the other variant relative to
 /// the better one, and `behind` its interval.
-pub(super) fn lead(metric: &MetricSpec, typical: f64, behind: &Cost) -> String {
+pub(super) fn format_lead(metric: &MetricSpec, typical: f64, behind: &RelativeCost) -> String {
     let [by, low, high] = [typical, behind.low, behind.high].map(|log| gain(metric, log));
-    format!("{} {} [{}]{}", percent(by), comparative(metric), percent_range(low, high), of_what(metric))
+    format!("{} {} [{}]{}", percent(by), comparative(metric), percent_range(low, high), metric_suffix(metric))
 }
 
 /// The difference of a variant to another one in words: `takes 6% less to 9% more time`, `has 2% to 4% higher iops`. `None` if
 /// the interval has no bounds.
-fn span(metric: &MetricSpec, cost: &Cost) -> Option<String> {
+fn describe_span(metric: &MetricSpec, cost: &RelativeCost) -> Option<String> {
     let (low, high) = match metric.direction {
         Direction::Higher => (-cost.high, -cost.low),
         _ => (cost.low, cost.high),
@@ -195,7 +210,7 @@ fn span(metric: &MetricSpec, cost: &Cost) -> Option<String> {
         return None;
     }
     let (verb, less, more, what) = if is_time(metric) {
-        ("takes", "less", "more", format!("time{}", of_what(metric)))
+        ("takes", "less", "more", format!("time{}", metric_suffix(metric)))
     } else {
         ("has", "lower", "higher", metric.id.clone())
     };
@@ -210,7 +225,7 @@ fn span(metric: &MetricSpec, cost: &Cost) -> Option<String> {
 }
 
 /// An upper bound in per cent, rounded up to two significant digits.
-fn rounded_up(fraction: f64) -> String {
+fn percent_rounded_up(fraction: f64) -> String {
     if fraction <= 0.0 {
         return "0%".into();
     }
@@ -221,18 +236,18 @@ fn rounded_up(fraction: f64) -> String {
 impl Decision<'_> {
     /// The clause about variants that are behind in a typical round but not by mean cost: `by mean cost ext4 is as good, since
     /// xfs stalls`. `None` if the recommendation also holds by mean cost, or if there are too few rounds for it.
-    pub(super) fn by_mean_cost(&self) -> Option<String> {
+    pub(super) fn mean_cost_clause(&self) -> Option<String> {
         let behind: Vec<usize> = match &self.answer {
-            Answer::Use { choice, next: Some(_) } => {
+            Recommendation::Use { choice, next: Some(_) } => {
                 self.candidates.iter().copied().filter(|one| one != choice).collect()
             }
-            Answer::Move { from, .. } => vec![*from],
+            Recommendation::Move { from, .. } => vec![*from],
             _ => return None,
         };
         let choice = *self.choices().first()?;
         let (mut better, mut equal) = (vec![], vec![]);
         for variant in behind {
-            match self.mean_cost(variant, choice) {
+            match self.mean_cost_interval(variant, choice) {
                 Some((_, high)) if high < 1.0 => better.push(self.name(variant).to_string()),
                 Some((low, _)) if low <= 1.0 => equal.push(self.name(variant).to_string()),
                 _ => {}
@@ -247,12 +262,12 @@ impl Decision<'_> {
         let stalls = stalls.is_some_and(|found| !found.slow.is_empty());
         let since = if stalls { format!(", since {} stalls", self.name(choice)) } else { String::new() };
         let are = if names.len() == 1 { "is" } else { "are" };
-        Some(format!("by mean cost {} {are} {verb}{since}", listed(&names)))
+        Some(format!("by mean cost {} {are} {verb}{since}", join_with_and(&names)))
     }
 
     /// The 95% interval of the mean cost of a variant divided by that of `to`; `None` with too few rounds.
-    fn mean_cost(&self, variant: usize, to: usize) -> Option<(f64, f64)> {
-        let main = self.overall.main();
+    fn mean_cost_interval(&self, variant: usize, to: usize) -> Option<(f64, f64)> {
+        let main = self.overall.total_or_geometric();
         let values = main.mean_costs.as_ref().unwrap_or(&main.values);
         let (low, high) = MeanRatio::of(&values[to], &values[variant])?.interval.ok()?;
         Some(if self.analysis.metric.direction == Direction::Higher {
@@ -264,7 +279,7 @@ impl Decision<'_> {
 }
 
 /// The CPU time of the whole machine. The headline considers this metric even if the user did not request it.
-const CPU: &str = "total_cpu";
+const MACHINE_CPU: &str = "total_cpu";
 
 /// A variant that another metric significantly favours.
 struct FavouredVariant {
@@ -275,17 +290,20 @@ struct FavouredVariant {
     /// The logarithm of the cost of `ahead_of` relative to `variant` in a typical round.
     typical: f64,
     /// The interval of that logarithm.
-    behind: Cost,
+    behind: RelativeCost,
 }
 
 impl Decision<'_> {
     /// The clause about each other metric that significantly favours another variant: `but xfs is 8% faster [5–11%] (synced)
     /// than ext4`.
-    fn favoured_by_other_metrics(&self) -> Option<String> {
+    fn other_metrics_clause(&self) -> Option<String> {
         let mut clauses = vec![];
         for one in self.favoured_variants() {
             let (name, other) = (self.name(one.variant), self.name(one.ahead_of));
-            clauses.push(format!("{name} is {} than {other}", lead(&one.metric, one.typical, &one.behind)));
+            clauses.push(format!(
+                "{name} is {} than {other}",
+                format_lead(&one.metric, one.typical, &one.behind)
+            ));
         }
         (!clauses.is_empty()).then(|| format!("but {}", clauses.join(" and ")))
     }
@@ -307,41 +325,41 @@ impl Decision<'_> {
 
     /// For each requested metric other than the main one, and for the CPU time, the variant that it significantly favours.
     fn favoured_variants(&self) -> Vec<FavouredVariant> {
-        let named = match &self.answer {
-            Answer::TooFewRounds { .. } => return vec![],
-            Answer::Better { better, .. } => better.iter().map(|cost| cost.variant).collect(),
-            Answer::TooNoisy { .. } => self.possible(),
+        let headline_variants = match &self.answer {
+            Recommendation::TooFewRounds { .. } => return vec![],
+            Recommendation::Better { better, .. } => better.iter().map(|cost| cost.variant).collect(),
+            Recommendation::TooNoisy { .. } => self.possible(),
             _ => self.choices(),
         };
-        let main = self.analysis.metric.id.as_str();
+        let main_metric = self.analysis.metric.id.as_str();
         let requested = self.report.analyses.iter().skip(1).map(|analysis| analysis.metric.id.as_str());
-        let metrics = fsarena_core::names::distinct(requested.chain([CPU]));
-        let others = metrics.into_iter().filter(|id| *id != main);
-        others.filter_map(|id| self.favoured_by(id, &named)).collect()
+        let metrics = fsarena_core::names::distinct(requested.chain([MACHINE_CPU]));
+        let others = metrics.into_iter().filter(|id| *id != main_metric);
+        others.filter_map(|id| self.favoured_by(id, &headline_variants)).collect()
     }
 
-    /// The variant that is better by this metric than all other variants in `named`, with the confidence of the headline, and by
-    /// more than the margin.
-    fn favoured_by(&self, metric: &str, named: &[usize]) -> Option<FavouredVariant> {
+    /// The variant that is better by this metric than all other variants of the headline, with the confidence
+    /// of the headline, and by more than the margin.
+    fn favoured_by(&self, metric: &str, headline_variants: &[usize]) -> Option<FavouredVariant> {
         let record = &self.report.record;
         let (metric, values) = combine_tasks(record, metric).ok()?;
         if metric.direction == Direction::Neutral || values.is_empty() {
             return None;
         }
-        let split = record.plan.error_split();
-        let regrets =
-            Regrets::compute(&values, &references(record), metric.direction, split).among(&self.candidates);
+        let error_split = record.plan.error_split();
+        let regrets = Regrets::compute(&values, &bare_devices(record), metric.direction, error_split)
+            .among(&self.candidates);
         if regrets.provisional {
             return None;
         }
         let favoured = |variant: usize| {
-            let mut others = named.iter().copied().filter(|other| *other != variant);
+            let mut others = headline_variants.iter().copied().filter(|other| *other != variant);
             let ahead_of = others.clone().next()?;
-            if !others.all(|other| regrets.cost(variant, other).high < 0.0) {
+            if !others.all(|other| regrets.cost_relative_to(variant, other).high < 0.0) {
                 return None;
             }
             let typical = cost_ratio(&metric, &values[variant], &values[ahead_of])?.value.ln();
-            let behind = regrets.cost(ahead_of, variant);
+            let behind = regrets.cost_relative_to(ahead_of, variant);
             Some(FavouredVariant { metric: metric.clone(), variant, ahead_of, typical, behind })
         };
         let all = self.candidates.iter().filter_map(|variant| favoured(*variant));
@@ -361,35 +379,39 @@ mod tests {
 
     #[test]
     fn bounds_are_rounded_up_to_two_digits() {
-        let words = [0.0, 0.004, 0.0041, 0.00411, 0.0999, 0.123, 1.234, 0.04].map(rounded_up);
-        assert_eq!(words, ["0%", "0.4%", "0.41%", "0.42%", "10%", "13%", "130%", "4%"]);
+        let bounds = [0.0, 0.004, 0.0041, 0.00411, 0.0999, 0.123, 1.234, 0.04].map(percent_rounded_up);
+        assert_eq!(bounds, ["0%", "0.4%", "0.41%", "0.42%", "10%", "13%", "130%", "4%"]);
     }
 
     #[test]
     fn the_span_of_times_rates_and_other_metrics() {
-        let words = |id: &str, unit, direction, low: f64, high: f64| {
-            span(&metric(id, unit, direction), &Cost { variant: 0, low: low.ln(), high: high.ln() }).unwrap()
+        let span = |id: &str, unit, direction, low: f64, high: f64| {
+            describe_span(
+                &metric(id, unit, direction),
+                &RelativeCost { variant: 0, low: low.ln(), high: high.ln() },
+            )
+            .unwrap()
         };
-        let time = |low, high| words("elapsed", Unit::Seconds, Direction::Lower, low, high);
+        let time = |low, high| span("elapsed", Unit::Seconds, Direction::Lower, low, high);
         assert_eq!(time(0.94, 1.09), "takes 6% less to 9% more time");
         assert_eq!(time(0.9, 0.95), "takes 5% to 10% less time");
         assert_eq!(time(1.0, 1.0), "takes the same time");
         // A lower cost means more operations per second.
         assert_eq!(
-            words("iops", Unit::PerSecond, Direction::Higher, 0.8, 1.25),
+            span("iops", Unit::PerSecond, Direction::Higher, 0.8, 1.25),
             "has 20% lower to 25% higher iops"
         );
-        assert_eq!(words("cpu", Unit::Seconds, Direction::Lower, 1.02, 1.1), "has 2% to 10% higher cpu");
-        let open = Cost { variant: 0, low: f64::NEG_INFINITY, high: 0.1 };
-        assert_eq!(span(&metric("cpu", Unit::Seconds, Direction::Lower), &open), None);
+        assert_eq!(span("cpu", Unit::Seconds, Direction::Lower, 1.02, 1.1), "has 2% to 10% higher cpu");
+        let open = RelativeCost { variant: 0, low: f64::NEG_INFINITY, high: 0.1 };
+        assert_eq!(describe_span(&metric("cpu", Unit::Seconds, Direction::Lower), &open), None);
     }
 
     #[test]
     fn a_lead_has_its_interval_and_its_metric() {
-        let behind = |low: f64, high: f64| Cost { variant: 0, low: low.ln(), high: high.ln() };
+        let behind = |low: f64, high: f64| RelativeCost { variant: 0, low: low.ln(), high: high.ln() };
         let time = metric("synced", Unit::Seconds, Direction::Lower);
-        assert_eq!(lead(&time, 1.12f64.ln(), &behind(1.08, 1.15)), "12% faster [8–15%] (synced)");
+        assert_eq!(format_lead(&time, 1.12f64.ln(), &behind(1.08, 1.15)), "12% faster [8–15%] (synced)");
         let rate = metric("iops", Unit::PerSecond, Direction::Higher);
-        assert_eq!(lead(&rate, 1.12f64.ln(), &behind(0.98, 1.15)), "12% higher [−2% to 15%] in iops");
+        assert_eq!(format_lead(&rate, 1.12f64.ln(), &behind(0.98, 1.15)), "12% higher [−2% to 15%] in iops");
     }
 }

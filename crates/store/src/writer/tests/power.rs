@@ -6,7 +6,7 @@
 
 use crate::testing::{cells, host, plan, run_cell};
 use crate::{RunDir, Writer, read};
-use fsarena_core::{event::Outcome, metric::TIMER};
+use fsarena_core::{event::Outcome, metric::TIMER_READINGS};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, process::Command};
@@ -32,11 +32,11 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
     }
     // In memory if possible, because the test opens and syncs a run for each cut.
     let memory = Path::new("/dev/shm");
-    let within = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
-    let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir_in(within).unwrap();
+    let temp_parent = if memory.is_dir() { memory.into() } else { std::env::temp_dir() };
+    let temp = tempfile::Builder::new().prefix("fsarena-test-").tempdir_in(temp_parent).unwrap();
     let (runs, trace) = (temp.path().join("parent/runs"), temp.path().join("trace"));
     std::fs::create_dir(temp.path().join("parent")).unwrap();
-    let status = Command::new("strace")
+    let child = Command::new("strace")
         .args(["--follow-forks", "-xx", "--string-limit=10000000", "--decode-fds=path", "-e", CALLS, "-o"])
         .arg(&trace)
         .arg(std::env::current_exe().unwrap())
@@ -48,16 +48,17 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
         .env(CHILD, &runs)
         .output()
         .unwrap();
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
-    let calls = parse(&std::fs::read_to_string(&trace).unwrap(), temp.path());
-    let (mut cuts, mut kept) = (0, 0);
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    let calls = parse_trace(&std::fs::read_to_string(&trace).unwrap(), temp.path());
+    let (mut cuts, mut checked_cells) = (0, 0);
     for cut in 0..=calls.len() {
         let next = format!("{:?}", calls.get(cut)).chars().take(200).collect::<String>();
         // First without any unsynced data, then with random parts of it.
         for seed in 0..3 {
-            let at = tempfile::tempdir_in(temp.path()).unwrap();
-            let stored = Disk::after(&calls[..cut], (seed > 0).then_some(seed)).write(at.path());
-            let run = std::fs::read_dir(at.path().join("parent/runs")).ok().and_then(|mut runs| runs.next());
+            let dir = tempfile::tempdir_in(temp.path()).unwrap();
+            let stored =
+                Disk::after_power_failure(&calls[..cut], (seed > 0).then_some(seed)).write_below(dir.path());
+            let run = std::fs::read_dir(dir.path().join("parent/runs")).ok().and_then(|mut runs| runs.next());
             let missing = match run.map(|run| finished_cells(&run.unwrap().path(), cut % 16 == 0)) {
                 Some(Ok(found)) => stored.iter().filter(|cell| !found.contains(cell)).cloned().collect(),
                 Some(Err(error)) if !stored.is_empty() => {
@@ -66,11 +67,11 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
                 _ => stored.clone(),
             };
             assert_eq!(missing, [""; 0], "cut {cut} of {}, seed {seed}: {next}", calls.len());
-            (cuts, kept) = (cuts + 1, kept + stored.len());
+            (cuts, checked_cells) = (cuts + 1, checked_cells + stored.len());
         }
     }
-    println!("{cuts} cuts, {kept} cells looked for");
-    assert!(kept > 1000, "{kept} in {cuts}");
+    println!("{cuts} cuts, {checked_cells} cells looked for");
+    assert!(checked_cells > 1000, "{checked_cells} in {cuts}");
 }
 
 /// Writes a run, closes it and resumes it, with frequent checkpoints.
@@ -78,7 +79,7 @@ fn write_a_run(runs: &Path) {
     let plan = plan(&["ext4", "xfs"]);
     let run = RunDir::create(runs, &plan, "0.1.0").unwrap();
     for rounds in [0..3, 3..6] {
-        let mut writer = Writer::open(&run, &host("b1"), TIMER).unwrap();
+        let mut writer = Writer::open(&run, &host("b1"), TIMER_READINGS).unwrap();
         writer.db.execute_batch("PRAGMA wal_autocheckpoint = 12").unwrap();
         for cell in rounds.flat_map(|round| cells(&plan, round)) {
             run_cell(&mut writer, &cell, Outcome::Done);
@@ -88,16 +89,17 @@ fn write_a_run(runs: &Path) {
     }
 }
 
-/// The ids of the finished cells of a run. Checks that its database is sound and, with `resume`, that it can be resumed.
-fn finished_cells(run: &Path, resume: bool) -> crate::Result<Vec<String>> {
+/// The ids of the finished cells of a run. Checks that its database is sound and, with `try_resuming`, that
+/// it can be resumed.
+fn finished_cells(run: &Path, try_resuming: bool) -> crate::Result<Vec<String>> {
     let run = RunDir::open(run)?;
     let record = read(&run)?;
-    let db = rusqlite::Connection::open(run.database()).unwrap();
-    let sound: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
-    assert_eq!(sound, "ok");
+    let db = rusqlite::Connection::open(run.database_file()).unwrap();
+    let integrity: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(integrity, "ok");
     drop(db);
-    if resume {
-        drop(Writer::open(&run, &host("b2"), TIMER)?);
+    if try_resuming {
+        drop(Writer::open(&run, &host("b2"), TIMER_READINGS)?);
         assert_eq!(read(&run)?.cells, record.cells);
     }
     // Each cell has two tasks.
@@ -120,8 +122,8 @@ enum Call {
 }
 
 /// Parses the calls of a trace on files below a directory, in order.
-fn parse(trace: &str, root: &Path) -> Vec<Call> {
-    let one = |line: &str| -> Option<Call> {
+fn parse_trace(trace: &str, root: &Path) -> Vec<Call> {
+    let parse_line = |line: &str| -> Option<Call> {
         let (call, result) = line.split_once(' ')?.1.trim_start().rsplit_once(" = ")?;
         let (name, args) = call.split_once('(')?;
         if result.starts_with('-') {
@@ -131,10 +133,11 @@ fn parse(trace: &str, root: &Path) -> Vec<Call> {
         // `7 openat(AT_FDCWD</dir>, "/dir/run.db", O_RDWR|O_CREAT) = 5</dir/run.db>`, with every string in hexadecimal. The
         // strings are first the path of the open file or directory in `<>`, or the path of mkdir and unlink in quotes, then
         // the path of openat or the data.
-        let mut texts = args.split(['"', '<', '>']).skip(1).step_by(2).map(bytes);
+        let mut texts = args.split(['"', '<', '>']).skip(1).step_by(2).map(decode_hex);
         let first = texts.next()?;
         let path = |bytes: Vec<u8>| PathBuf::from(String::from_utf8(bytes).unwrap());
-        let number = |at: usize| args.trim_end_matches(')').rsplit(", ").nth(at).unwrap().parse::<usize>();
+        let number_from_end =
+            |index: usize| args.trim_end_matches(')').rsplit(", ").nth(index).unwrap().parse::<usize>();
         let file = path(if name == "openat" { texts.next()? } else { first });
         if name == "write" && args.starts_with(STANDARD_ERROR) {
             let text = String::from_utf8(texts.next()?).ok()?;
@@ -150,18 +153,18 @@ fn parse(trace: &str, root: &Path) -> Vec<Call> {
             "mkdir" => Some(Call::Mkdir(file)),
             "openat" => args.contains("O_CREAT").then(|| Call::Open(file, args.contains("O_TRUNC"))),
             "write" => Some(Call::Write(file, None, texts.next()?)),
-            "pwrite64" => Some(Call::Write(file, Some(number(0).unwrap()), texts.next()?)),
-            "ftruncate" => Some(Call::Truncate(file, number(0).unwrap())),
+            "pwrite64" => Some(Call::Write(file, Some(number_from_end(0).unwrap()), texts.next()?)),
+            "ftruncate" => Some(Call::Truncate(file, number_from_end(0).unwrap())),
             "unlink" => Some(Call::Unlink(file)),
             "fsync" | "fdatasync" => Some(Call::Sync(file)),
             _ => panic!("{name} is new to this test: {line}"),
         }
     };
-    trace.lines().filter_map(one).collect()
+    trace.lines().filter_map(parse_line).collect()
 }
 
 /// Decodes `\x61\x62` to bytes.
-fn bytes(text: &str) -> Vec<u8> {
+fn decode_hex(text: &str) -> Vec<u8> {
     text.split("\\x").skip(1).map(|digits| u8::from_str_radix(&digits[..2], 16).unwrap()).collect()
 }
 
@@ -184,18 +187,18 @@ enum Change {
 }
 
 impl Change {
-    /// Applies the sectors of the change for which `passes` returns true.
-    fn apply(&self, content: &mut Vec<u8>, mut passes: impl FnMut() -> bool) {
+    /// Applies the sectors of the change for which `is_kept` returns true.
+    fn apply(&self, content: &mut Vec<u8>, mut is_kept: impl FnMut() -> bool) {
         match self {
-            Change::Truncate(length) if passes() => content.resize(*length, 0),
+            Change::Truncate(length) if is_kept() => content.resize(*length, 0),
             Change::Truncate(_) => {}
-            Change::Write(at, bytes) => {
+            Change::Write(offset, bytes) => {
                 let mut from = 0;
                 while from < bytes.len() {
-                    let to = bytes.len().min(from + SECTOR - (at + from) % SECTOR);
-                    if passes() {
-                        content.resize(content.len().max(at + to), 0);
-                        content[at + from..at + to].copy_from_slice(&bytes[from..to]);
+                    let to = bytes.len().min(from + SECTOR - (offset + from) % SECTOR);
+                    if is_kept() {
+                        content.resize(content.len().max(offset + to), 0);
+                        content[offset + from..offset + to].copy_from_slice(&bytes[from..to]);
                     }
                     from = to;
                 }
@@ -206,7 +209,7 @@ impl Change {
 
 impl Disk {
     /// The disk after a power failure that follows these calls. With a seed, a random part of the unsynced changes stays.
-    fn after(calls: &[Call], seed: Option<u64>) -> Disk {
+    fn after_power_failure(calls: &[Call], seed: Option<u64>) -> Disk {
         let mut disk = Disk::default();
         calls.iter().for_each(|call| disk.apply(call));
         let mut random = seed.map(|seed| StdRng::seed_from_u64(seed << 32 | calls.len() as u64));
@@ -219,29 +222,29 @@ impl Disk {
             }
         }
         for nodes in disk.names.values_mut() {
-            let at = random.as_mut().map_or(0, |random| random.random_range(0..nodes.len()));
-            *nodes = vec![nodes[at]];
+            let index = random.as_mut().map_or(0, |random| random.random_range(0..nodes.len()));
+            *nodes = vec![nodes[index]];
         }
         disk
     }
 
     fn apply(&mut self, call: &Call) {
         match call {
-            Call::Mkdir(path) => self.make(path),
-            Call::Open(path, empty) => match self.find(path) {
-                None => self.make(path),
-                Some(node) if *empty => self.nodes[node].1.push(Change::Truncate(0)),
+            Call::Mkdir(path) => self.create(path),
+            Call::Open(path, truncate) => match self.find(path) {
+                None => self.create(path),
+                Some(node) if *truncate => self.nodes[node].1.push(Change::Truncate(0)),
                 Some(_) => {}
             },
-            Call::Write(path, at, bytes) => {
+            Call::Write(path, offset, bytes) => {
                 let node = self.find(path).unwrap_or_else(|| panic!("{path:?} was never made"));
                 let end = || {
                     let mut whole = self.nodes[node].0.clone();
                     self.nodes[node].1.iter().for_each(|change| change.apply(&mut whole, || true));
                     whole.len()
                 };
-                let at = at.unwrap_or_else(end);
-                self.nodes[node].1.push(Change::Write(at, bytes.clone()));
+                let offset = offset.unwrap_or_else(end);
+                self.nodes[node].1.push(Change::Write(offset, bytes.clone()));
             }
             Call::Truncate(path, length) => {
                 let node = self.find(path).unwrap();
@@ -253,7 +256,7 @@ impl Disk {
         }
     }
 
-    fn make(&mut self, path: &Path) {
+    fn create(&mut self, path: &Path) {
         self.nodes.push((vec![], vec![]));
         self.names.entry(path.into()).or_insert_with(|| vec![None]).push(Some(self.nodes.len() - 1));
     }
@@ -274,10 +277,10 @@ impl Disk {
     }
 
     /// Writes the files of the disk below a directory. Returns the cells that the child had reported as stored.
-    fn write(self, at: &Path) -> Vec<String> {
-        std::fs::create_dir(at.join("parent")).unwrap();
+    fn write_below(self, dir: &Path) -> Vec<String> {
+        std::fs::create_dir(dir.join("parent")).unwrap();
         for (name, nodes) in &self.names {
-            let (Some(node), path) = (nodes[0], at.join(name)) else { continue };
+            let (Some(node), path) = (nodes[0], dir.join(name)) else { continue };
             // Files have an extension, directories have none. Fails if the directory of the name was lost.
             let _ = match name.extension() {
                 Some(_) => std::fs::write(path, &self.nodes[node].0),

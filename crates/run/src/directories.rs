@@ -3,11 +3,11 @@
 
 use crate::context::RunContext;
 use crate::error::{Result, RunError, require};
-use crate::executor::{CellSink, Executor, RunSink, remove};
+use crate::executor::{CellSink, Executor, RunSink, remove_run_dir};
 use crate::work::{DrawnInputs, make_inputs};
-use crate::{axes, axes::Confine, bench::numbers, child, protocol::Request};
+use crate::{axes, axes::Confinement, bench::device_numbers, child, protocol::AgentRequest};
 use fsarena_core::cell::{Cell, Variant};
-use fsarena_core::event::{CellEvent, Event, Note, NoteKind, OF_FULLNESS, OF_MOUNT, Outcome};
+use fsarena_core::event::{CellEvent, Event, FULLNESS_NOTE, MOUNT_NOTE, Note, NoteKind, Outcome};
 use fsarena_core::setting_text::setting;
 use fsarena_core::{factor, matrix, plan::Plan};
 use fsarena_sys::undo::{Journal, MadeDir};
@@ -16,28 +16,28 @@ use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, os::unix::fs::MetadataExt};
 
 /// The executor of existing directories.
-pub struct Directories {
+pub struct DirectoryExecutor {
     run: RunContext,
     /// The directory that stands for the source disk.
     source_dir: MadeDir,
     inputs: DrawnInputs,
     clients: Box<dyn Clients>,
     /// The directory of this run in each directory under test, by its path. Each cell works below it.
-    made: BTreeMap<PathBuf, MadeDir>,
+    run_dirs: BTreeMap<PathBuf, MadeDir>,
 }
 
-impl Directories {
+impl DirectoryExecutor {
     /// Makes the inputs in a separate directory, and notes the filesystem and mount of each directory under test.
     ///
     /// # Errors
     /// A directory cannot be written.
-    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<Directories> {
+    pub fn start(run: RunContext, mut clients: Box<dyn Clients>, emit: RunSink) -> Result<DirectoryExecutor> {
         let parent = run.plan.device.other_dir.as_ref().unwrap_or(&run.dir);
         let source_dir = parent.join(format!("fsarena-{}-other", run.id()));
-        check_missing(&source_dir)?;
+        check_absent(&source_dir)?;
         let source_dir = MadeDir::make_tree(&run.journal, &source_dir)?;
         make_inputs(&run.plan, source_dir.path())?;
-        run.agents.role.give_to_workload_user(source_dir.path())?;
+        run.agent_config.role.give_to_workload_user(source_dir.path())?;
         let variants = matrix::expand(&run.plan);
         for variant in &variants {
             let dir = Path::new(variant.level(factor::DIR));
@@ -45,31 +45,37 @@ impl Directories {
                 emit(Event::Note(note.variant(&variant.name)))?;
             }
         }
-        clients.begin(&run.plan, &variants, emit)?;
-        Ok(Directories { run, source_dir, inputs: DrawnInputs::default(), clients, made: BTreeMap::new() })
+        clients.check(&run.plan, &variants, emit)?;
+        Ok(DirectoryExecutor {
+            run,
+            source_dir,
+            inputs: DrawnInputs::default(),
+            clients,
+            run_dirs: BTreeMap::new(),
+        })
     }
 }
 
-impl Executor for Directories {
+impl Executor for DirectoryExecutor {
     fn run(&mut self, cell: &Cell, emit: CellSink) -> Result<Outcome> {
         if self.inputs.draw(&self.run.plan, cell, self.source_dir.path())? {
-            self.run.agents.role.give_to_workload_user(self.source_dir.path())?;
+            self.run.agent_config.role.give_to_workload_user(self.source_dir.path())?;
         }
         let RunContext { kernel, journal, .. } = &self.run;
         let dir = Path::new(cell.variant.level(factor::DIR));
-        let within = dir.join(format!("fsarena-{}", self.run.id()));
-        if !self.made.contains_key(&within) {
-            check_missing(&within)?;
-            self.made.insert(within.clone(), MadeDir::make(journal, &within)?);
+        let run_dir = dir.join(format!("fsarena-{}", self.run.id()));
+        if !self.run_dirs.contains_key(&run_dir) {
+            check_absent(&run_dir)?;
+            self.run_dirs.insert(run_dir.clone(), MadeDir::make(journal, &run_dir)?);
         }
-        let root = MadeDir::make_tree(journal, &within.join("work"))?;
-        let device = device::device_of_path(kernel, dir)?.as_ref().map(numbers);
-        let request = Request { device, ..self.run.request(cell, root.path(), self.source_dir.path()) };
+        let root = MadeDir::make_tree(journal, &run_dir.join("work"))?;
+        let device = device::device_of_path(kernel, dir)?.as_ref().map(device_numbers);
+        let request = AgentRequest { device, ..self.run.request(cell, root.path(), self.source_dir.path()) };
         let conditions = axes::set_up(kernel, journal, &cell.variant, &[])?;
         for note in &conditions.notes {
             emit(CellEvent::Note(note.clone().variant(&cell.variant.name)));
         }
-        let outcome = self.clients.work(journal, &request, &conditions.confine, emit);
+        let outcome = self.clients.run_cell(journal, &request, &conditions.confinement, emit);
         conditions.undo()?;
         root.remove()?;
         outcome
@@ -85,12 +91,12 @@ impl Executor for Directories {
     }
 
     fn finish(self: Box<Self>, emit: RunSink) -> Result<()> {
-        self.made.into_values().chain([self.source_dir]).try_for_each(|dir| remove(dir, emit))
+        self.run_dirs.into_values().chain([self.source_dir]).try_for_each(|dir| remove_run_dir(dir, emit))
     }
 }
 
 /// Checks that a directory does not exist yet. fsarena must not remove files that it did not make.
-fn check_missing(dir: &Path) -> Result<()> {
+fn check_absent(dir: &Path) -> Result<()> {
     let why = || format!("{dir:?} exists already; remove it if it is left from an earlier run");
     require(!dir.exists(), || RunError::Plan(why()))
 }
@@ -102,10 +108,10 @@ fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note>
     if let Some(mount) = kernel.mount_of(dir) {
         let text =
             format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
-        notes.push(Note::new(NoteKind::Options, text).task(OF_MOUNT));
+        notes.push(Note::new(NoteKind::Options, text).task(MOUNT_NOTE));
     }
     if let Some(percent) = Space::at_path(dir).ok().and_then(|space| space.used_percent()) {
-        notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(OF_FULLNESS));
+        notes.push(Note::new(NoteKind::Options, format!("{percent}% full")).task(FULLNESS_NOTE));
     }
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
     if device_of(dir).is_some() && device_of(dir) == device_of(source_dir) {
@@ -133,7 +139,7 @@ pub trait Clients {
     ///
     /// # Errors
     /// The first client that cannot, with what to do.
-    fn begin(&mut self, _plan: &Plan, _variants: &[Variant], _emit: RunSink) -> Result<()> {
+    fn check(&mut self, _plan: &Plan, _variants: &[Variant], _emit: RunSink) -> Result<()> {
         Ok(())
     }
 
@@ -141,14 +147,14 @@ pub trait Clients {
     ///
     /// # Errors
     /// An error that makes every further cell pointless.
-    fn work(
+    fn run_cell(
         &mut self,
         journal: &Journal,
-        request: &Request,
-        confine: &Confine,
+        request: &AgentRequest,
+        confinement: &Confinement,
         emit: CellSink,
     ) -> Result<Outcome> {
-        child::run(journal, request, confine, &mut |event| emit(event))
+        child::run_agent(journal, request, confinement, &mut |event| emit(event))
     }
 
     /// Notes on the clients for the report.

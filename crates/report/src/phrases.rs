@@ -4,7 +4,7 @@ use crate::number::{self, plural};
 use fsarena_core::record::{MetricSpec, RunRecord};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, host::Host, metric::reading};
-use fsarena_stats::{analyse::Analysis, ratio::Ratio, table::LAST_LOOK};
+use fsarena_stats::{analyse::Analysis, critical_values::LAST_LOOK_ROUNDS, ratio::Ratio};
 
 /// The name of a task in tables: number, title and parameters, `009 Untar the kernel tree`.
 pub fn task_label(task: &TaskInfo) -> String {
@@ -18,13 +18,13 @@ pub fn task_label(task: &TaskInfo) -> String {
 }
 
 /// A sentence with a list: `Failed: xfs, jfs.` `None` if the list is empty.
-pub fn sentence(what: &str, names: &[impl AsRef<str>]) -> Option<String> {
+pub fn list_sentence(what: &str, names: &[impl AsRef<str>]) -> Option<String> {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     (!names.is_empty()).then(|| format!("{what}: {}.", names.join(", ")))
 }
 
 /// A list of alternatives: `a, b or c`. Empty without names.
-pub fn either(names: &[String]) -> String {
+pub fn join_with_or(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
@@ -35,8 +35,8 @@ pub fn either(names: &[String]) -> String {
 /// A whole number with commas between groups of three digits: `98,400`.
 pub fn grouped_digits(digits: &str) -> String {
     let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -50,32 +50,32 @@ pub fn format_start(started: &str) -> String {
 }
 
 /// The machines of a run with their kernels: `alpha, Linux 6.8; beta, Linux 6.9`.
-pub fn machines(record: &RunRecord) -> String {
-    each_host(record, "; ", |host| format!("{}, Linux {}", host.hostname, host.kernel))
+pub fn describe_machines(record: &RunRecord) -> String {
+    join_host_facts(record, "; ", |host| format!("{}, Linux {}", host.hostname, host.kernel))
 }
 
 /// A fact of each machine of a run, joined by `separator`.
-pub fn each_host(record: &RunRecord, separator: &str, fact: impl Fn(&Host) -> String) -> String {
+pub fn join_host_facts(record: &RunRecord, separator: &str, fact: impl Fn(&Host) -> String) -> String {
     record.hosts.iter().map(fact).collect::<Vec<_>>().join(separator)
 }
 
 /// A sentence with a space before it that lists what a chart leaves out, and why; empty if it leaves out nothing.
-pub fn not_drawn(what: &[String], why: &str) -> String {
-    if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", listed(what)) }
+pub fn not_drawn_note(what: &[String], why: &str) -> String {
+    if what.is_empty() { String::new() } else { format!(" Not drawn: {} ({why}).", join_with_and(what)) }
 }
 
 /// A list of at most six items: `a`, `a and b`, `a, b, c, d, e, f and 5 others`.
-pub fn listed(what: &[String]) -> String {
-    listed_up_to(what, 6)
+pub fn join_with_and(what: &[String]) -> String {
+    join_with_and_up_to(what, 6)
 }
 
-/// A list of at most `most` items, and the number of the others: `ext4, xfs and 3 others`.
-pub fn listed_up_to(what: &[String], most: usize) -> String {
+/// A list of at most `max_items` items, and the number of the others: `ext4, xfs and 3 others`.
+pub fn join_with_and_up_to(what: &[String], max_items: usize) -> String {
     match what {
         [] => String::new(),
         [one] => one.clone(),
-        [first @ .., last] if what.len() <= most => format!("{} and {last}", first.join(", ")),
-        _ => format!("{} and {}", what[..most].join(", "), plural(what.len() - most, "other")),
+        [first @ .., last] if what.len() <= max_items => format!("{} and {last}", first.join(", ")),
+        _ => format!("{} and {}", what[..max_items].join(", "), plural(what.len() - max_items, "other")),
     }
 }
 
@@ -84,11 +84,11 @@ pub fn shorten_list(all: Vec<String>, what: &str) -> Vec<String> {
     shorten_list_to(all, 6, what)
 }
 
-/// Shortens a list of `what` to `most` entries; the last of them is then `and 5 more variants`.
-pub fn shorten_list_to(mut all: Vec<String>, most: usize, what: &str) -> Vec<String> {
-    if all.len() > most {
-        let rest = all.len() - (most - 1);
-        all.truncate(most - 1);
+/// Shortens a list of `what` to `max_items` entries; the last of them is then `and 5 more variants`.
+pub fn shorten_list_to(mut all: Vec<String>, max_items: usize, what: &str) -> Vec<String> {
+    if all.len() > max_items {
+        let rest = all.len() - (max_items - 1);
+        all.truncate(max_items - 1);
         all.push(format!("and {rest} more {what}"));
     }
     all
@@ -96,7 +96,7 @@ pub fn shorten_list_to(mut all: Vec<String>, most: usize, what: &str) -> Vec<Str
 
 /// Shortens a sentence that ends in a list to about two lines by leaving out items: `Slow: a, b and 3 more.`. Does not cut
 /// items, and does not shorten sentences without a list.
-pub fn clipped(text: &str) -> String {
+pub fn shorten_sentence(text: &str) -> String {
     const MAX_CHARS: usize = 160;
     if text.chars().count() <= MAX_CHARS {
         return text.to_string();
@@ -114,7 +114,7 @@ pub fn clipped(text: &str) -> String {
     }
     match items.len() - shown {
         0 => text.to_string(),
-        more => format!("{what}: {} and {more} more.", items[..shown].join(", ")),
+        left_out => format!("{what}: {} and {left_out} more.", items[..shown].join(", ")),
     }
 }
 
@@ -138,23 +138,27 @@ fn split_list(list: &str) -> Vec<&str> {
 
 /// A ratio with its interval: `1.12 [1.10–1.14]`; without an interval if there is only one round.
 pub fn ratio_with_interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
-    if rounds < 2 { number::beside(value, &[1.0]) } else { number::ratio(value, low, high) }
+    if rounds < 2 {
+        number::three_digits_beside(value, &[1.0])
+    } else {
+        number::ratio_with_interval(value, low, high)
+    }
 }
 
 /// The number of rounds needed to find a difference: `24`, or `over 400` for `None`.
-pub fn rounds_needed(rounds: Option<usize>) -> String {
+pub fn format_rounds_needed(rounds: Option<usize>) -> String {
     match rounds {
         Some(rounds) => rounds.to_string(),
-        None => format!("over {}", LAST_LOOK),
+        None => format!("over {}", LAST_LOOK_ROUNDS),
     }
 }
 
 /// Whether a metric is the time of tasks, so that the variant with less of it is called faster.
 pub fn is_time(metric: &MetricSpec) -> bool {
-    let times = ["elapsed", "synced", reading::ELAPSED, reading::SYNCED];
+    let time_ids = ["elapsed", "synced", reading::ELAPSED, reading::SYNCED];
     metric.direction == Direction::Lower
         && matches!(metric.unit, Unit::Nanoseconds | Unit::Seconds)
-        && times.contains(&metric.id.as_str())
+        && time_ids.contains(&metric.id.as_str())
 }
 
 /// Whether a metric is the time of tasks until their data was synced.
@@ -180,22 +184,22 @@ mod tests {
     fn long_lists_keep_whole_items_and_count_the_others() {
         let items = (0..20).map(|n| format!("ext4 at update-{n} [1.2, 3.4]"));
         let text = format!("No clear winner in 20 tasks: {}.", items.collect::<Vec<_>>().join(", "));
-        let clipped = clipped(&text);
+        let clipped = shorten_sentence(&text);
         assert!(clipped.ends_with("ext4 at update-3 [1.2, 3.4] and 16 more."), "{clipped}");
         assert!(
             clipped.chars().count() < 180 && text.starts_with(&clipped[..clipped.len() - 13]),
             "{clipped}"
         );
         let prose = "A sentence without a list stays whole however long it is. ".repeat(5);
-        assert_eq!(super::clipped(&prose), prose);
-        assert_eq!(super::clipped("Won: a, b."), "Won: a, b.");
+        assert_eq!(super::shorten_sentence(&prose), prose);
+        assert_eq!(super::shorten_sentence("Won: a, b."), "Won: a, b.");
     }
 
     #[test]
     fn lists_name_six_items_and_count_the_others() {
         let names: Vec<String> = (0..8).map(|n| format!("t{n}")).collect();
-        assert_eq!(listed(&names[..2]), "t0 and t1");
-        assert_eq!(listed(&names), "t0, t1, t2, t3, t4, t5 and 2 others");
-        assert_eq!(not_drawn(&[], "x"), "");
+        assert_eq!(join_with_and(&names[..2]), "t0 and t1");
+        assert_eq!(join_with_and(&names), "t0, t1, t2, t3, t4, t5 and 2 others");
+        assert_eq!(not_drawn_note(&[], "x"), "");
     }
 }

@@ -5,7 +5,7 @@
 //! stored plan may come from an untrusted source.
 
 use super::Plan;
-use super::error::{PlanError, line_and_column, plain};
+use super::error::{PlanError, line_and_column, reword_parser_message};
 use super::file::{AgeFile, DeviceFile, IdleFile, MAX_BYTES, Pairs, PlanFile, StageFile, StopFile};
 use crate::cell::Variant;
 use crate::{matrix, safe};
@@ -18,7 +18,7 @@ use toml::de::{DeString, DeTable, DeValue};
 
 /// A parsed plan, from a plan file or a stored run, with its text, which error positions refer to.
 #[derive(Debug, Clone)]
-pub struct Written {
+pub struct ParsedPlan {
     /// The name of the plan in errors: the file's path, or `study NAME`.
     pub origin: String,
     /// The text.
@@ -29,10 +29,10 @@ pub struct Written {
     pub stored: Option<Plan>,
 }
 
-impl Written {
-    /// The plan of one stage. Keeps the whole text, so that error positions stay right.
-    pub fn of_stage(&self, stage: &StageFile) -> Written {
-        Written { file: self.file.of_stage(stage), ..self.clone() }
+impl ParsedPlan {
+    /// The plan of one stage. It keeps the whole text, because error positions refer to that.
+    pub fn of_stage(&self, stage: &StageFile) -> ParsedPlan {
+        ParsedPlan { file: self.file.of_stage(stage), ..self.clone() }
     }
 }
 
@@ -55,58 +55,59 @@ impl PlanFile {
     /// assert!(error.to_string().contains("line 2, column 1"), "{error}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn parse(origin: &str, bytes: &[u8]) -> Result<Written, PlanError> {
+    pub fn parse(origin: &str, bytes: &[u8]) -> Result<ParsedPlan, PlanError> {
         if bytes.len() > MAX_BYTES {
             let message = format!("too large for a plan; the limit is {} MiB", MAX_BYTES >> 20);
-            return Err(PlanError { origin: origin.into(), at: Some((1, 1)), message });
+            return Err(PlanError { origin: origin.into(), position: Some((1, 1)), message });
         }
         let text = std::str::from_utf8(bytes).map_err(|error| PlanError {
             origin: origin.into(),
-            at: Some(line_and_column(bytes, error.valid_up_to())),
+            position: Some(line_and_column(bytes, error.valid_up_to())),
             message: "a plan is UTF-8 text, and this byte is not".into(),
         })?;
-        let bad = |error: toml::de::Error| {
+        let syntax_error = |error: toml::de::Error| {
             let first = error.message().lines().next().unwrap_or("is not TOML");
             // The parser gives no position if the text is nested too deeply.
-            PlanError::at(origin, text, error.span().unwrap_or(0..0), plain(first))
+            PlanError::at(origin, text, error.span().unwrap_or(0..0), reword_parser_message(first))
         };
-        let table = DeTable::parse(text).map_err(bad)?;
-        if let Some(place) = table.get_ref().iter().find_map(|(key, value)| nul_in(key, value)) {
+        let table = DeTable::parse(text).map_err(syntax_error)?;
+        if let Some(span) = table.get_ref().iter().find_map(|(key, value)| find_nul(key, value)) {
             let message = "no path, option, command or name can have a NUL character in it: take it out";
-            return Err(PlanError::at(origin, text, place, message));
+            return Err(PlanError::at(origin, text, span, message));
         }
-        let stored: Option<Plan> = is_stored(text).then(|| toml::from_str(text)).transpose().map_err(bad)?;
+        let stored: Option<Plan> =
+            is_stored(text).then(|| toml::from_str(text)).transpose().map_err(syntax_error)?;
         let file = match &stored {
-            Some(plan) => as_plan_file(plan),
-            None => toml::from_str(text).map_err(bad)?,
+            Some(plan) => plan_file_of(plan),
+            None => toml::from_str(text).map_err(syntax_error)?,
         };
         match file.stages_fault() {
             Some(fault) => Err(PlanError::without_position(origin, fault)),
-            None => Ok(Written { origin: origin.into(), text: text.into(), file, stored }),
+            None => Ok(ParsedPlan { origin: origin.into(), text: text.into(), file, stored }),
         }
     }
 }
 
 /// The byte range of the first key or value with a NUL character. System calls would cut a path or an argument there.
-fn nul_in(key: &Spanned<DeString>, value: &Spanned<DeValue>) -> Option<Range<usize>> {
+fn find_nul(key: &Spanned<DeString>, value: &Spanned<DeValue>) -> Option<Range<usize>> {
     if key.get_ref().contains('\0') {
         return Some(key.span());
     }
     match value.get_ref() {
         DeValue::String(text) if text.contains('\0') => Some(value.span()),
-        DeValue::Array(values) => values.iter().find_map(|value| nul_in(key, value)),
-        DeValue::Table(table) => table.iter().find_map(|(key, value)| nul_in(key, value)),
+        DeValue::Array(values) => values.iter().find_map(|value| find_nul(key, value)),
+        DeValue::Table(table) => table.iter().find_map(|(key, value)| find_nul(key, value)),
         _ => None,
     }
 }
 
 /// The longest line of a plan that an error repeats, in characters.
-const LONGEST_SHOWN: usize = 120;
+const MAX_LINE_LENGTH: usize = 120;
 
 /// Whether the text is a stored plan. Only stored plans have the key `device.backing`; otherwise the command line selects it.
 fn is_stored(text: &str) -> bool {
-    let backing = |table: toml::Table| table.get("device")?.get("backing").cloned();
-    toml::from_str(text).is_ok_and(|table| backing(table).is_some())
+    let backing_of = |table: toml::Table| table.get("device")?.get("backing").cloned();
+    toml::from_str(text).is_ok_and(|table| backing_of(table).is_some())
 }
 
 impl Plan {
@@ -123,59 +124,65 @@ impl Plan {
 
 /// The parser's message with its line: ``line 21, `warmup = 9000`: at most 5000 warm-up rounds``.
 fn with_line(text: &str, error: &toml::de::Error) -> String {
-    let what = plain(error.message().lines().next().unwrap_or("this is not TOML"));
-    let Some(span) = error.span() else { return what };
+    let fault = reword_parser_message(error.message().lines().next().unwrap_or("this is not TOML"));
+    let Some(span) = error.span() else { return fault };
     let (line, _) = line_and_column(text.as_bytes(), span.start);
-    let written = text.lines().nth(line - 1).unwrap_or_default();
-    format!("line {line}, `{}`: {what}", safe::shortened(written.trim(), LONGEST_SHOWN))
+    let line_text = text.lines().nth(line - 1).unwrap_or_default();
+    format!("line {line}, `{}`: {fault}", safe::shorten(line_text.trim(), MAX_LINE_LENGTH))
 }
 
 /// Converts a stored plan to a plan file with the same settings.
-fn as_plan_file(plan: &Plan) -> PlanFile {
+fn plan_file_of(plan: &Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
     let (rounds, max_rounds) =
-        if stop.adapts() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
+        if stop.is_adaptive() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
-    let percent = |fraction: f64| at_begin(format!("{}%", (fraction * 1e8).round() / 1e6));
+    let percent = |fraction: f64| without_position(format!("{}%", (fraction * 1e8).round() / 1e6));
     let variant = |variant: &Variant| {
-        pairs(variant.levels.clone().into_iter().chain([("name".to_string(), variant.name.clone())]))
+        pairs_without_position(
+            variant.levels.clone().into_iter().chain([("name".to_string(), variant.name.clone())]),
+        )
     };
-    let workload = |workload| pairs(toml::Table::try_from(workload).expect("a workload is plain data"));
+    let workload =
+        |workload| pairs_without_position(toml::Table::try_from(workload).expect("a workload is plain data"));
     PlanFile {
-        name: at_begin(plan.name.clone()),
+        name: without_position(plan.name.clone()),
         title: plan.title.clone(),
         question: plan.question.clone(),
         scale: Some(plan.scale),
-        seed: Some(at_begin(plan.seed)),
-        claims: plan.claims.iter().map(|claim| at_begin(claim.text.clone())).collect(),
-        factors: pairs(plan.factors.clone()),
-        vary: pairs(plan.vary.clone()),
+        seed: Some(without_position(plan.seed)),
+        claims: plan.claims.iter().map(|claim| without_position(claim.text.clone())).collect(),
+        factors: pairs_without_position(plan.factors.clone()),
+        vary: pairs_without_position(plan.vary.clone()),
         // The workloads of a stored plan are those at every value of its grids.
         grid: Pairs::new(),
         variants: plan.variants.iter().map(variant).collect(),
         device: DeviceFile {
-            size: device.size.map(|size| at_begin(bytes(size))),
+            size: device.size.map(|size| without_position(format_bytes(size))),
             direct_io: Some(device.direct_io),
             discard: Some(device.discard),
             precondition: Some(device.precondition),
-            other_fs: Some(at_begin(device.other_fs.clone())),
+            other_fs: Some(without_position(device.other_fs.clone())),
         },
-        age: AgeFile { images: Some(at_begin(plan.age.images)), repository: plan.age.repository.clone() },
+        age: AgeFile {
+            images: Some(without_position(plan.age.images)),
+            repository: plan.age.repository.clone(),
+        },
         stop: StopFile {
-            rounds: rounds.map(at_begin),
-            warmup: Some(at_begin(stop.warmup_here())),
-            budget: stop.budget_s.map(seconds).map(at_begin),
-            max_rounds: max_rounds.map(at_begin),
-            gate: stop.gate.then(|| at_begin(true)),
+            rounds: rounds.map(without_position),
+            warmup: Some(without_position(stop.warmup_here())),
+            budget: stop.budget_s.map(format_seconds).map(without_position),
+            max_rounds: max_rounds.map(without_position),
+            gate: stop.has_gate.then(|| without_position(true)),
             margin: stop.margin.map(percent),
             best_within: stop.best_within.map(percent),
             best_metric: stop.best_metric.clone(),
-            best_by: (!stop.best_by.is_typical()).then(|| at_begin(stop.best_by.name().into())),
+            best_by: (!stop.best_by.is_typical()).then(|| without_position(stop.best_by.name().into())),
         },
         idle: IdleFile {
-            timeout: Some(at_begin(seconds(idle.timeout_s))),
-            dirty: Some(at_begin(bytes(idle.dirty))),
-            io_pressure_percent: Some(at_begin(idle.io_pressure_percent)),
+            timeout: Some(without_position(format_seconds(idle.timeout_s))),
+            dirty: Some(without_position(format_bytes(idle.dirty))),
+            io_pressure_percent: Some(without_position(idle.io_pressure_percent)),
         },
         scales: BTreeMap::new(),
         published: Default::default(),
@@ -186,21 +193,21 @@ fn as_plan_file(plan: &Plan) -> PlanFile {
 }
 
 /// Gives a value position 0, because values of a stored plan have no position in a text.
-fn at_begin<T>(value: T) -> Spanned<T> {
+fn without_position<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
-fn pairs<V: Into<toml::Value>>(all: impl IntoIterator<Item = (String, V)>) -> Pairs {
-    all.into_iter().map(|(id, value)| (at_begin(id), at_begin(value.into()))).collect()
+fn pairs_without_position<V: Into<toml::Value>>(all: impl IntoIterator<Item = (String, V)>) -> Pairs {
+    all.into_iter().map(|(id, value)| (without_position(id), without_position(value.into()))).collect()
 }
 
-fn bytes(size: ByteSize) -> String {
+fn format_bytes(size: ByteSize) -> String {
     format!("{} B", size.as_u64())
 }
 
 /// Formats a number of seconds as in a plan: `50ms`. A number that is not a valid time is printed as it is; resolving the plan
 /// then rejects it.
-fn seconds(seconds: f64) -> String {
+fn format_seconds(seconds: f64) -> String {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) => humantime::format_duration(time).to_string(),
         Err(_) => seconds.to_string(),
@@ -215,22 +222,22 @@ impl PlanFile {
         if !stage.question.is_empty() {
             file.question.clone_from(&stage.question);
         }
-        lay_over(&mut file.factors, &stage.factors);
-        lay_over(&mut file.grid, &stage.grid);
+        override_values(&mut file.factors, &stage.factors);
+        override_values(&mut file.grid, &stage.grid);
         if let Some(workload) = &stage.workload {
-            let named = Spanned::new(0..0, "use".to_string());
-            file.workloads = vec![[(named, workload.clone())].into()];
+            let key = Spanned::new(0..0, "use".to_string());
+            file.workloads = vec![[(key, workload.clone())].into()];
         }
         for workload in &mut file.workloads {
-            lay_over(workload, &stage.set);
+            override_values(workload, &stage.set);
         }
         for (scale, own) in &stage.scales {
-            let whole = file.scales.entry(*scale).or_default();
-            whole.rounds = own.rounds.clone().or(whole.rounds.take());
-            whole.budget = own.budget.clone().or(whole.budget.take());
-            lay_over(&mut whole.set, &own.set);
-            lay_over(&mut whole.factors, &own.factors);
-            lay_over(&mut whole.grid, &own.grid);
+            let of_plan = file.scales.entry(*scale).or_default();
+            of_plan.rounds = own.rounds.clone().or(of_plan.rounds.take());
+            of_plan.budget = own.budget.clone().or(of_plan.budget.take());
+            override_values(&mut of_plan.set, &own.set);
+            override_values(&mut of_plan.factors, &own.factors);
+            override_values(&mut of_plan.grid, &own.grid);
         }
         file
     }
@@ -242,13 +249,13 @@ impl PlanFile {
             if earlier.contains(&stage.name) {
                 return Some(format!("two stages are called `{}`", stage.name));
             }
-            match (&stage.best, &stage.of) {
+            match (&stage.best_factor, &stage.earlier_stage) {
                 (None, None) => {}
-                (Some(_), Some(of)) if earlier.contains(of) => {}
-                (Some(_), Some(of)) => {
+                (Some(_), Some(needed)) if earlier.contains(needed) => {}
+                (Some(_), Some(needed)) => {
                     return Some(match self.stage_cycle(stage) {
                         Some(cycle) => format!("stages need each other in a circle: {cycle}"),
-                        None => format!("no stage before `{}` is called `{of}`", stage.name),
+                        None => format!("no stage before `{}` is called `{needed}`", stage.name),
                     });
                 }
                 _ => return Some(format!("stage `{}`: `best` and `of` go together", stage.name)),
@@ -263,22 +270,22 @@ impl PlanFile {
         let mut cycle = format!("`{}`", from.name);
         let mut stage = from;
         for _ in &self.stages {
-            let of = stage.of.as_ref()?;
-            cycle.push_str(&format!(" → `{of}`"));
-            if *of == from.name {
+            let needed = stage.earlier_stage.as_ref()?;
+            cycle.push_str(&format!(" → `{needed}`"));
+            if *needed == from.name {
                 return Some(cycle);
             }
-            stage = self.stages.iter().find(|stage| stage.name == *of)?;
+            stage = self.stages.iter().find(|stage| stage.name == *needed)?;
         }
         None
     }
 }
 
 /// Overwrites values with those of `own`, which keep their own positions in the text.
-fn lay_over(whole: &mut Pairs, own: &Pairs) {
+fn override_values(base: &mut Pairs, own: &Pairs) {
     for (id, value) in own {
-        whole.remove(id);
-        whole.insert(id.clone(), value.clone());
+        base.remove(id);
+        base.insert(id.clone(), value.clone());
     }
 }
 
@@ -290,7 +297,7 @@ mod tests {
     use crate::plan::{Accelerator, Backing, Emulator, GuestPlan};
     use crate::scale::Scale;
 
-    fn parsed(plan: &Plan) -> Written {
+    fn stored_and_parsed(plan: &Plan) -> ParsedPlan {
         PlanFile::parse("saved.toml", toml::to_string(plan).unwrap().as_bytes()).unwrap()
     }
 
@@ -298,12 +305,12 @@ mod tests {
     fn a_device_is_erased_only_where_the_command_line_names_it() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         plan.device.backing = Backing::Erase { path: "/dev/disk/by-id/x".into(), signature: None };
-        let written = parsed(&plan);
+        let written = stored_and_parsed(&plan);
         let error = Overrides::default().keep_backing_of(&written).unwrap_err().to_string();
         assert!(error.contains("/dev/disk/by-id/x") && error.contains("erase=DEVICE"), "{error}");
-        let mut over = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
-        over.keep_backing_of(&written).unwrap();
-        assert_eq!(over.backing, Some(Backing::Ram));
+        let mut overrides = Overrides { backing: Some(Backing::Ram), ..Overrides::default() };
+        overrides.keep_backing_of(&written).unwrap();
+        assert_eq!(overrides.backing, Some(Backing::Ram));
     }
 
     #[test]
@@ -312,16 +319,16 @@ mod tests {
         let guest = GuestPlan { fresh: true, ..GuestPlan::of(Emulator::Qemu) };
         plan.device.backing =
             Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
-        let mut over = Overrides::default();
-        over.keep_backing_of(&parsed(&plan)).unwrap();
-        assert_eq!(over.backing, Some(Backing::Guest(guest)));
+        let mut overrides = Overrides::default();
+        overrides.keep_backing_of(&stored_and_parsed(&plan)).unwrap();
+        assert_eq!(overrides.backing, Some(Backing::Guest(guest)));
     }
 
     #[test]
     fn invalid_seconds_are_printed_as_a_text_that_is_not_a_duration() {
-        assert_eq!((seconds(0.05).as_str(), seconds(5.0).as_str()), ("50ms", "5s"));
-        for none in [-1.0, f64::NAN, f64::INFINITY] {
-            assert!(humantime::parse_duration(&seconds(none)).is_err());
+        assert_eq!((format_seconds(0.05).as_str(), format_seconds(5.0).as_str()), ("50ms", "5s"));
+        for invalid in [-1.0, f64::NAN, f64::INFINITY] {
+            assert!(humantime::parse_duration(&format_seconds(invalid)).is_err());
         }
     }
 
@@ -357,8 +364,8 @@ mod tests {
         };
         assert!(fault("of = 'one'", "of = 'two'").contains("in a circle: `two` → `two`"));
         assert!(fault("of = 'one'", "of = 'three'").contains("no stage before `two` is called `three`"));
-        let round = "name = 'one'\nbest = 'fs'\nof = 'two'";
-        assert!(fault("name = 'one'", round).contains("in a circle: `one` → `two` → `one`"));
+        let cycle = "name = 'one'\nbest = 'fs'\nof = 'two'";
+        assert!(fault("name = 'one'", cycle).contains("in a circle: `one` → `two` → `one`"));
         assert!(fault("of = 'one'", "").contains("go together"));
         assert!(fault("name = 'two'", "name = 'one'").contains("two stages are called `one`"));
     }

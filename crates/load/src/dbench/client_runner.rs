@@ -1,12 +1,12 @@
 //! Runs all clients of dbench as processes or threads: starts them together, watches them through the phases, records
 //! their time series, and ends them together.
 
-use crate::dbench::client::{Client, ClientMode, MAX_HANDLES, PlayerOptions, SharedState};
+use crate::dbench::client::{ClientMode, DbenchClient, MAX_HANDLES, PlayerOptions, SharedState};
 use crate::dbench::shared_counters::{ClientCounters, Phase, SharedCounters};
 use crate::error::{Result, TaskError};
 use fsarena_core::series::{MOST_POINTS, Point};
 use fsarena_core::setting_text::setting;
-use fsarena_engine::series::{SeriesInterval, points};
+use fsarena_engine::series::{SeriesInterval, merge_to_points};
 use fsarena_sys::cancel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -21,11 +21,11 @@ const STACK_BYTES: usize = 512 << 10;
 
 /// The lengths of the phases, the bytes of the measured phase, and the time series.
 #[derive(Debug, Clone)]
-pub struct PhaseTimes {
+pub struct RunMeasurements {
     /// Length of the warm-up.
     pub warm_up: Duration,
     /// Length of the measured phase.
-    pub measured: Duration,
+    pub measured_phase: Duration,
     /// Bytes read and written in the measured phase.
     pub bytes: [u64; 2],
     /// Operations and bytes of all phases over time.
@@ -36,40 +36,40 @@ pub struct PhaseTimes {
 ///
 /// # Errors
 /// If the clients cannot be started, or the first client that failed.
-pub fn run(shared: &SharedState) -> Result<PhaseTimes> {
+pub fn run_clients(shared: &SharedState) -> Result<RunMeasurements> {
     match shared.options.mode {
         ClientMode::Threads => run_threads(shared),
         ClientMode::Processes => run_processes(shared),
     }
 }
 
-fn run_threads(shared: &SharedState) -> Result<PhaseTimes> {
+fn run_threads(shared: &SharedState) -> Result<RunMeasurements> {
     std::thread::scope(|scope| {
         let mut started = vec![];
         for number in 0..shared.options.clients {
             let builder = std::thread::Builder::new().name(format!("client{number}")).stack_size(STACK_BYTES);
-            match builder.spawn_scoped(scope, move || Client::new(shared, number).run()) {
+            match builder.spawn_scoped(scope, move || DbenchClient::new(shared, number).run()) {
                 Ok(handle) => started.push(handle),
                 Err(source) => {
-                    shared.counters.enter(Phase::Over);
+                    shared.counters.start_phase(Phase::Over);
                     let what =
                         format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
                     return Err(TaskError::Missing(format!("{what}: {source}")));
                 }
             }
         }
-        let times = watch(shared.counters, shared.options, &mut |wait| {
+        let measurements = watch(shared.counters, shared.options, &mut |wait| {
             std::thread::sleep(wait);
             started.iter().any(|handle| handle.is_finished())
         });
-        shared.counters.enter(Phase::Over);
+        shared.counters.start_phase(Phase::Over);
         for handle in started {
             if let Err(panic) = handle.join() {
                 std::panic::resume_unwind(panic);
             }
         }
         check_failures(shared.counters)?;
-        times.ok_or_else(|| TaskError::Failed("interrupted".into()))
+        measurements.ok_or_else(|| TaskError::Failed("interrupted".into()))
     })
 }
 
@@ -81,13 +81,13 @@ struct ClientProcess {
     pidfd: OwnedFd,
 }
 
-fn run_processes(shared: &SharedState) -> Result<PhaseTimes> {
+fn run_processes(shared: &SharedState) -> Result<RunMeasurements> {
     let mut children = vec![];
     for number in 0..shared.options.clients {
         match fork_client(shared, number) {
             Ok(child) => children.push(child),
             Err(source) => {
-                shared.counters.enter(Phase::Over);
+                shared.counters.start_phase(Phase::Over);
                 children.into_iter().try_for_each(reap)?;
                 let what = format!(
                     "no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`"
@@ -96,8 +96,9 @@ fn run_processes(shared: &SharedState) -> Result<PhaseTimes> {
             }
         }
     }
-    let times = watch(shared.counters, shared.options, &mut |wait| any_ended(&children, wait));
-    shared.counters.enter(Phase::Over);
+    let measurements =
+        watch(shared.counters, shared.options, &mut |wait| wait_until_any_ended(&children, wait));
+    shared.counters.start_phase(Phase::Over);
     let mut reaped = Ok(());
     for child in children {
         // Reaps the other children after an error, too; the first error stays.
@@ -106,7 +107,7 @@ fn run_processes(shared: &SharedState) -> Result<PhaseTimes> {
     // The reason that a client gave is more useful than its exit code.
     check_failures(shared.counters)?;
     reaped?;
-    times.ok_or_else(|| TaskError::Failed("interrupted".into()))
+    measurements.ok_or_else(|| TaskError::Failed("interrupted".into()))
 }
 
 fn fork_client(shared: &SharedState, number: u32) -> std::io::Result<ClientProcess> {
@@ -140,12 +141,12 @@ fn run_child(shared: &SharedState, number: u32, parent: Pid) {
     // A client that outlives its parent would never end. The parent may have ended before this call.
     let dies_with_parent = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
     if dies_with_parent.is_ok() && rustix::process::getppid() == Some(parent) {
-        Client::new(shared, number).run();
+        DbenchClient::new(shared, number).run();
     }
 }
 
 /// Waits until a child ends, at most `wait`. Returns whether one ended.
-fn any_ended(children: &[ClientProcess], wait: Duration) -> bool {
+fn wait_until_any_ended(children: &[ClientProcess], wait: Duration) -> bool {
     let fds = children.iter().map(|child| PollFd::new(&child.pidfd, PollFlags::IN));
     let wait = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: wait.subsec_nanos().into() };
     // A signal ends the wait early, and the caller checks for it.
@@ -154,17 +155,17 @@ fn any_ended(children: &[ClientProcess], wait: Duration) -> bool {
 
 /// Waits until a child has ended, and returns an error if it did not end with exit code 0.
 fn reap(child: ClientProcess) -> Result<()> {
-    let lost = |how: String| Err(TaskError::Failed(format!("client {} ended by {how}", child.number)));
+    let unclean_end = |how: String| Err(TaskError::Failed(format!("client {} ended by {how}", child.number)));
     loop {
         match waitpid(Some(child.pid), WaitOptions::empty()) {
             Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return lost(errno.to_string()),
-            Ok(None) => return lost("nothing".into()),
+            Err(errno) => return unclean_end(errno.to_string()),
+            Ok(None) => return unclean_end("nothing".into()),
             Ok(Some((_, status))) => {
                 return match (status.exit_status(), status.terminating_signal()) {
                     (Some(0), _) => Ok(()),
-                    (Some(code), _) => lost(format!("exit {code}")),
-                    (_, signal) => lost(format!("signal {}", signal.unwrap_or(0))),
+                    (Some(code), _) => unclean_end(format!("exit {code}")),
+                    (_, signal) => unclean_end(format!("signal {}", signal.unwrap_or(0))),
                 };
             }
         }
@@ -176,51 +177,54 @@ fn reap(child: ClientProcess) -> Result<()> {
 fn watch(
     counters: &SharedCounters,
     options: &PlayerOptions,
-    ended: &mut dyn FnMut(Duration) -> bool,
-) -> Option<PhaseTimes> {
+    wait_for_end: &mut dyn FnMut(Duration) -> bool,
+) -> Option<RunMeasurements> {
     // A client may end before this thread counts it as ready, so always check for the end first.
     let mut ended_early = |wait: Duration| {
-        ended(wait)
+        wait_for_end(wait)
             || cancel::requested().is_some()
             || counters.clients().any(|client| client.failure.count.load(Relaxed) > 0)
     };
-    while counters.ready() < options.clients {
+    while counters.ready_count() < options.clients {
         if ended_early(Duration::from_millis(1)) {
             return None;
         }
     }
     let (begun, mut series) = (Instant::now(), TimeSeries::begin(options));
-    counters.enter(Phase::WarmUp);
-    let (shortest, longest) = (options.warm_up, options.warm_up + options.measured);
+    counters.start_phase(Phase::WarmUp);
+    let (min_warm_up, max_warm_up) = (options.warm_up, options.warm_up + options.measured);
     // As in the real dbench, the warm-up lasts until every client has moved data. It has a limit, because the clients of
     // some loads move no data.
-    let moved = || counters.clients().all(|client| client.bytes.load(Relaxed) > 0);
-    while begun.elapsed() < shortest || (shortest > Duration::ZERO && begun.elapsed() < longest && !moved()) {
+    let have_moved_data = || counters.clients().all(|client| client.bytes.load(Relaxed) > 0);
+    while begun.elapsed() < min_warm_up
+        || (min_warm_up > Duration::ZERO && begun.elapsed() < max_warm_up && !have_moved_data())
+    {
         if ended_early(
-            shortest.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL),
+            min_warm_up.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL),
         ) {
             return None;
         }
         series.update(counters);
     }
-    if shortest > Duration::ZERO {
+    if min_warm_up > Duration::ZERO {
         series.end_warm_up(counters);
     }
-    let counted = Instant::now();
-    counters.enter(Phase::Measured);
-    while counted.elapsed() < options.measured {
-        if ended_early(options.measured.saturating_sub(counted.elapsed()).min(POLL_INTERVAL)) {
+    let measured_begun = Instant::now();
+    counters.start_phase(Phase::Measured);
+    while measured_begun.elapsed() < options.measured {
+        if ended_early(options.measured.saturating_sub(measured_begun.elapsed()).min(POLL_INTERVAL)) {
             return None;
         }
         series.update(counters);
     }
-    let bytes =
-        [0, 1].map(|way| counters.clients().map(|client| client.measured_bytes[way].load(Relaxed)).sum());
-    let measured = counted.elapsed();
-    counters.enter(Phase::Over);
-    Some(PhaseTimes {
-        warm_up: counted.duration_since(begun),
-        measured,
+    let bytes = [0, 1].map(|direction| {
+        counters.clients().map(|client| client.measured_bytes[direction].load(Relaxed)).sum()
+    });
+    let measured_phase = measured_begun.elapsed();
+    counters.start_phase(Phase::Over);
+    Some(RunMeasurements {
+        warm_up: measured_begun.duration_since(begun),
+        measured_phase,
         bytes,
         series: series.points(counters),
     })
@@ -243,16 +247,16 @@ fn check_failures(counters: &SharedCounters) -> Result<()> {
 /// Allowance for the descriptors that this program and its libraries have open besides.
 const OTHER_DESCRIPTORS: u64 = 32;
 
-/// The open file limit that one process requires if a client has at most `open_at_most` files open.
+/// The open file limit that one process requires if a client has at most `max_open_files` files open.
 ///
 /// Threads share one table. Each client process has a separate table, but the parent holds one descriptor for each
 /// client, and each client inherits those of the clients before it.
-fn open_files_needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
+fn open_files_needed(clients: u32, mode: ClientMode, max_open_files: u64) -> u64 {
     // One more than its handles, for the directory that it reads.
-    let each = open_at_most.min(MAX_HANDLES as u64) + 1;
+    let files_per_client = max_open_files.min(MAX_HANDLES as u64) + 1;
     match mode {
-        ClientMode::Threads => u64::from(clients) * each + OTHER_DESCRIPTORS,
-        ClientMode::Processes => u64::from(clients) + each + OTHER_DESCRIPTORS,
+        ClientMode::Threads => u64::from(clients) * files_per_client + OTHER_DESCRIPTORS,
+        ClientMode::Processes => u64::from(clients) + files_per_client + OTHER_DESCRIPTORS,
     }
 }
 
@@ -260,76 +264,76 @@ fn open_files_needed(clients: u32, mode: ClientMode, open_at_most: u64) -> u64 {
 ///
 /// # Errors
 /// [`TaskError::Missing`] if the hard limit of this process is lower than the clients require.
-pub fn check_open_file_limit(clients: u32, mode: ClientMode, open_at_most: u64) -> Result<()> {
+pub fn check_open_file_limit(clients: u32, mode: ClientMode, max_open_files: u64) -> Result<()> {
     check_against_limit(
         clients,
         mode,
-        open_files_needed(clients, mode, open_at_most),
+        open_files_needed(clients, mode, max_open_files),
         getrlimit(Resource::Nofile).maximum,
     )
 }
 
-fn check_against_limit(clients: u32, mode: ClientMode, needed: u64, hard: Option<u64>) -> Result<()> {
-    let Some(hard) = hard.filter(|hard| *hard < needed) else { return Ok(()) };
+fn check_against_limit(clients: u32, mode: ClientMode, needed: u64, hard_limit: Option<u64>) -> Result<()> {
+    let Some(hard_limit) = hard_limit.filter(|hard_limit| *hard_limit < needed) else { return Ok(()) };
     let instead = match mode {
         ClientMode::Threads => format!(", or make them processes: {}", setting("set", "by=processes")),
         ClientMode::Processes => String::new(),
     };
     Err(TaskError::Missing(format!(
-        "{clients} clients take {needed} open files in one process, and {hard} are allowed: raise the hard limit \
+        "{clients} clients take {needed} open files in one process, and {hard_limit} are allowed: raise the hard limit \
          (`ulimit -Hn`), or take fewer clients{instead}"
     )))
 }
 
 /// The shortest interval of the time series.
-const MIN_STRETCH: Duration = Duration::from_millis(100);
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The operations and bytes of all clients over time, from their counters. It has no latencies, because summing the
 /// histograms of a thousand clients again and again would take CPU time from them.
 pub struct TimeSeries {
     begun: Instant,
-    every: Duration,
+    interval: Duration,
     /// The end of the last stretch, and the operations and bytes until then.
     last: (Duration, u64, u64),
-    stretches: Vec<SeriesInterval<'static>>,
-    warm_up: usize,
+    intervals: Vec<SeriesInterval<'static>>,
+    warm_up_intervals: usize,
 }
 
 impl TimeSeries {
     /// Starts the series now.
     pub fn begin(options: &PlayerOptions) -> TimeSeries {
-        let every = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(MIN_STRETCH);
+        let interval = ((options.warm_up + options.measured) / MOST_POINTS as u32).max(MIN_INTERVAL);
         let last = (Duration::ZERO, 0, 0);
-        TimeSeries { begun: Instant::now(), every, last, stretches: vec![], warm_up: 0 }
+        TimeSeries { begun: Instant::now(), interval, last, intervals: vec![], warm_up_intervals: 0 }
     }
 
     /// Reads the counters if the current stretch is over.
     pub fn update(&mut self, counters: &SharedCounters) {
-        if self.begun.elapsed() >= self.last.0 + self.every {
-            self.close(counters);
+        if self.begun.elapsed() >= self.last.0 + self.interval {
+            self.end_interval(counters);
         }
     }
 
     /// Ends the warm-up.
     fn end_warm_up(&mut self, counters: &SharedCounters) {
-        self.close(counters);
-        self.warm_up = self.stretches.len();
+        self.end_interval(counters);
+        self.warm_up_intervals = self.intervals.len();
     }
 
     /// Ends the series and returns its points.
     pub fn points(mut self, counters: &SharedCounters) -> Vec<Point> {
-        self.close(counters);
-        points(&self.stretches, self.warm_up)
+        self.end_interval(counters);
+        merge_to_points(&self.intervals, self.warm_up_intervals)
     }
 
-    fn close(&mut self, counters: &SharedCounters) {
+    fn end_interval(&mut self, counters: &SharedCounters) {
         let now = self.begun.elapsed();
         let sum = |counter: fn(&ClientCounters) -> u64| counters.clients().map(counter).sum::<u64>();
         let operations = sum(|client| client.operations.load(Relaxed));
         let bytes = sum(|client| client.bytes.load(Relaxed));
         let (before, operations_before, bytes_before) = self.last;
         if now > before {
-            self.stretches.push(SeriesInterval {
+            self.intervals.push(SeriesInterval {
                 start_s: before.as_secs_f64(),
                 length_s: (now - before).as_secs_f64(),
                 operations: operations - operations_before,
@@ -344,7 +348,7 @@ impl TimeSeries {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dbench::shared_counters::add;
+    use crate::dbench::shared_counters::add_unshared;
     use fsarena_engine::Content;
 
     #[test]
@@ -373,14 +377,15 @@ mod tests {
         };
         let counters = SharedCounters::new(2).unwrap();
         let mut series = TimeSeries::begin(&options);
-        assert_eq!(series.every, MIN_STRETCH);
-        add(&counters.client(0).operations, 3);
-        add(&counters.client(1).bytes, 500);
+        assert_eq!(series.interval, MIN_INTERVAL);
+        add_unshared(&counters.client(0).operations, 3);
+        add_unshared(&counters.client(1).bytes, 500);
         series.end_warm_up(&counters);
-        add(&counters.client(1).operations, 4);
+        add_unshared(&counters.client(1).operations, 4);
         let points = series.points(&counters);
-        let found: Vec<_> = points.iter().map(|one| (one.warm_up, one.operations, one.bytes)).collect();
-        assert_eq!(found, [(true, 3, 500), (false, 4, 0)]);
+        let counts: Vec<_> =
+            points.iter().map(|point| (point.warm_up, point.operations, point.bytes)).collect();
+        assert_eq!(counts, [(true, 3, 500), (false, 4, 0)]);
         assert_eq!(points[0].end_s(), points[1].start_s);
     }
 }

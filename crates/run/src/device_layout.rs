@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// What provides the storage of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Carrier {
+pub enum DeviceStorage {
     /// A device that fsarena makes.
     Made(BackingDevice),
     /// The device that the user named for erasing.
@@ -36,7 +36,7 @@ pub enum DeviceRole {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DeviceSpec {
     /// What provides its storage.
-    pub on: Carrier,
+    pub storage: DeviceStorage,
     /// Its use.
     pub role: DeviceRole,
     /// Its size in bytes.
@@ -45,7 +45,7 @@ pub struct DeviceSpec {
 
 /// The devices of one variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Layout {
+pub struct DeviceLayout {
     /// The devices with data; none for a filesystem in memory.
     pub members: Vec<DeviceSpec>,
     /// The separate device of the journal, if there is one.
@@ -56,7 +56,7 @@ pub struct Layout {
 
 impl DeviceSpec {
     /// The file name of its image: `test.img`, `member-1-512.0MiB.img`. Images of different sizes have different names.
-    pub fn image(&self) -> String {
+    pub fn image_name(&self) -> String {
         let rounded = ByteSize(self.bytes).to_string().replace(' ', "");
         let is_exact = rounded.parse() == Ok(ByteSize(self.bytes));
         let size = if is_exact { rounded } else { format!("{}B", self.bytes) };
@@ -66,11 +66,6 @@ impl DeviceSpec {
             DeviceRole::Member(number) => format!("member-{number}-{size}.img"),
             DeviceRole::Journal => format!("journal-{size}.img"),
         }
-    }
-
-    /// Whether it lies in memory.
-    pub fn in_memory(&self) -> bool {
-        matches!(self.on, Carrier::Made(BackingDevice::Ram | BackingDevice::Zram))
     }
 }
 
@@ -83,45 +78,46 @@ pub fn filesystem_of(variant: &Variant) -> Result<(&'static FsDef, VariantOption
     Ok((def, lifecycle::variant_options(def, variant)?))
 }
 
-impl Layout {
+impl DeviceLayout {
     /// The devices of a variant whose filesystem must hold `bytes`.
     ///
     /// # Errors
     /// An unknown filesystem or option set.
-    pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<Layout, Error> {
-        let on = match factor::device::parse_device(variant.level(factor::DEVICE)).map_err(Error::Options)? {
-            Some(device) => Carrier::Made(device),
-            None => default_carrier(&plan.device.backing),
-        };
-        let links = links::parse(variant.level(factor::STACK)).map_err(Error::Options)?;
+    pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<DeviceLayout, Error> {
+        let storage =
+            match factor::device::parse_device(variant.level(factor::DEVICE)).map_err(Error::Options)? {
+                Some(device) => DeviceStorage::Made(device),
+                None => default_storage(&plan.device.backing),
+            };
+        let links = links::parse_level(variant.level(factor::STACK)).map_err(Error::Options)?;
         let role = if links.is_empty() { DeviceRole::Whole } else { DeviceRole::Stacked };
         let bytes = links::bytes_below(&links, bytes);
-        let whole = DeviceSpec { on, role, bytes };
+        let whole = DeviceSpec { storage, role, bytes };
         if variant.level(factor::FS) == RAW {
-            return Ok(Layout { members: vec![whole], journal: None, stacked: !links.is_empty() });
+            return Ok(DeviceLayout { members: vec![whole], journal: None, stacked: !links.is_empty() });
         }
         let (def, options) = filesystem_of(variant)?;
         if def.traits.volatile {
-            return Ok(Layout { members: vec![], journal: None, stacked: false });
+            return Ok(DeviceLayout { members: vec![], journal: None, stacked: false });
         }
         let members = match options.raid {
             None => vec![whole],
             Some(raid) => {
                 let bytes = raid.member_bytes(bytes);
-                let member = |number| DeviceSpec { on, role: DeviceRole::Member(number), bytes };
-                (1..=raid.members).map(member).collect()
+                let member = |number| DeviceSpec { storage, role: DeviceRole::Member(number), bytes };
+                (1..=raid.member_count).map(member).collect()
             }
         };
         let journal = lifecycle::journal_bytes(def, &options).map(|bytes| {
-            let on = match options.journal.and_then(|journal| journal.on) {
-                Some(device) => Carrier::Made(device),
+            let storage = match options.journal.and_then(|journal| journal.device) {
+                Some(device) => DeviceStorage::Made(device),
                 // The filesystem fills the erased device, so the journal needs another one.
-                None if on == Carrier::Erased => Carrier::Made(BackingDevice::Loop),
-                None => on,
+                None if storage == DeviceStorage::Erased => DeviceStorage::Made(BackingDevice::Loop),
+                None => storage,
             };
-            DeviceSpec { on, role: DeviceRole::Journal, bytes }
+            DeviceSpec { storage, role: DeviceRole::Journal, bytes }
         });
-        Ok(Layout { members, journal, stacked: !links.is_empty() })
+        Ok(DeviceLayout { members, journal, stacked: !links.is_empty() })
     }
 
     /// Whether links of a stack lie between these devices and the filesystem.
@@ -130,18 +126,18 @@ impl Layout {
     }
 
     /// All devices, those with data first.
-    pub fn all(&self) -> impl Iterator<Item = &DeviceSpec> {
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceSpec> {
         self.members.iter().chain(&self.journal)
     }
 }
 
-/// The carrier of a variant that does not name one.
-fn default_carrier(backing: &Backing) -> Carrier {
-    Carrier::Made(match backing {
+/// The storage of the devices of a variant that names no backing device.
+fn default_storage(backing: &Backing) -> DeviceStorage {
+    DeviceStorage::Made(match backing {
         Backing::Loop { .. } | Backing::Guest(_) | Backing::Dir => BackingDevice::Loop,
         Backing::Ram => BackingDevice::Ram,
         Backing::Zram => BackingDevice::Zram,
-        Backing::Erase { .. } => return Carrier::Erased,
+        Backing::Erase { .. } => return DeviceStorage::Erased,
     })
 }
 
@@ -150,14 +146,14 @@ fn default_carrier(backing: &Backing) -> Carrier {
 /// # Errors
 /// An unknown filesystem or option set.
 pub fn all_devices(plan: &Plan, variants: &[Variant], bytes: u64) -> Result<BTreeSet<DeviceSpec>, Error> {
-    let layouts = variants.iter().map(|variant| Layout::of(plan, variant, bytes));
-    Ok(layouts.collect::<Result<Vec<_>, _>>()?.iter().flat_map(Layout::all).copied().collect())
+    let layouts = variants.iter().map(|variant| DeviceLayout::of(plan, variant, bytes));
+    Ok(layouts.collect::<Result<Vec<_>, _>>()?.iter().flat_map(DeviceLayout::devices).copied().collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::empty;
+    use crate::testing::empty_record;
 
     fn variant(levels: &[(&str, &str)]) -> Variant {
         Variant {
@@ -168,15 +164,15 @@ mod tests {
 
     #[test]
     fn images_of_almost_equal_sizes_have_different_names() {
-        let on = Carrier::Made(BackingDevice::Loop);
-        let name = |bytes| DeviceSpec { on, role: DeviceRole::Stacked, bytes }.image();
+        let storage = DeviceStorage::Made(BackingDevice::Loop);
+        let name = |bytes| DeviceSpec { storage, role: DeviceRole::Stacked, bytes }.image_name();
         assert_eq!([name(1 << 30), name((1 << 30) + 4096)], ["stack-1.0GiB.img", "stack-1073745920B.img"]);
     }
 
     #[test]
     fn variants_with_equal_specifications_share_a_device() {
         // The images of this plan lie in memory.
-        let plan = empty(&["ext4"], &[]).plan;
+        let plan = empty_record(&["ext4"], &[]).plan;
         let variants = [
             variant(&[("fs", "ext4")]),
             variant(&[("fs", "ext4"), ("journal", "external:64MiB")]),
@@ -186,18 +182,18 @@ mod tests {
             variant(&[("fs", "tmpfs")]),
         ];
         let devices = all_devices(&plan, &variants, 1 << 30).unwrap();
-        let all: Vec<(Carrier, DeviceRole, u64)> =
-            devices.iter().map(|device| (device.on, device.role, device.bytes >> 20)).collect();
+        let all: Vec<(DeviceStorage, DeviceRole, u64)> =
+            devices.iter().map(|device| (device.storage, device.role, device.bytes >> 20)).collect();
         use BackingDevice::{Loop, Ram, Zram};
         assert_eq!(
             all,
             [
-                (Carrier::Made(Loop), DeviceRole::Journal, 64),
-                (Carrier::Made(Ram), DeviceRole::Whole, 1024),
-                (Carrier::Made(Ram), DeviceRole::Member(1), 512),
-                (Carrier::Made(Ram), DeviceRole::Member(2), 512),
-                (Carrier::Made(Ram), DeviceRole::Journal, 64),
-                (Carrier::Made(Zram), DeviceRole::Whole, 1024),
+                (DeviceStorage::Made(Loop), DeviceRole::Journal, 64),
+                (DeviceStorage::Made(Ram), DeviceRole::Whole, 1024),
+                (DeviceStorage::Made(Ram), DeviceRole::Member(1), 512),
+                (DeviceStorage::Made(Ram), DeviceRole::Member(2), 512),
+                (DeviceStorage::Made(Ram), DeviceRole::Journal, 64),
+                (DeviceStorage::Made(Zram), DeviceRole::Whole, 1024),
             ]
         );
     }

@@ -1,4 +1,4 @@
-//! The devices of the engines that perform one operation at a time: system calls or mapped files.
+//! How the engines that perform one operation at a time read and write blocks: by system calls or in mapped files.
 
 use crate::error::{EngineError, Result};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, Once};
 use std::{io, path::PathBuf};
 
 /// Reads and writes blocks. The hot loop is compiled for each implementation.
-pub trait Device: Sync {
+pub trait BlockIo: Sync {
     /// Reads a block and returns the number of bytes read.
     ///
     /// # Errors
@@ -31,16 +31,16 @@ pub trait Device: Sync {
     ///
     /// # Errors
     /// The number of the file and the offset of the error.
-    fn late_error(&self) -> Result<(), (u32, u64)> {
+    fn check_late_error(&self) -> Result<(), (u32, u64)> {
         Ok(())
     }
 }
 
-/// A device that moves no data, to measure the cost of the load generator.
+/// Moves no data, to measure the cost of the load generator.
 #[derive(Debug, Clone, Copy)]
-pub struct NullDevice;
+pub struct NullIo;
 
-impl Device for NullDevice {
+impl BlockIo for NullIo {
     #[inline(always)]
     fn read(&self, _: u32, _: u64, block: &mut [u8]) -> Result<usize, Errno> {
         Ok(std::hint::black_box(block).len())
@@ -56,16 +56,16 @@ impl Device for NullDevice {
     }
 }
 
-/// A device that uses `pread` and `pwrite`.
+/// Reads and writes by `pread` and `pwrite`.
 #[derive(Debug, Clone, Copy)]
-pub struct SyscallDevice<'a> {
+pub struct SyscallIo<'a> {
     /// The open files.
     pub files: &'a [BorrowedFd<'a>],
     /// Whether to sync with `fdatasync` instead of `fsync`.
     pub data_only: bool,
 }
 
-impl Device for SyscallDevice<'_> {
+impl BlockIo for SyscallIo<'_> {
     #[inline(always)]
     fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno> {
         rustix::io::pread(self.files[file as usize], block, offset)
@@ -94,30 +94,34 @@ pub fn sync_file(file: BorrowedFd, data_only: bool) -> Result<(), Errno> {
 /// # Errors
 /// The system call failed or moved fewer bytes.
 #[inline(always)]
-pub fn whole_block(moved: Result<usize, Errno>, block: usize) -> io::Result<()> {
+pub fn check_whole_block(moved: Result<usize, Errno>, block_bytes: usize) -> io::Result<()> {
     match moved {
-        Ok(bytes) if bytes == block => Ok(()),
-        moved => Err(partial_error(moved, block)),
+        Ok(bytes) if bytes == block_bytes => Ok(()),
+        moved => Err(incomplete_block_error(moved, block_bytes)),
     }
 }
 
 #[cold]
-fn partial_error(moved: Result<usize, Errno>, block: usize) -> io::Error {
+fn incomplete_block_error(moved: Result<usize, Errno>, block_bytes: usize) -> io::Error {
     match moved {
         Ok(bytes) => io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            format!("only {bytes} of {block} bytes were moved; the file may be shorter than it was, or full"),
+            format!(
+                "only {bytes} of {block_bytes} bytes were moved; the file may be shorter than it was, or full"
+            ),
         ),
         Err(error) => error.into(),
     }
 }
 
 /// The first address that raised SIGBUS in a mapping of the engine; 0 if none did.
-static FAULT: AtomicUsize = AtomicUsize::new(0);
-/// Held by the only run that may map files. `LOW` and `HIGH` bound its range of addresses.
-static MAPPED: Mutex<()> = Mutex::new(());
-static LOW: AtomicUsize = AtomicUsize::new(0);
-static HIGH: AtomicUsize = AtomicUsize::new(0);
+static FAULT_ADDRESS: AtomicUsize = AtomicUsize::new(0);
+/// Held by the only run that may have mapped files.
+static MAPPING_LOCK: Mutex<()> = Mutex::new(());
+/// The first address of the mapped files.
+static MAPPED_START: AtomicUsize = AtomicUsize::new(0);
+/// The address after the last of the mapped files; 0 if no files are mapped.
+static MAPPED_END: AtomicUsize = AtomicUsize::new(0);
 
 /// The files of a job, mapped one after the other into one range of addresses.
 ///
@@ -146,7 +150,7 @@ impl<'a> Mappings<'a> {
         writes: bool,
         data_only: bool,
     ) -> Result<Mappings<'a>> {
-        let guard = MAPPED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let guard = MAPPING_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let stride = (bytes as usize).next_multiple_of(rustix::param::page_size());
         let length = stride * files.len();
         let (none, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
@@ -163,32 +167,32 @@ impl<'a> Mappings<'a> {
             };
             mapped.map_err(EngineError::io("mapping", path))?;
         }
-        FAULT.store(0, Ordering::Relaxed);
-        LOW.store(base, Ordering::Relaxed);
-        HIGH.store(base + length, Ordering::Relaxed);
+        FAULT_ADDRESS.store(0, Ordering::Relaxed);
+        MAPPED_START.store(base, Ordering::Relaxed);
+        MAPPED_END.store(base + length, Ordering::Relaxed);
         install_sigbus_handler();
         Ok(mappings)
     }
 
-    fn at(&self, file: u32, offset: u64) -> *mut u8 {
+    fn address(&self, file: u32, offset: u64) -> *mut u8 {
         (self.base + file as usize * self.stride + offset as usize) as *mut u8
     }
 }
 
 impl Drop for Mappings<'_> {
     fn drop(&mut self) {
-        HIGH.store(0, Ordering::Relaxed);
+        MAPPED_END.store(0, Ordering::Relaxed);
         // SAFETY: the range is this value's own, and no worker is left that uses it.
         let _ = unsafe { rustix::mm::munmap(self.base as *mut _, self.stride * self.files.len()) };
     }
 }
 
-impl Device for Mappings<'_> {
+impl BlockIo for Mappings<'_> {
     #[inline(always)]
     fn read(&self, file: u32, offset: u64, block: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the block is within the mapping of its file, and buffers are elsewhere. Other threads may
         // write the same bytes; then the copy has old or new bytes, as with any shared file.
-        unsafe { std::ptr::copy_nonoverlapping(self.at(file, offset), block.as_mut_ptr(), block.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(self.address(file, offset), block.as_mut_ptr(), block.len()) };
         std::hint::black_box(&mut *block);
         Ok(block.len())
     }
@@ -196,7 +200,7 @@ impl Device for Mappings<'_> {
     #[inline(always)]
     fn write(&self, file: u32, offset: u64, block: &[u8]) -> Result<usize, Errno> {
         // SAFETY: as for reading; a job that writes maps its files writable.
-        unsafe { std::ptr::copy_nonoverlapping(block.as_ptr(), self.at(file, offset), block.len()) };
+        unsafe { std::ptr::copy_nonoverlapping(block.as_ptr(), self.address(file, offset), block.len()) };
         Ok(block.len())
     }
 
@@ -204,8 +208,8 @@ impl Device for Mappings<'_> {
         sync_file(self.files[file as usize], self.data_only)
     }
 
-    fn late_error(&self) -> Result<(), (u32, u64)> {
-        match FAULT.load(Ordering::Relaxed) {
+    fn check_late_error(&self) -> Result<(), (u32, u64)> {
+        match FAULT_ADDRESS.load(Ordering::Relaxed) {
             0 => Ok(()),
             at => Err((((at - self.base) / self.stride) as u32, ((at - self.base) % self.stride) as u64)),
         }
@@ -214,8 +218,8 @@ impl Device for Mappings<'_> {
 
 /// Installs the SIGBUS handler once in a process.
 fn install_sigbus_handler() {
-    static TAKEN: Once = Once::new();
-    TAKEN.call_once(|| {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
         // SAFETY: the handler only stores to atomics and makes system calls, so it may run anywhere.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -230,14 +234,14 @@ extern "C" fn on_sigbus(signal: i32, info: *mut libc::siginfo_t, _: *mut std::ff
     // SAFETY: the kernel passes a valid siginfo, and SIGBUS sets its address.
     let at = unsafe { (*info).si_addr() } as usize;
     let page = rustix::param::page_size();
-    if !(LOW.load(Ordering::Relaxed)..HIGH.load(Ordering::Relaxed)).contains(&at) {
+    if !(MAPPED_START.load(Ordering::Relaxed)..MAPPED_END.load(Ordering::Relaxed)).contains(&at) {
         // The address is not in a mapping of the engine. With the default action, the signal is raised again and ends the
         // process.
         // SAFETY: setting a default action touches no memory.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
         return;
     }
-    let _ = FAULT.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
+    let _ = FAULT_ADDRESS.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: replaces one page inside the engine's own mapping.

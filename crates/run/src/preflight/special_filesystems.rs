@@ -3,7 +3,7 @@
 use super::room::{available_memory_or_missing, check_free_space, images_dir, nearest_existing};
 use crate::axes::load::parse_memory;
 use crate::error::{Result, RunError, require};
-use crate::work::workload;
+use crate::work::find_workload;
 use bytesize::ByteSize;
 use fsarena_core::cell::{Variant, WorkloadPlan};
 use fsarena_core::plan::{Backing, Plan};
@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The factors of the device below a filesystem, and of the disk that guests use for it.
-const OF_DEVICES: [&str; 7] = [
+const DEVICE_FACTORS: [&str; 7] = [
     factor::DEVICE,
     factor::STACK,
     factor::JOURNAL,
@@ -32,9 +32,9 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<()> {
     if plan.device.backing == Backing::Dir {
         return Ok(());
     }
-    let other = filesystems::find(&plan.device.other_fs)?;
-    require(other.is_general(), || {
-        let id = other.id;
+    let source_fs = filesystems::find(&plan.device.other_fs)?;
+    require(source_fs.is_general(), || {
+        let id = source_fs.id;
         RunError::Plan(format!(
             "other_fs = {id}: the source disk is written to and keeps its files; take ext4 or another"
         ))
@@ -54,10 +54,10 @@ pub fn check(plan: &Plan, variants: &[Variant]) -> Result<()> {
 /// Refuses a workload that writes.
 fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
     for planned in &plan.workloads {
-        let (workload, job) = workload(plan, &matrix::workload_of(variant, planned))?;
+        let (workload, job) = find_workload(plan, &matrix::workload_of(variant, planned))?;
         require(workload.only_reads(&job), || {
-            let (title, name, readers) = (def.title, &planned.name, list_readers().join("; "));
-            RunError::variant(
+            let (title, name, readers) = (def.title, &planned.name, list_reading_workloads().join("; "));
+            RunError::of_variant(
                 variant,
                 format!(
                     "{title} is read-only, and the workload {name} writes here. Workloads that only read: {readers}"
@@ -73,14 +73,14 @@ fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
             def.id,
             setting("on", "loop")
         );
-        RunError::variant(variant, why)
+        RunError::of_variant(variant, why)
     })
 }
 
 /// The workloads that can run on a read-only filesystem, each with the settings that it needs for that.
-fn list_readers() -> Vec<String> {
+fn list_reading_workloads() -> Vec<String> {
     let reader = |workload: &&dyn Workload| {
-        let settings = workload.reading_settings()?;
+        let settings = workload.read_only_settings()?;
         Some(format!("{} {settings}", workload.def().id).trim_end().to_string())
     };
     WORKLOADS.iter().filter_map(reader).collect()
@@ -89,15 +89,15 @@ fn list_readers() -> Vec<String> {
 /// Refuses factors of the device for a filesystem without one, and work that cuts the power.
 fn check_in_memory(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
     let id = def.id;
-    if let Some(of_device) = OF_DEVICES.iter().find(|factor| !variant.level(factor).is_empty()) {
+    if let Some(of_device) = DEVICE_FACTORS.iter().find(|factor| !variant.level(factor).is_empty()) {
         let why = format!("{id} lies in memory, on no device; leave out `{of_device}` or {id}");
-        return Err(RunError::variant(variant, why));
+        return Err(RunError::of_variant(variant, why));
     }
     for planned in &plan.workloads {
-        let (workload, job) = workload(plan, planned)?;
-        require(workload.cut(&job).is_none(), || {
+        let (workload, job) = find_workload(plan, planned)?;
+        require(workload.power_cut(&job).is_none(), || {
             let name = &planned.name;
-            RunError::variant(
+            RunError::of_variant(
                 variant,
                 format!("{id} lies in memory, and {name} cuts the power: nothing would be left to check"),
             )
@@ -128,9 +128,10 @@ pub fn check_room(
     if images.is_empty() {
         return Ok(());
     }
-    let works: BTreeSet<String> = variants.iter().flat_map(|variant| works_of(plan, variant)).collect();
+    let work_dirs: BTreeSet<String> =
+        variants.iter().flat_map(|variant| work_dirs_of(plan, variant)).collect();
     // Each work has its files, and an image with each filesystem and its options.
-    let needed = room.bytes.saturating_mul((works.len() * (1 + images.len())) as u64);
+    let needed = room.bytes.saturating_mul((work_dirs.len() * (1 + images.len())) as u64);
     let dir = match plan.device.backing {
         Backing::Guest(_) => images_dir(&plan.device, runs),
         _ => nearest_existing(runs),
@@ -139,8 +140,8 @@ pub fn check_room(
 }
 
 /// The directories of the workloads of a plan for a variant, one for each version with different settings.
-fn works_of(plan: &Plan, variant: &Variant) -> Vec<String> {
-    let directory = |planned: &WorkloadPlan| matrix::workload_of(variant, planned).directory();
+fn work_dirs_of(plan: &Plan, variant: &Variant) -> Vec<String> {
+    let directory = |planned: &WorkloadPlan| matrix::workload_of(variant, planned).directory_name();
     plan.workloads.iter().map(directory).collect()
 }
 
@@ -172,7 +173,7 @@ mod tests {
 
     #[test]
     fn readers_are_listed_with_the_settings_that_they_need() {
-        let readers = list_readers();
+        let readers = list_reading_workloads();
         assert!(readers.contains(&"read-tree".to_string()), "{readers:?}");
         assert!(
             readers.iter().any(|reader| reader.starts_with("fileio with modes=seqrd,rndrd")),
