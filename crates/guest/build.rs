@@ -16,16 +16,7 @@ fn main() {
         return;
     }
     let mut command = Command::new(of("RUSTC"));
-    command.args([
-        "--crate-type",
-        "cdylib",
-        "--crate-name",
-        "counter",
-        "--edition",
-        "2024",
-        "-C",
-        "opt-level=2",
-    ]);
+    command.args(["--crate-type", "cdylib", "--crate-name", "counter", "--edition", "2024", "-C", "opt-level=2"]);
     command.args(["-C", "panic=abort", "-C", "strip=symbols", "-o"]).arg(&out).arg(SOURCE);
     let status = command.status().expect("the compiler that builds this can be started");
     assert!(status.success(), "{SOURCE} cannot be compiled: {status}");

@@ -17,8 +17,7 @@ fn main() {
         return;
     }
     let dir = tempfile::tempdir_in("/dev/shm").expect("a directory");
-    let tasks: String =
-        (0..TASKS).map(|n| format!("[[workload.task]]\nname = \"t{n}\"\nrun = [\"true\"]\n")).collect();
+    let tasks: String = (0..TASKS).map(|n| format!("[[workload.task]]\nname = \"t{n}\"\nrun = [\"true\"]\n")).collect();
     let plan = format!(
         "name = \"true\"\n[stop]\nrounds = 1\n[idle]\ntimeout = \"1ms\"\ndirty = \"1TiB\"\nio_pressure_percent = 100.0\n\
          [[workload]]\nuse = \"command\"\nroom = \"1MiB\"\n{tasks}"
@@ -64,8 +63,7 @@ fn hyperfine(dir: &Path) -> [f64; 2] {
     let begun = Instant::now();
     assert!(run.current_dir(dir).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok());
     let whole = begun.elapsed().as_secs_f64();
-    let json: Value =
-        serde_json::from_slice(&std::fs::read(dir.join("h.json")).expect("a result")).expect("JSON");
+    let json: Value = serde_json::from_slice(&std::fs::read(dir.join("h.json")).expect("a result")).expect("JSON");
     [json["results"][0]["median"].as_f64().expect("a median"), whole / TASKS as f64]
 }
 

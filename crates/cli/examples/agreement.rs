@@ -52,8 +52,7 @@ const COMPARISONS: [Comparison; 2] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (mut settings, plain): (Vec<&String>, Vec<&String>) =
-        words.iter().partition(|word| word.contains('='));
+    let (mut settings, plain): (Vec<&String>, Vec<&String>) = words.iter().partition(|word| word.contains('='));
     let chosen: Vec<String> = settings.extract_if(.., |word| word.starts_with("fs=")).cloned().collect();
     let [what, dir, numbers @ ..] = plain.as_slice() else {
         return Err("arguments: fileio|dbench DIR [ROUNDS] [SECONDS] [SETTING=VALUE]...".into());
@@ -113,8 +112,7 @@ struct Reached {
 
 /// Formats the ratios of both tools, and the median of the real tool.
 fn line(pairs: &[[Reached; 2]]) -> String {
-    let ratio =
-        |of: fn(&Reached) -> f64| Ratio::of(pairs.iter().map(|[a, b]| (of(a) / of(b)).ln()).collect());
+    let ratio = |of: fn(&Reached) -> f64| Ratio::of(pairs.iter().map(|[a, b]| (of(a) / of(b)).ln()).collect());
     let shown = |ratio: Option<Ratio>| match ratio {
         None => "-".into(),
         Some(ratio) => {
@@ -157,9 +155,8 @@ impl Bench {
         let device = ScratchDevice::from_loop(device, image)?;
         let target = dir.path().join("mnt");
         std::fs::create_dir(&target)?;
-        let mut settings = Settings::defaults(
-            workloads::find_workload(comparison.workload).ok_or("no workload")?.def().settings,
-        );
+        let mut settings =
+            Settings::defaults(workloads::find_workload(comparison.workload).ok_or("no workload")?.def().settings);
         comparison.fixed.iter().try_for_each(|(id, text)| set(comparison, &mut settings, id, text))?;
         set(comparison, &mut settings, "seconds", seconds)?;
         for word in words {
@@ -168,28 +165,20 @@ impl Bench {
         }
         // Select the cells that have the values of all axes on the command line.
         let set_so = |(id, value): &(&str, &str)| {
-            let mut of_axis =
-                words.iter().filter_map(|word| word.split_once('=')).filter(|(name, _)| name == id);
+            let mut of_axis = words.iter().filter_map(|word| word.split_once('=')).filter(|(name, _)| name == id);
             of_axis.all(|(_, set)| set == *value)
         };
-        let cells =
-            (0..comparison.cells()).filter(|&cell| comparison.cell(cell).iter().all(set_so)).collect();
+        let cells = (0..comparison.cells()).filter(|&cell| comparison.cell(cell).iter().all(set_so)).collect();
         Ok(Bench { comparison, cells, settings, device, journal, target, _dir: dir })
     }
 
     /// Runs one round: makes a filesystem, and runs every cell with both tools, in random order.
-    fn round(
-        &self,
-        fs: &str,
-        round: u64,
-        found: &mut dyn FnMut(usize, [Reached; 2]),
-    ) -> Result<(), Box<dyn Error>> {
+    fn round(&self, fs: &str, round: u64, found: &mut dyn FnMut(usize, [Reached; 2])) -> Result<(), Box<dyn Error>> {
         let def = fsarena_fs::filesystems::find(fs)?;
         let variant = Variant { name: fs.into(), levels: [(factor::FS.to_string(), fs.to_string())].into() };
         let options = lifecycle::variant_options(def, &variant)?;
         lifecycle::format(&self.device, def, &options, &mut |_| {})?;
-        let mounted =
-            lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
+        let mounted = lifecycle::mount(&self.device, &self.journal, def, &options, &self.target, &mut |_| {})?;
         let seed = fsarena_core::schedule::mix(0xA6EE, round);
         for place in fsarena_core::schedule::order_of_round(seed, 0, self.cells.len()) {
             let cell = self.cells[place];
@@ -212,8 +201,7 @@ impl Bench {
         }
         let job = Job { settings, scale: Scale::Quick, seed };
         let place = Place { root: self.target.clone(), source_dir: self.target.clone(), server_user: None };
-        let mut tasks =
-            workloads::find_workload(self.comparison.workload).ok_or("no workload")?.tasks(&job, &place)?;
+        let mut tasks = workloads::find_workload(self.comparison.workload).ok_or("no workload")?.tasks(&job, &place)?;
         let task = tasks.pop().ok_or("a cell has a task")?;
         for action in task.prepare {
             action.perform(&mut |_| {})?;
@@ -225,8 +213,7 @@ impl Bench {
             readings.extend(action.perform(&mut |_| {})?.readings);
         }
         let cpu = cpu_ns();
-        let value =
-            metric::find(self.comparison.metric).and_then(|metric| (metric.formula)(&|id| readings.get(id)));
+        let value = metric::find(self.comparison.metric).and_then(|metric| (metric.formula)(&|id| readings.get(id)));
         let operations = readings.get("all_operations_count").ok_or("no operations")?;
         let [user_ns, system_ns] = [0, 1].map(|mode| (cpu[mode] - before[mode]) as f64 / operations);
         Ok(Reached { value: value.ok_or("no figure")?, user_ns, system_ns })

@@ -4,9 +4,7 @@
 
 // ANCHOR: filesystem
 mod bcachefs {
-    use fsarena_fs::def::{
-        BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Takes,
-    };
+    use fsarena_fs::def::{BASE, DEFAULT, DURABLE, FAST_UNSAFE, FsDef, MIB, NOATIME, OptionSet, Overhead, Takes};
 
     /// bcachefs.
     pub const DEF: FsDef = FsDef {
@@ -43,8 +41,7 @@ mod append {
     pub struct Append;
 
     const LINE: &[u8] = &[b'x'; 100];
-    const LINES: SettingDef =
-        SettingDef::int("lines", 1..=10_000_000, 10_000).help("lines that are appended");
+    const LINES: SettingDef = SettingDef::int("lines", 1..=10_000_000, 10_000).help("lines that are appended");
     const DEF: WorkloadDef = WorkloadDef {
         id: "append",
         help: "append lines of 100 bytes to one file",

@@ -47,18 +47,7 @@ fn run(runs: &Path, on: &str, rounds: &str, scale: &str) -> Result<RunRecord, Bo
         return Ok(record);
     }
     let status = Command::new(fsarena()?)
-        .args([
-            "run",
-            "piszcz",
-            "--on",
-            on,
-            "--fs",
-            &FILESYSTEMS.join(","),
-            "--rounds",
-            rounds,
-            "--scale",
-            scale,
-        ])
+        .args(["run", "piszcz", "--on", on, "--fs", &FILESYSTEMS.join(","), "--rounds", rounds, "--scale", scale])
         .args(["--set", &format!("tasks={TASKS}"), "--set", "driver=native", "--seed", "1", "--runs"])
         .arg(runs)
         .stdout(std::process::Stdio::null())
@@ -73,11 +62,7 @@ fn run(runs: &Path, on: &str, rounds: &str, scale: &str) -> Result<RunRecord, Bo
 fn fsarena() -> Result<PathBuf, Box<dyn Error>> {
     let own = std::env::current_exe()?;
     let program = own.ancestors().nth(2).ok_or("no target directory")?.join("fsarena");
-    if program.exists() {
-        Ok(program)
-    } else {
-        Err("build it first: cargo build --release -p fsarena".into())
-    }
+    if program.exists() { Ok(program) } else { Err("build it first: cargo build --release -p fsarena".into()) }
 }
 
 /// A run on the machine or in one kind of guest, with the values of its metric.

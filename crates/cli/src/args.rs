@@ -1,8 +1,8 @@
 //! The command line. Each command's own arguments are beside its code.
 
 use crate::commands::{
-    ab, advise, analyse, bisect, bundle, compare, completions, config, doctor, history, list, load, merge,
-    recover, report, run, selftest, serve, shell, show, verify, watch,
+    ab, advise, analyse, bisect, bundle, compare, completions, config, doctor, history, list, load, merge, recover,
+    report, run, selftest, serve, shell, show, verify, watch,
 };
 use crate::{failure::Outcome, output};
 use clap::{ColorChoice, CommandFactory, Parser, Subcommand};
@@ -169,15 +169,8 @@ mod tests {
         let (_, list) = EXIT_CODES.split_once("If every variant fails").unwrap();
         let list = list.lines().skip(1).take_while(|line| !line.is_empty());
         let listed: Vec<u8> = list.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
-        let causes = [
-            Cause::Work,
-            Cause::Violation,
-            Cause::Usage,
-            Cause::Refused,
-            Cause::Missing,
-            Cause::Died,
-            Cause::Internal,
-        ];
+        let causes =
+            [Cause::Work, Cause::Violation, Cause::Usage, Cause::Refused, Cause::Missing, Cause::Died, Cause::Internal];
         let code = |causes: &[Cause]| {
             let left = |(at, cause): (usize, &Cause)| {
                 (at.to_string(), VariantDeparture { round: 0, why: String::new(), cause: *cause })

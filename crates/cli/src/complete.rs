@@ -6,8 +6,7 @@ use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use fsarena_core::study::{self, STUDIES};
 use fsarena_core::{
-    app::APPS, factor, metric::METRICS, plan::Plan, plan::resolve::Overrides, scale::Scale,
-    setting::SettingKind,
+    app::APPS, factor, metric::METRICS, plan::Plan, plan::resolve::Overrides, scale::Scale, setting::SettingKind,
 };
 use fsarena_fs::filesystems::FILESYSTEMS;
 use fsarena_load::workloads::WORKLOADS;
@@ -37,8 +36,7 @@ pub fn add_fixed_values(cli: Command) -> Command {
     change_arguments(cli, |arg| match values_fn_of(&arg).map(|values| values("")) {
         Some(values) if !values.is_empty() => {
             // clap requires names with a static lifetime. The leak is small: this runs once per process.
-            let values =
-                values.into_iter().map(|(value, help)| PossibleValue::new(&*value.leak()).help(help));
+            let values = values.into_iter().map(|(value, help)| PossibleValue::new(&*value.leak()).help(help));
             arg.value_parser(PossibleValuesParser::new(values))
         }
         _ => arg,
@@ -84,9 +82,7 @@ fn values_fn_of(arg: &Arg) -> Option<ValuesFn> {
         (_, "SET,…" | "SET") => |_| option_sets(),
         (_, "FACTOR=LEVEL,…") => levels,
         (_, "NAME=VALUE" | "NAME=FROM..TO") => settings,
-        (_, "WORKLOAD") => {
-            |_| unique(WORKLOADS.iter().map(|workload| (workload.def().id, workload.def().help)))
-        }
+        (_, "WORKLOAD") => |_| unique(WORKLOADS.iter().map(|workload| (workload.def().id, workload.def().help))),
         (_, "METRIC" | "METRIC,…") => |_| {
             let readings = registry::readings().map(|reading| (reading.id, reading.help));
             unique(METRICS.iter().map(|metric| (metric.spec.id, metric.spec.help)).chain(readings))
@@ -95,8 +91,7 @@ fn values_fn_of(arg: &Arg) -> Option<ValuesFn> {
         (_, "TASK=WEIGHT") => |_| with_suffix(tasks(), "="),
         (_, "VARIANT") => |_| without_help(named_or_newest_run().map_or(vec![], |run| run.variants)),
         (_, "STAGE") => |_| {
-            let stages =
-                STUDIES.iter().filter_map(|study| study.parse_plan().ok()).flat_map(|plan| plan.file.stages);
+            let stages = STUDIES.iter().filter_map(|study| study.parse_plan().ok()).flat_map(|plan| plan.file.stages);
             unique(stages.map(|stage| (stage.name, stage.question)))
         },
         (_, "SCALE") => |_| {

@@ -119,9 +119,9 @@ pub fn parse_byte_size(text: &str) -> Result<ByteSize, String> {
 pub fn parse_time(text: &str) -> Result<Duration, String> {
     let seconds = match text.parse::<f64>() {
         Ok(seconds) => seconds,
-        Err(_) => humantime::parse_duration(text)
-            .map_err(|error| format!("{error}; write it like 10s or 2m"))?
-            .as_secs_f64(),
+        Err(_) => {
+            humantime::parse_duration(text).map_err(|error| format!("{error}; write it like 10s or 2m"))?.as_secs_f64()
+        }
     };
     limits::duration(seconds)
 }
@@ -139,8 +139,8 @@ pub fn parse_metric(text: &str) -> Result<String, String> {
 pub fn parse_known_metric(text: &str) -> Result<String, String> {
     let readings = fsarena_run::registry::readings().map(|reading| reading.id);
     let known: Vec<&str> = METRICS.iter().map(|metric| metric.spec.id).chain(readings).collect();
-    let found = find("metric", text, known, |id| id)
-        .map_err(|unknown| unknown.with_list_command("fsarena list metrics"));
+    let found =
+        find("metric", text, known, |id| id).map_err(|unknown| unknown.with_list_command("fsarena list metrics"));
     Ok(found?.into())
 }
 
@@ -265,9 +265,7 @@ mod tests {
         let cli = Cli::command();
         let of_advice: Vec<&str> = advise::REFUSED_FLAGS.split(' ').collect();
         let of_bisect: Vec<&str> = bisect::REFUSED_FLAGS.split(' ').collect();
-        for (command, names) in
-            [("ab", &ab::VARIANT_FLAGS[..]), ("advise", &of_advice), ("bisect", &of_bisect)]
-        {
+        for (command, names) in [("ab", &ab::VARIANT_FLAGS[..]), ("advise", &of_advice), ("bisect", &of_bisect)] {
             let command = cli.find_subcommand(command).unwrap();
             for name in names {
                 assert!(command.get_arguments().any(|arg| arg.get_id() == name), "{command} {name}");

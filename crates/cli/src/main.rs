@@ -102,9 +102,8 @@ fn with_program_hint(mut error: clap::Error) -> clap::Error {
         }
         return error;
     }
-    let is_wrong = |arg: &String| {
-        arg == wrong_arg || (wrong_arg.starts_with('-') && arg.starts_with(wrong_arg.as_str()))
-    };
+    let is_wrong =
+        |arg: &String| arg == wrong_arg || (wrong_arg.starts_with('-') && arg.starts_with(wrong_arg.as_str()));
     let Some(at) = args.iter().position(is_wrong) else { return error };
     if at > 2
         && args[1] == "run"
@@ -122,13 +121,11 @@ fn with_program_hint(mut error: clap::Error) -> clap::Error {
 /// argument at fault.
 fn fio_advice(error: &clap::Error, wrong_arg: &str) -> Option<String> {
     match (error.kind(), error.get(ContextKind::InvalidValue)) {
-        (ErrorKind::UnknownArgument, _) if wrong_arg.ends_with(".fio") => Some(format!(
-            "the real fio runs job files, on fresh filesystems: fsarena run {wrong_arg} --fs ext4"
-        )),
+        (ErrorKind::UnknownArgument, _) if wrong_arg.ends_with(".fio") => {
+            Some(format!("the real fio runs job files, on fresh filesystems: fsarena run {wrong_arg} --fs ext4"))
+        }
         (ErrorKind::UnknownArgument, _) => fio_options::option_advice(wrong_arg),
-        (ErrorKind::InvalidValue, Some(ContextValue::String(engine)))
-            if wrong_arg.starts_with("--ioengine") =>
-        {
+        (ErrorKind::InvalidValue, Some(ContextValue::String(engine))) if wrong_arg.starts_with("--ioengine") => {
             fio_options::engine_advice(engine)
         }
         _ => None,

@@ -43,9 +43,8 @@ fn every_command_line_in_the_book_parses() {
                 wrong.push(format!("{page}: {line}: {error}"));
             }
             let study = matches!(words[1].as_str(), "run" | "ab").then(|| words.get(2)).flatten();
-            let study = study.filter(|name| {
-                name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "/_".contains(c))
-            });
+            let study = study
+                .filter(|name| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "/_".contains(c)));
             if study.is_some_and(|name| fsarena_core::app::shipped_plan(name).is_none()) {
                 wrong.push(format!("{page}: {line}: unknown study"));
             }
@@ -65,14 +64,11 @@ fn the_page_of_exit_codes_equals_the_help() {
 #[test]
 fn every_plan_in_the_book_resolves() {
     let mut seen = 0;
-    for block in
-        blocks().iter().filter(|block| block.language == "toml" && block.text.contains("[[workload]]"))
-    {
+    for block in blocks().iter().filter(|block| block.language == "toml" && block.text.contains("[[workload]]")) {
         seen += 1;
         let page = block.page.display();
         // A page may show only the workload of a plan.
-        let head =
-            if block.text.contains("name = ") { "" } else { "name = \"part\"\n[factors]\nfs = \"ext4\"\n" };
+        let head = if block.text.contains("name = ") { "" } else { "name = \"part\"\n[factors]\nfs = \"ext4\"\n" };
         let text = format!("{head}{}", block.text);
         let written = PlanFile::parse("plan.toml", text.as_bytes()).unwrap_or_else(|e| panic!("{page}: {e}"));
         if let Err(failure) = registry::resolve(&written, &Overrides::default()) {
@@ -219,9 +215,7 @@ fn every_factor_and_setting_that_the_book_names_exists() {
         let of_factors = [names(&given), first_column(&prose, "factor")].concat();
         let of_settings = [names(&set), first_column(&prose, "setting")].concat();
         seen += of_factors.len() + of_settings.len();
-        wrong.extend(
-            of_factors.iter().filter(|name| !exists(name)).map(|name| format!("{}: {name}", page.display())),
-        );
+        wrong.extend(of_factors.iter().filter(|name| !exists(name)).map(|name| format!("{}: {name}", page.display())));
         let unknown = of_settings.iter().filter(|name| !settings.contains(name.as_str()));
         wrong.extend(unknown.map(|name| format!("{}: {name}", page.display())));
     }
@@ -238,13 +232,7 @@ fn option_set_table(def: &FsDef) -> String {
         let devices = [("journal", set.journal), ("raid", set.raid)];
         let devices = devices.iter().filter(|(_, level)| !level.is_empty());
         let devices: String = devices.map(|(factor, level)| format!("; `{factor}={level}`")).collect();
-        format!(
-            "| `{}` | {} | {} | {}{devices} |\n",
-            set.id,
-            shown(set.mkfs, " "),
-            shown(set.mount, ","),
-            set.help
-        )
+        format!("| `{}` | {} | {} | {}{devices} |\n", set.id, shown(set.mkfs, " "), shown(set.mount, ","), set.help)
     });
     let rows: String = rows.collect();
     format!("## {}\n| option set | mkfs | mount | effect |\n|---|---|---|---|\n{rows}\n", def.id)
@@ -269,8 +257,7 @@ fn the_option_sets_are_those_of_the_program() {
 fn gate_rounds_table() -> String {
     let margins = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1];
     let cells = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let header =
-        std::iter::once("σ".into()).chain(margins.map(|margin| format!("margin {}", percent(margin))));
+    let header = std::iter::once("σ".into()).chain(margins.map(|margin| format!("margin {}", percent(margin))));
     let mut table = cells(header.collect()) + "|---|---:|---:|---:|---:|---:|---:|\n";
     for sigma in [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1] {
         let rounds = margins.map(|margin| match rounds_to_pass(sigma, margin) {

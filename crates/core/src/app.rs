@@ -23,8 +23,7 @@ pub const APPS: &[App] = &[
 
 /// Finds a study or application that ships with fsarena. Returns its name for errors, and the text of its plan.
 pub fn shipped_plan(name: &str) -> Option<(String, &'static str)> {
-    let plan_of_app =
-        APPS.iter().find(|app| app.name == name).map(|app| (app.name.to_string(), app.plan_toml));
+    let plan_of_app = APPS.iter().find(|app| app.name == name).map(|app| (app.name.to_string(), app.plan_toml));
     plan_of_app.or_else(|| study::find(name).map(|study| (format!("study {name}"), study.plan_toml)))
 }
 
@@ -68,17 +67,13 @@ mod tests {
     fn every_plan_file_is_registered_and_all_programs_are_listed() {
         let files = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
         let files = std::fs::read_dir(files).unwrap().map(|file| file.unwrap().path());
-        let mut files: Vec<_> =
-            files.map(|file| format!("apps/{}", file.file_stem().unwrap().display())).collect();
+        let mut files: Vec<_> = files.map(|file| format!("apps/{}", file.file_stem().unwrap().display())).collect();
         files.sort();
         assert_eq!(files, APPS.iter().map(|app| app.name).collect::<Vec<_>>());
         for app in APPS {
             let plan = PlanFile::parse(app.name, app.plan_toml.as_bytes()).unwrap().file;
             assert_eq!(format!("apps/{}", plan.name.get_ref()), app.name);
         }
-        assert_eq!(
-            programs_of_apps().into_iter().collect::<Vec<_>>(),
-            ["gcc", "git", "make", "perl", "rsync", "tar"]
-        );
+        assert_eq!(programs_of_apps().into_iter().collect::<Vec<_>>(), ["gcc", "git", "make", "perl", "rsync", "tar"]);
     }
 }

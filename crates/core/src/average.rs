@@ -58,8 +58,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 
 /// The arithmetic mean; NaN without values.
 pub fn mean(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
-    let (sum, count) =
-        values.into_iter().fold((0.0, 0.0), |(sum, count), value| (sum + value.borrow(), count + 1.0));
+    let (sum, count) = values.into_iter().fold((0.0, 0.0), |(sum, count), value| (sum + value.borrow(), count + 1.0));
     sum / count
 }
 

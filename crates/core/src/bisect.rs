@@ -94,11 +94,7 @@ pub struct Candidate {
 impl Candidate {
     /// Its short name, and its subject in brackets if it has one.
     pub fn title(&self) -> String {
-        if self.subject.is_empty() {
-            self.label.clone()
-        } else {
-            format!("{} ({})", self.label, self.subject)
-        }
+        if self.subject.is_empty() { self.label.clone() } else { format!("{} ({})", self.label, self.subject) }
     }
 }
 
@@ -284,8 +280,7 @@ impl Bisection {
     /// confirmation have one part each, and each step takes an equal part of what is left for steps. With s steps as planned
     /// that is 5%/(s + 2) for each.
     pub fn next_error_split(&self, purpose: Purpose, steps: usize) -> u32 {
-        let spent: f64 =
-            self.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
+        let spent: f64 = self.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
         let of_confirmation = self.ends().map_or(0.0, |ends| 1.0 / f64::from(ends.error_split));
         let (parts, left) = match purpose {
             Purpose::Ends => (steps + 2, 1.0),
@@ -353,21 +348,17 @@ mod tests {
         }
         let error_split = state.next_error_split(Purpose::Confirmation, 0);
         state.comparisons.push(Comparison::new(Purpose::Confirmation, &["0", "1"], error_split));
-        let spent: f64 =
-            state.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
+        let spent: f64 = state.comparisons.iter().map(|comparison| 1.0 / f64::from(comparison.error_split)).sum();
         assert!(error_split <= 8 && spent <= 1.0 + 1e-9 && spent > 0.8, "{error_split} {spent}");
     }
 
     #[test]
     fn steps_narrow_the_bracket() {
         let mut state = bisection(&[8, 8, 8, 8]);
-        for (at, (id, result)) in [
-            ("32", ComparisonResult::Bad),
-            ("16", ComparisonResult::Good),
-            ("24", ComparisonResult::Inconclusive),
-        ]
-        .into_iter()
-        .enumerate()
+        for (at, (id, result)) in
+            [("32", ComparisonResult::Bad), ("16", ComparisonResult::Good), ("24", ComparisonResult::Inconclusive)]
+                .into_iter()
+                .enumerate()
         {
             state.comparisons[at + 1].candidates[1] = id.into();
             state.comparisons[at + 1].result = Some(result);

@@ -33,9 +33,7 @@ mod parse;
 mod statement;
 
 pub use parse::parse_all;
-pub use statement::{
-    BestOrWorst, Claim, ClaimError, ClaimOutcome, Extreme, Op, Pair, Quantity, Relation, RightSide,
-};
+pub use statement::{BestOrWorst, Claim, ClaimError, ClaimOutcome, Extreme, Op, Pair, Quantity, Relation, RightSide};
 
 #[cfg(test)]
 mod tests;

@@ -91,8 +91,7 @@ pub fn conclusions_of_study(study: &Study) -> Result<Conclusions, PlanError> {
     };
     let precision = FigurePrecision { tolerance, resolution: file.published.resolution.unwrap_or(0.0) };
     let reader = Reader { study, text: &text, set: file.published.set.clone().unwrap_or_default() };
-    let list =
-        file.conclusions.iter().map(|written| reader.read_conclusion(written)).collect::<Result<_, _>>()?;
+    let list = file.conclusions.iter().map(|written| reader.read_conclusion(written)).collect::<Result<_, _>>()?;
     let PublishedFile { filesystems, roles, machine, .. } = file.published;
     Ok(Conclusions { list, precision, filesystems, roles, machine })
 }
@@ -136,9 +135,8 @@ impl Reader<'_> {
         for pattern in &written.claims {
             for claim in expand_braces(pattern.get_ref(), &tasks) {
                 let parsed = claim.parse();
-                let syntax_error = |error: ClaimError| {
-                    self.error_at(pattern.span(), format!("`{claim}`: {}", error.message))
-                };
+                let syntax_error =
+                    |error: ClaimError| self.error_at(pattern.span(), format!("`{claim}`: {}", error.message));
                 claims.push(parsed.map_err(syntax_error)?);
             }
         }
@@ -175,10 +173,7 @@ fn expand_braces(pattern: &str, tasks: &[&str]) -> Vec<String> {
     let Some((inside, after)) = rest.split_once('}') else { return vec![pattern.to_string()] };
     let choices: Vec<&str> = if inside == "*" { tasks.to_vec() } else { inside.split(',').collect() };
     let after = expand_braces(after, tasks);
-    choices
-        .iter()
-        .flat_map(|choice| after.iter().map(move |after| format!("{before}{choice}{after}")))
-        .collect()
+    choices.iter().flat_map(|choice| after.iter().map(move |after| format!("{before}{choice}{after}"))).collect()
 }
 
 #[cfg(test)]
@@ -203,11 +198,7 @@ mod tests {
             assert!(conclusions.roles.iter().all(|role| variants.contains(&role.as_str())), "{}", study.name);
             for conclusion in &conclusions.list {
                 assert!(!conclusion.claims.is_empty(), "{}", conclusion.says);
-                assert!(
-                    conclusion.source.ends_with('.'),
-                    "{} names no place in the article",
-                    conclusion.says
-                );
+                assert!(conclusion.source.ends_with('.'), "{} names no place in the article", conclusion.says);
                 // A threshold must be either in the author's conclusion or declared as added by fsarena.
                 let has_threshold = conclusion.claims.iter().any(|claim| claim.to_string().contains('%'));
                 let is_explained = conclusion.ours.is_some() || conclusion.says.contains('%');
@@ -224,19 +215,13 @@ mod tests {
         }
     }
 
-    fn assert_names_are_published(
-        study: &Study,
-        sets: &[PublishedSet],
-        conclusion: &Conclusion,
-        claim: &Claim,
-    ) {
+    fn assert_names_are_published(study: &Study, sets: &[PublishedSet], conclusion: &Conclusion, claim: &Claim) {
         // Tasks and filesystems that authors describe without figures, which fsarena measures; and sums of published figures.
         const UNPUBLISHED_TASKS: [&str; 5] = ["mkfs", "mount", "total", "geomean", "recover"];
         const UNPUBLISHED_VARIANTS: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs"];
         let set_named = |name: &str| sets.iter().find(|set| set.set == name);
         let set = set_named(&conclusion.set).unwrap_or_else(|| panic!("{conclusion:?}"));
-        let is_unpublished =
-            claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED_TASKS.contains(&task));
+        let is_unpublished = claim.subject.task.as_deref().is_some_and(|task| UNPUBLISHED_TASKS.contains(&task));
         // Samples have no task, so any claim about their metric fits.
         let fits_task = |row: &Figure| !row.sample.is_empty() || claim.subject.fits(&row.task_id());
         let has_figure = |row: &Figure| fits_task(row) && row.metric == claim.subject.metric;
@@ -250,10 +235,7 @@ mod tests {
                 None => (conclusion.set.as_str(), variant),
             };
             let has_variant = |set: &PublishedSet| set.variants().contains(&variant);
-            assert!(
-                set_named(name).is_some_and(has_variant) || UNPUBLISHED_VARIANTS.contains(&variant),
-                "{claim}"
-            );
+            assert!(set_named(name).is_some_and(has_variant) || UNPUBLISHED_VARIANTS.contains(&variant), "{claim}");
         }
     }
 }

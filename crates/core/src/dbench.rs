@@ -137,19 +137,12 @@ fn parse_last_line(rest: &str) -> Result<DbenchLine<'_>, String> {
     let mb_s = words[0].parse().map_err(|_| format!("`{}` is not a throughput", words[0]))?;
     let word_before = |unit| words.windows(2).find(|pair| pair[1] == unit).map(|pair| pair[0]);
     let longest = words.iter().find_map(|word| word.strip_prefix("max_latency="));
-    let sync =
-        rest.find("(sync ").zip(rest.rfind(')')).map_or("", |(from, to)| rest.get(from..=to).unwrap_or(""));
+    let sync = rest.find("(sync ").zip(rest.rfind(')')).map_or("", |(from, to)| rest.get(from..=to).unwrap_or(""));
     let (clients, processes) = match (word_before("clients"), word_before("procs")) {
         (None, processes) => (processes, None),
         printed => printed,
     };
-    Ok(DbenchLine::Throughput {
-        mb_s,
-        clients,
-        processes,
-        sync,
-        max_ms: longest.map(parse_latency).transpose()?,
-    })
+    Ok(DbenchLine::Throughput { mb_s, clients, processes, sync, max_ms: longest.map(parse_latency).transpose()? })
 }
 
 fn parse_latency(text: &str) -> Result<f64, String> {
@@ -198,13 +191,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
         let last = |line: &'static str| parse_lines(line).next().map(|(_, content)| content.unwrap());
         assert_eq!(
             last("Throughput 1883.19 MB/sec (NB=2353.98 MB/sec  18831.9 MBit/sec)  4 procs"),
-            Some(DbenchLine::Throughput {
-                mb_s: 1883.19,
-                clients: Some("4"),
-                processes: None,
-                sync: "",
-                max_ms: None
-            })
+            Some(DbenchLine::Throughput { mb_s: 1883.19, clients: Some("4"), processes: None, sync: "", max_ms: None })
         );
         assert_eq!(
             last("Throughput 177.247 MB/sec (sync open) (sync dirs) 2 procs"),
@@ -216,10 +203,7 @@ Throughput 321.5 MB/sec  2 clients  2 procs  max_latency=30.112 ms
                 max_ms: None
             })
         );
-        assert_eq!(
-            last("Child failed with status 1"),
-            Some(DbenchLine::Failed("Child failed with status 1"))
-        );
+        assert_eq!(last("Child failed with status 1"), Some(DbenchLine::Failed("Child failed with status 1")));
     }
 
     #[test]

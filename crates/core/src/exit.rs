@@ -27,11 +27,7 @@ impl ExitCode {
     /// The exit code for a load whose system call failed. [`ExitCode::Missing`] for a full disk, a resource limit or
     /// a missing file, which the user can fix; [`ExitCode::Internal`] for any other error.
     pub fn of_failed_call(error: &io::Error) -> ExitCode {
-        if is_shortage(error) || error.kind() == ErrorKind::NotFound {
-            ExitCode::Missing
-        } else {
-            ExitCode::Internal
-        }
+        if is_shortage(error) || error.kind() == ErrorKind::NotFound { ExitCode::Missing } else { ExitCode::Internal }
     }
 
     /// The code as the operating system sees it.
@@ -46,10 +42,7 @@ pub fn is_shortage(error: &io::Error) -> bool {
     /// EAGAIN, ENFILE and EMFILE on Linux. [`ErrorKind`] has no kind for the last two.
     const LIMIT_ERRORS: [i32; 3] = [11, 23, 24];
     match error.kind() {
-        ErrorKind::StorageFull
-        | ErrorKind::QuotaExceeded
-        | ErrorKind::FileTooLarge
-        | ErrorKind::OutOfMemory => true,
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge | ErrorKind::OutOfMemory => true,
         _ => error.raw_os_error().is_some_and(|number| LIMIT_ERRORS.contains(&number)),
     }
 }

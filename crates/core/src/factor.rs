@@ -30,8 +30,7 @@ pub struct FactorDef {
 }
 
 impl Row for FactorDef {
-    const COLUMNS: &'static [&'static str] =
-        &["name: FACTOR", "default", "levels: LEVELS, FOR EXAMPLE", "help"];
+    const COLUMNS: &'static [&'static str] = &["name: FACTOR", "default", "levels: LEVELS, FOR EXAMPLE", "help"];
 }
 
 /// The filesystem.
@@ -140,18 +139,12 @@ pub const BUILT_IN: &[FactorDef] = &[
 pub const DIRECTORY_FACTORS: [&str; 6] = [DIR, CPUS, CPU_SPEED, MEMORY, CLIENTS, FURTHER_IDLE];
 
 fn check_mkfs_program(level: &str) -> Result<(), String> {
-    if level.is_empty() || level.starts_with('/') {
-        Ok(())
-    } else {
-        Err(format!("`{level}`: write its absolute path"))
-    }
+    if level.is_empty() || level.starts_with('/') { Ok(()) } else { Err(format!("`{level}`: write its absolute path")) }
 }
 
 fn check_kernel(level: &str) -> Result<(), String> {
     match level.strip_suffix(':') {
-        Some("debian") => {
-            Err("`debian:` lacks its version; write debian:6.1, or debian for the newest".into())
-        }
+        Some("debian") => Err("`debian:` lacks its version; write debian:6.1, or debian for the newest".into()),
         _ => Ok(()),
     }
 }
@@ -272,10 +265,7 @@ mod tests {
     #[test]
     fn variant_names_begin_with_the_filesystem_and_unlisted_factors_come_last_by_name() {
         let ids = vec!["read_ahead", "clients", "kernel", "aging", "fs", "journal"];
-        assert_eq!(
-            sorted_for_names(ids, |id| id),
-            ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]
-        );
+        assert_eq!(sorted_for_names(ids, |id| id), ["fs", "journal", "clients", "kernel", "aging", "read_ahead"]);
         assert_eq!((default_level(FS), default_level(JOURNAL), default_level("aging")), ("ext4", "", ""));
         assert!(is_axis("aging") && is_axis(JOURNAL) && !is_axis(MKFS) && !is_axis("set.files"));
     }
@@ -288,10 +278,6 @@ mod tests {
         set_clients(&mut settings, 4);
         assert_eq!(settings.0["threads"], Value::List(vec![Value::Int(4)]));
         assert_eq!(settings.0["bs"], Value::Int(5));
-        assert!(
-            parse_clients("0").is_err()
-                && parse_clients("many").is_err()
-                && parse_clients("5") == Ok(Some(5))
-        );
+        assert!(parse_clients("0").is_err() && parse_clients("many").is_err() && parse_clients("5") == Ok(Some(5)));
     }
 }

@@ -62,8 +62,7 @@ fn values_between(from: i64, to: i64, per_decade: u32) -> Vec<i64> {
     if steps > MAX_POINTS as f64 {
         return vec![];
     }
-    let value_at =
-        |step: u32| round_to_two_digits(from as f64 * 10f64.powf(decades * f64::from(step) / steps));
+    let value_at = |step: u32| round_to_two_digits(from as f64 * 10f64.powf(decades * f64::from(step) / steps));
     let mut values = vec![from];
     values.extend((1..steps as u32).map(value_at).filter(|value| (from + 1..to).contains(value)));
     values.push(to);
@@ -126,9 +125,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_not_a_grid_is_refused() {
-        for wrong in
-            ["", "1e3", "1e3..", "5..1", "0..10", "1..10/0", "1,1", "a..b", "1.5..3", "1..1e14/100", "7..7"]
-        {
+        for wrong in ["", "1e3", "1e3..", "5..1", "0..10", "1..10/0", "1,1", "a..b", "1.5..3", "1..1e14/100", "7..7"] {
             assert!(parse(wrong).is_err_and(|error| error.contains("FROM..TO")), "{wrong}");
         }
     }

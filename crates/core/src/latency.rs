@@ -14,8 +14,7 @@ pub struct Latencies(Vec<(u64, u64)>);
 impl Latencies {
     /// Makes a histogram from latencies in nanoseconds with their counts, in any order.
     pub fn new(counted: impl IntoIterator<Item = (u64, u64)>) -> Latencies {
-        let mut entries: Vec<(u64, u64)> =
-            counted.into_iter().map(|(ns, count)| (end_of_entry(ns), count)).collect();
+        let mut entries: Vec<(u64, u64)> = counted.into_iter().map(|(ns, count)| (end_of_entry(ns), count)).collect();
         // The stable sort is faster for lists that are sorted in parts.
         entries.sort_by_key(|(ns, _)| *ns);
         entries.dedup_by(|next, previous| {

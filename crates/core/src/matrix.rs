@@ -20,14 +20,10 @@ pub fn size_error(plan: &Plan) -> Option<String> {
 fn too_many_variants(plan: &Plan) -> Option<String> {
     let (variants, factors) = match plan.variants.len() {
         0 => {
-            let (product, factors) =
-                count_combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
+            let (product, factors) = count_combinations(plan.factors.iter().map(|(id, levels)| (id, levels.len())));
             let further_levels = plan.vary.values().map(Vec::len).sum::<usize>() as u128;
-            let with = if further_levels > 0 {
-                format!(", each with {further_levels} further levels")
-            } else {
-                String::new()
-            };
+            let with =
+                if further_levels > 0 { format!(", each with {further_levels} further levels") } else { String::new() };
             (product.saturating_mul(1 + further_levels), factors + &with)
         }
         count => (count as u128, "each named in the plan".into()),
@@ -138,8 +134,7 @@ fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadP
 pub fn workload_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     let mut workload = workload.clone();
     for (id, level) in &variant.levels {
-        let setting =
-            id.strip_prefix(SETTING_PREFIX).and_then(|setting| workload.settings.0.get_mut(setting));
+        let setting = id.strip_prefix(SETTING_PREFIX).and_then(|setting| workload.settings.0.get_mut(setting));
         if let Some(value) = setting.filter(|_| !level.is_empty()) {
             *value = value.parse_same_kind(level);
         }
@@ -169,8 +164,7 @@ const REPEAT: u64 = 0xF2E5;
 /// A plan that measures only these cells of another plan's matrix again, in new rounds. It has one workload for each mode and
 /// block size, because the cells are rarely all combinations of a few settings.
 pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
-    let is_by_tool =
-        |cell: &str, name: &str| cell.strip_prefix(name).is_some_and(|rest| rest.starts_with(" by "));
+    let is_by_tool = |cell: &str, name: &str| cell.strip_prefix(name).is_some_and(|rest| rest.starts_with(" by "));
     let is_measured = |variant: &Variant| {
         cells.iter().any(|cell| cell.variant == variant.name || is_by_tool(&cell.variant, &variant.name))
     };
@@ -195,12 +189,7 @@ pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
 }
 
 /// The workload with one mode, one block size, and these numbers of threads.
-pub fn with_mode(
-    workload: &WorkloadPlan,
-    mode: &str,
-    block_size: u64,
-    threads: &BTreeSet<u32>,
-) -> WorkloadPlan {
+pub fn with_mode(workload: &WorkloadPlan, mode: &str, block_size: u64, threads: &BTreeSet<u32>) -> WorkloadPlan {
     let mut workload = workload.clone();
     let threads = threads.iter().map(|threads| Value::Int(i64::from(*threads))).collect();
     let settings = [
@@ -255,9 +244,7 @@ pub fn plain_variants(plan: &Plan, variants: &[Variant]) -> Vec<Option<usize>> {
     let plain_of = |at: usize| {
         let variant = &variants[at];
         variants[..at].iter().position(|plain| match &differing_factors(plain, variant)[..] {
-            [factor] => {
-                plan.vary.get(*factor).is_some_and(|levels| levels.contains(&variant.levels[*factor]))
-            }
+            [factor] => plan.vary.get(*factor).is_some_and(|levels| levels.contains(&variant.levels[*factor])),
             _ => false,
         })
     };
@@ -274,12 +261,10 @@ fn differing_factors<'a>(one: &'a Variant, other: &'a Variant) -> Vec<&'a str> {
 /// None if they can.
 pub fn one_at_a_time_error(variants: &[Variant], vary: &Levels) -> Option<String> {
     for (factor, levels) in vary {
-        let exists =
-            |level: &&String| variants.iter().any(|variant| variant.levels.get(factor) == Some(level));
+        let exists = |level: &&String| variants.iter().any(|variant| variant.levels.get(factor) == Some(level));
         let differs = |level: &String| variants.iter().any(|variant| variant.level(factor) != level);
         if !levels.iter().any(|level| exists(&level) && differs(level)) {
-            let shown =
-                |level: &String| if level.is_empty() { "its default".into() } else { format!("`{level}`") };
+            let shown = |level: &String| if level.is_empty() { "its default".into() } else { format!("`{level}`") };
             let levels = levels.iter().map(shown).collect::<Vec<_>>().join(", ");
             return Some(format!(
                 "the plain variant has {factor} at {levels} already; name another level to compare with that"
@@ -324,8 +309,7 @@ mod tests {
     fn a_round_runs_only_live_variants_each_once() {
         let plan = plan_with(&[("fs", &["ext2", "ext3", "ext4", "xfs"])]);
         let variants = expand(&plan);
-        let mut names: Vec<_> =
-            cells(&plan, &variants, &[0, 2, 3], 5).into_iter().map(|c| c.variant.name).collect();
+        let mut names: Vec<_> = cells(&plan, &variants, &[0, 2, 3], 5).into_iter().map(|c| c.variant.name).collect();
         names.sort();
         assert_eq!(names, ["ext2", "ext4", "xfs"]);
     }
@@ -368,10 +352,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_a_filesystem_replaces_the_name() {
         let vary: &[(&str, &[&str])] = &[("fs", &["xfs"]), ("scheduler", &["none"]), ("limit", &["none"])];
-        assert_eq!(
-            names(&plan(&[("fs", &["ext4"])], vary)),
-            ["ext4", "xfs", "ext4/limit=none", "ext4/scheduler=none"]
-        );
+        assert_eq!(names(&plan(&[("fs", &["ext4"])], vary)), ["ext4", "xfs", "ext4/limit=none", "ext4/scheduler=none"]);
         let plan = plan(&[("fs", &["ext4"]), ("memory", &["1GiB"])], &[("memory", &["", "1GiB"])]);
         assert_eq!(names(&plan), ["ext4", "ext4/memory=default"]);
     }

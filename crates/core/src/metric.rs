@@ -8,9 +8,7 @@ pub(crate) mod spec;
 
 use crate::sample::{Fold, ReadingDef, Unit};
 pub use declared::{Contradiction, Declaration, DeclaredMetrics};
-pub use reading::{
-    INSTRUCTION_READINGS, JOINT_READINGS, LIFECYCLE_READINGS, SERVICE_READINGS, TIMER_READINGS,
-};
+pub use reading::{INSTRUCTION_READINGS, JOINT_READINGS, LIFECYCLE_READINGS, SERVICE_READINGS, TIMER_READINGS};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
@@ -94,10 +92,7 @@ const fn per_call(
     help: &'static str,
     formula: Formula,
 ) -> MetricDef {
-    let spec = ReadingDef::lower(id, unit)
-        .tasks(Fold::None)
-        .clients(Fold::Mean)
-        .quotient_of([amount, reading::CALLS]);
+    let spec = ReadingDef::lower(id, unit).tasks(Fold::None).clients(Fold::Mean).quotient_of([amount, reading::CALLS]);
     metric(spec.help(help), formula)
 }
 
@@ -359,10 +354,7 @@ mod tests {
     fn readings_of_a_metric_include_alternatives_and_its_own_name() {
         let readings = |id| readings_of(id).into_iter().collect::<Vec<_>>();
         assert_eq!(readings("iops"), ["iops", "read_iops_per_s", "write_iops_per_s"]);
-        assert_eq!(
-            readings("latency_p99"),
-            ["all_latency_p99_ns", "corrected_latency_p99_ns", "latency_p99"]
-        );
+        assert_eq!(readings("latency_p99"), ["all_latency_p99_ns", "corrected_latency_p99_ns", "latency_p99"]);
         let cpu = ["kernel_threads_ns", "requests_count", "service_system_ns", "system_per_request"];
         assert_eq!(readings("system_per_request"), cpu);
         assert_eq!(readings("a_printed_metric"), ["a_printed_metric"]);
@@ -370,8 +362,7 @@ mod tests {
 
     #[test]
     fn requests_of_both_kinds_are_summed() {
-        let get =
-            lookup_in(&[("read_iops_per_s", 30.0), ("write_iops_per_s", 20.0), ("all_iops_per_s", 99.0)]);
+        let get = lookup_in(&[("read_iops_per_s", 30.0), ("write_iops_per_s", 20.0), ("all_iops_per_s", 99.0)]);
         assert_eq!((find("iops").unwrap().formula)(&get), Some(50.0));
         assert_eq!((find("iops").unwrap().formula)(&lookup_in(&[("write_iops_per_s", 20.0)])), Some(20.0));
         assert_eq!((find("iops").unwrap().formula)(&lookup_in(&[("all_iops_per_s", 99.0)])), None);
@@ -389,8 +380,7 @@ mod tests {
 
     #[test]
     fn the_device_share_selects_the_data_path() {
-        let get =
-            lookup_in(&[("device_read_bytes", 950.0), ("device_write_bytes", 10.0), ("read_bytes", 1000.0)]);
+        let get = lookup_in(&[("device_read_bytes", 950.0), ("device_write_bytes", 10.0), ("read_bytes", 1000.0)]);
         let share = (find("device_share").unwrap().formula)(&get).unwrap();
         assert_eq!((share, DataPath::of(share)), (0.96, DataPath::Device));
         assert_eq!(
@@ -450,8 +440,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut ids: Vec<_> =
-            METRICS.iter().map(|m| m.spec.id).chain(TIMER_READINGS.iter().map(|r| r.id)).collect();
+        let mut ids: Vec<_> = METRICS.iter().map(|m| m.spec.id).chain(TIMER_READINGS.iter().map(|r| r.id)).collect();
         ids.sort_unstable();
         let count = ids.len();
         ids.dedup();

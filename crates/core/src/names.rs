@@ -137,12 +137,8 @@ mod tests {
     #[test]
     fn the_message_suggests_a_name_and_lists_all_or_the_command_that_does() {
         let typo = unknown("workload", "tre", ["coreutils", "tree", "tree"]);
-        assert_eq!(
-            typo.to_string(),
-            "Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree"
-        );
-        let listed =
-            unknown("metric", "x", ["elapsed"]).at("in run 1").with_list_command("fsarena list metrics");
+        assert_eq!(typo.to_string(), "Unknown workload `tre`. Did you mean `tree`? Available: coreutils, tree");
+        let listed = unknown("metric", "x", ["elapsed"]).at("in run 1").with_list_command("fsarena list metrics");
         assert_eq!(listed.to_string(), "Unknown metric `x` in run 1. List them: fsarena list metrics");
         assert_eq!(unknown("run", "a\nb", []).to_string(), "Unknown run `a\u{fffd}b`. There are none.");
     }

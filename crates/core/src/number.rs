@@ -95,9 +95,8 @@ pub fn with_unit(value: f64, unit: Unit) -> String {
     let multiple = UnitMultiple::of(value, unit);
     let value = value / multiple.units;
     // A whole count needs no decimals.
-    let whole = multiple.units == 1.0
-        && value.fract() == 0.0
-        && !matches!(unit, Unit::Seconds | Unit::Percent | Unit::Ratio);
+    let whole =
+        multiple.units == 1.0 && value.fract() == 0.0 && !matches!(unit, Unit::Seconds | Unit::Percent | Unit::Ratio);
     multiple.with_symbol(if whole { with_minus(&value.to_string()) } else { three_digits(value) })
 }
 
@@ -249,11 +248,7 @@ mod tests {
         assert_eq!(with_unit(1023.9, Unit::Bytes), "1.00 KiB");
         assert_eq!(with_unit(7.0, Unit::Count), "7");
         assert_eq!(with_unit(1_234.0, Unit::PerSecond), "1.23 k/s");
-        assert_eq!(
-            with_unit(1.2e9, Unit::BytesPerSecond),
-            "1200 MB/s",
-            "10^6 bytes are a MB, as dbench has it"
-        );
+        assert_eq!(with_unit(1.2e9, Unit::BytesPerSecond), "1200 MB/s", "10^6 bytes are a MB, as dbench has it");
         assert_eq!(with_unit(95.24, Unit::Percent), "95.2%");
         assert_eq!(with_unit(1.5, Unit::Ratio), "1.50×");
     }
@@ -277,10 +272,7 @@ mod tests {
 
     #[test]
     fn percentages_have_two_or_three_digits_without_trailing_zeros() {
-        assert_eq!(
-            [0.01, 0.005, 0.07, 1.0, 0.0077, 1.47].map(percent),
-            ["1%", "0.5%", "7%", "100%", "0.77%", "147%"]
-        );
+        assert_eq!([0.01, 0.005, 0.07, 1.0, 0.0077, 1.47].map(percent), ["1%", "0.5%", "7%", "100%", "0.77%", "147%"]);
         assert_eq!([0.125, 0.1453, 0.9961, 14.7].map(percent), ["12.5%", "15%", "99.6%", "1470%"]);
         assert_eq!(percent_beside(0.010_004, &[0.01]), "1.0004%");
         assert_eq!([signed_percent(0.0, &[]), signed_percent(-0.2, &[0.0])], ["+0%", "−20%"]);

@@ -14,6 +14,6 @@ pub use grid::{Grid, MetricSeries, combine_tasks};
 pub use images::AgedImages;
 pub use validity::{InvalidReason, invalid_figures, invalid_reason, never_steady};
 pub use values::{
-    ReadingSeries, ReadingTotal, VariantValues, bare_devices, dropped_rounds, has_data, reading_series,
-    reading_totals, rounds, rounds_left_out, values_by_task, variant_orders,
+    ReadingSeries, ReadingTotal, VariantValues, bare_devices, dropped_rounds, has_data, reading_series, reading_totals,
+    rounds, rounds_left_out, values_by_task, variant_orders,
 };

@@ -15,8 +15,8 @@ pub mod shard;
 pub use claims::{ALL_TASKS, GEOMEAN, TOTAL, compared_variants};
 pub use parsed::ParsedPlan;
 pub use resolved::{
-    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS,
-    OPEN_ENDED_ROUNDS, OtherDevice, Plan, RecalledBaseline, Stage, StopPlan, StoredFigures,
+    Accelerator, AgePlan, Backing, DevicePlan, Emulator, GuestPlan, IdlePlan, MOST_GATE_CLAIMS, OPEN_ENDED_ROUNDS,
+    OtherDevice, Plan, RecalledBaseline, Stage, StopPlan, StoredFigures,
 };
 
 #[cfg(test)]

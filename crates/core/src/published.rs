@@ -62,12 +62,7 @@ pub fn parse(study: &str, csv: &str, tasks: &BTreeMap<String, String>) -> Result
         }
         match sets.iter_mut().find(|published| published.set == set) {
             Some(published) => published.rows.extend(figures),
-            None => sets.push(PublishedSet {
-                study: study.to_string(),
-                set,
-                rows: figures,
-                derived: derived.clone(),
-            }),
+            None => sets.push(PublishedSet { study: study.to_string(), set, rows: figures, derived: derived.clone() }),
         }
     }
     Ok(sets)
@@ -297,10 +292,9 @@ impl FileForm {
         match self {
             FileForm::Tasks => Ok((line.text("set")?.to_string(), vec![line.task_figure(tasks)?])),
             FileForm::Matrix => Ok((String::new(), vec![line.matrix_figure()?])),
-            FileForm::Samples(columns) => Ok((
-                String::new(),
-                columns.iter().map(|column| line.sample_figure(column)).collect::<Result<_, _>>()?,
-            )),
+            FileForm::Samples(columns) => {
+                Ok((String::new(), columns.iter().map(|column| line.sample_figure(column)).collect::<Result<_, _>>()?))
+            }
         }
     }
 }
@@ -434,9 +428,8 @@ mod tests {
 
     #[test]
     fn sets_keep_the_order_of_the_file() {
-        let csv = format!(
-            "{HEAD}II,001,\"Touch, twice\",xfs,elapsed,2.5,s\nI,001,Touch,xfs,cpu_utilization,1,percent\n"
-        );
+        let csv =
+            format!("{HEAD}II,001,\"Touch, twice\",xfs,elapsed,2.5,s\nI,001,Touch,xfs,cpu_utilization,1,percent\n");
         let sets = parse("old", &csv, &task_numbers()).unwrap();
         assert_eq!(sets.iter().map(PublishedSet::name).collect::<Vec<_>>(), ["old-II", "old-I"]);
         assert_eq!(sets[0].rows[0].title, "Touch, twice");
@@ -446,8 +439,7 @@ mod tests {
 
     #[test]
     fn the_total_of_a_variant_that_lacks_a_task_is_none() {
-        let csv =
-            format!("{HEAD}I,001,A,xfs,elapsed,2.5,s\nI,002,B,xfs,elapsed,4,s\nI,001,A,jfs,elapsed,1,s\n");
+        let csv = format!("{HEAD}I,001,A,xfs,elapsed,2.5,s\nI,002,B,xfs,elapsed,4,s\nI,001,A,jfs,elapsed,1,s\n");
         let set = &parse("old", &csv, &task_numbers()).unwrap()[0];
         assert_eq!(set.total("xfs", "elapsed"), Some(6.5));
         assert_eq!(set.total("jfs", "elapsed"), None);
@@ -455,13 +447,9 @@ mod tests {
 
     #[test]
     fn errors_name_the_line_of_the_file() {
-        assert_eq!(
-            error("I,001,A,xfs,elapsed,1,parsec\n"),
-            "published figures of old, line 2: unknown unit `parsec`"
-        );
+        assert_eq!(error("I,001,A,xfs,elapsed,1,parsec\n"), "published figures of old, line 2: unknown unit `parsec`");
         assert!(
-            error("I,001,A,xfs,elapsed,1,s\nI,099,A,xfs,elapsed,1,s\n")
-                .contains("line 3: no task does task `099`")
+            error("I,001,A,xfs,elapsed,1,s\nI,099,A,xfs,elapsed,1,s\n").contains("line 3: no task does task `099`")
         );
         assert!(error("I,001,A,xfs,elapsed,-1,s\n").contains("invalid value -1"));
         assert!(error("I,001,A,xfs,elapsed,1,s\nI,001,A,xfs,elapsed,2,s\n").contains("line 3"));

@@ -166,11 +166,8 @@ impl RunRecord {
 
     /// Selects the variants that give up no safety guarantee; returns all variants if every one gives up some.
     pub fn with_full_guarantees(&self, variants: &[usize]) -> Vec<usize> {
-        let unweakened: Vec<usize> = variants
-            .iter()
-            .copied()
-            .filter(|variant| self.weakened_guarantees(*variant).is_empty())
-            .collect();
+        let unweakened: Vec<usize> =
+            variants.iter().copied().filter(|variant| self.weakened_guarantees(*variant).is_empty()).collect();
         if unweakened.is_empty() { variants.to_vec() } else { unweakened }
     }
 
@@ -211,8 +208,7 @@ impl RunRecord {
         }
         let derived = self.derived_metric(id);
         if let Some(column) = self.column_without_unit(id) {
-            let has_values =
-                |metric: &DerivedMetric| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
+            let has_values = |metric: &DerivedMetric| (0..self.samples.len()).any(|row| !metric.value(row).is_nan());
             let reading_has_values = self.samples.values[column].iter().any(|value| !value.is_nan());
             if derived.as_ref().is_none_or(|metric| reading_has_values && !has_values(metric)) {
                 return of_reading(column);
@@ -225,8 +221,7 @@ impl RunRecord {
 
     /// The column of the reading that has this name without its unit; None if there is not exactly one.
     fn column_without_unit(&self, id: &str) -> Option<usize> {
-        let has_name =
-            |reading: &MetricSpec| reading.id != id && reading.unit.without_suffix(&reading.id) == id;
+        let has_name = |reading: &MetricSpec| reading.id != id && reading.unit.without_suffix(&reading.id) == id;
         let mut columns = (0..self.readings.len()).filter(|column| has_name(&self.readings[*column]));
         columns.next().filter(|_| columns.next().is_none())
     }

@@ -101,8 +101,6 @@ mod tests {
         let points = [0.0, 0.5, 0.0].map(point).to_vec();
         let table = SeriesTable { sample_row: vec![2, 2, 5], points: points.clone(), left_out: 0 };
         assert_eq!((table.points_of(2), table.points_of(5)), (&points[..2], &points[2..]));
-        assert!(
-            table.points_of(0).is_empty() && table.points_of(3).is_empty() && table.points_of(9).is_empty()
-        );
+        assert!(table.points_of(0).is_empty() && table.points_of(3).is_empty() && table.points_of(9).is_empty());
     }
 }

@@ -40,8 +40,7 @@ impl Value {
             }
             Value::Float(_) => text.parse().ok().map(Value::Float),
             Value::List(items) => {
-                let has_modes =
-                    items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
+                let has_modes = items.iter().any(|item| MODES.iter().any(|(name, _)| item.as_text() == Some(name)));
                 let text = if has_modes { sysbench_mode(text) } else { text };
                 let item = match items.first() {
                     Some(first) => first.parse_same_kind(text),
@@ -66,9 +65,7 @@ impl fmt::Display for Value {
             Value::Int(value) => write!(f, "{value}"),
             Value::Float(value) => write!(f, "{value}"),
             Value::Text(value) => f.write_str(value),
-            Value::List(values) => {
-                f.write_str(&values.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
-            }
+            Value::List(values) => f.write_str(&values.iter().map(Value::to_string).collect::<Vec<_>>().join(",")),
             Value::Table(values) => f.debug_map().entries(values).finish(),
         }
     }
@@ -132,13 +129,8 @@ pub enum SettingKind {
 }
 
 /// The I/O modes of a load as pairs: the name in sysbench, which fsarena uses for tasks, and the name in fio.
-pub const MODES: [(&str, &str); 5] = [
-    ("seqrd", "read"),
-    ("seqwr", "write"),
-    ("rndrd", "randread"),
-    ("rndwr", "randwrite"),
-    ("rndrw", "randrw"),
-];
+pub const MODES: [(&str, &str); 5] =
+    [("seqrd", "read"), ("seqwr", "write"), ("rndrd", "randread"), ("rndwr", "randwrite"), ("rndrw", "randrw")];
 
 /// Translates fio's name of an I/O mode to sysbench's; returns any other word unchanged.
 fn sysbench_mode(word: &str) -> &str {
@@ -184,8 +176,7 @@ impl fmt::Display for SettingKind {
             }
             SettingKind::Texts => f.write_str("a text or a list of texts"),
             SettingKind::Tables(defs) => {
-                let names: Vec<String> =
-                    defs.iter().map(|def| format!("`{}` ({})", def.id, def.kind)).collect();
+                let names: Vec<String> = defs.iter().map(|def| format!("`{}` ({})", def.id, def.kind)).collect();
                 write!(f, "tables with {}", names.join(", "))
             }
         }
@@ -201,9 +192,7 @@ impl SettingKind {
 
     fn canonicalize(&self, value: Value) -> Value {
         match (self, value) {
-            (_, Value::List(values)) => {
-                Value::List(values.into_iter().map(|value| self.canonicalize(value)).collect())
-            }
+            (_, Value::List(values)) => Value::List(values.into_iter().map(|value| self.canonicalize(value)).collect()),
             (SettingKind::Size { .. } | SettingKind::Sizes { .. }, Value::Text(text)) => {
                 let bytes = text.parse().or_else(|_| parse_size(&text).map(|bytes| bytes as i64));
                 bytes.map_or(Value::Text(text), Value::Int)
@@ -225,33 +214,24 @@ impl SettingKind {
     fn accepts(&self, value: &Value) -> bool {
         match (self, value) {
             (SettingKind::Bool, Value::Bool(_)) => true,
-            (SettingKind::Int { min, max } | SettingKind::Size { min, max }, Value::Int(v)) => {
-                (min..=max).contains(&v)
-            }
+            (SettingKind::Int { min, max } | SettingKind::Size { min, max }, Value::Int(v)) => (min..=max).contains(&v),
             (SettingKind::Float { min, max }, Value::Float(v)) => (min..=max).contains(&v),
             (SettingKind::Float { min, max }, Value::Int(v)) => (*min..=*max).contains(&(*v as f64)),
             (SettingKind::Choice(words), Value::Text(v)) => words.contains(&v.as_str()),
             (SettingKind::Path | SettingKind::Text | SettingKind::Texts, Value::Text(_)) => true,
-            (
-                SettingKind::Ints { .. } | SettingKind::Sizes { .. } | SettingKind::Modes(_),
-                Value::List(values),
-            ) => {
-                !values.is_empty()
-                    && values.iter().all(|value| !matches!(value, Value::List(_)) && self.accepts(value))
+            (SettingKind::Ints { .. } | SettingKind::Sizes { .. } | SettingKind::Modes(_), Value::List(values)) => {
+                !values.is_empty() && values.iter().all(|value| !matches!(value, Value::List(_)) && self.accepts(value))
             }
             (SettingKind::Ints { min, max } | SettingKind::Sizes { min, max }, Value::Int(v)) => {
                 (min..=max).contains(&v)
             }
             (SettingKind::Modes(words), value) => SettingKind::Choice(words).accepts(value),
-            (SettingKind::Texts, Value::List(values)) => {
-                values.iter().all(|value| SettingKind::Text.accepts(value))
-            }
+            (SettingKind::Texts, Value::List(values)) => values.iter().all(|value| SettingKind::Text.accepts(value)),
             (SettingKind::Tables(_), Value::List(values)) => values.iter().all(|value| self.accepts(value)),
             (SettingKind::Tables(defs), Value::Table(values)) => {
                 let accepts_setting =
                     |def: &SettingDef| values.get(def.id).is_some_and(|value| def.kind.accepts(value));
-                values.keys().all(|id| defs.iter().any(|def| def.id == id))
-                    && defs.iter().all(accepts_setting)
+                values.keys().all(|id| defs.iter().any(|def| def.id == id)) && defs.iter().all(accepts_setting)
             }
             _ => false,
         }
@@ -266,9 +246,9 @@ impl SettingKind {
             SettingKind::Choice(_) | SettingKind::Path | SettingKind::Text | SettingKind::Size { .. } => {
                 Value::Text(text.to_string())
             }
-            SettingKind::Ints { .. } => Value::List(
-                text.split(',').map(|t| t.trim().parse().ok().map(Value::Int)).collect::<Option<_>>()?,
-            ),
+            SettingKind::Ints { .. } => {
+                Value::List(text.split(',').map(|t| t.trim().parse().ok().map(Value::Int)).collect::<Option<_>>()?)
+            }
             SettingKind::Sizes { .. } | SettingKind::Modes(_) => {
                 Value::List(text.split(',').map(|t| Value::Text(t.trim().into())).collect())
             }
@@ -359,47 +339,27 @@ impl SettingDef {
 
     /// A whole number.
     pub const fn int(id: &'static str, range: RangeInclusive<i64>, default: i64) -> SettingDef {
-        Self::new(
-            id,
-            SettingKind::Int { min: *range.start(), max: *range.end() },
-            SettingDefault::Int(default),
-        )
+        Self::new(id, SettingKind::Int { min: *range.start(), max: *range.end() }, SettingDefault::Int(default))
     }
 
     /// A number with a fraction.
     pub const fn float(id: &'static str, range: RangeInclusive<f64>, default: f64) -> SettingDef {
-        Self::new(
-            id,
-            SettingKind::Float { min: *range.start(), max: *range.end() },
-            SettingDefault::Float(default),
-        )
+        Self::new(id, SettingKind::Float { min: *range.start(), max: *range.end() }, SettingDefault::Float(default))
     }
 
     /// A size in bytes.
     pub const fn size(id: &'static str, range: RangeInclusive<i64>, default: i64) -> SettingDef {
-        Self::new(
-            id,
-            SettingKind::Size { min: *range.start(), max: *range.end() },
-            SettingDefault::Int(default),
-        )
+        Self::new(id, SettingKind::Size { min: *range.start(), max: *range.end() }, SettingDefault::Int(default))
     }
 
     /// A list of whole numbers.
     pub const fn ints(id: &'static str, range: RangeInclusive<i64>, default: &'static [i64]) -> SettingDef {
-        Self::new(
-            id,
-            SettingKind::Ints { min: *range.start(), max: *range.end() },
-            SettingDefault::Ints(default),
-        )
+        Self::new(id, SettingKind::Ints { min: *range.start(), max: *range.end() }, SettingDefault::Ints(default))
     }
 
     /// A list of sizes in bytes.
     pub const fn sizes(id: &'static str, range: RangeInclusive<i64>, default: &'static [i64]) -> SettingDef {
-        Self::new(
-            id,
-            SettingKind::Sizes { min: *range.start(), max: *range.end() },
-            SettingDefault::Ints(default),
-        )
+        Self::new(id, SettingKind::Sizes { min: *range.start(), max: *range.end() }, SettingDefault::Ints(default))
     }
 
     /// One of these words.
@@ -461,12 +421,7 @@ impl Settings {
     }
 
     /// Converts every item of a setting that is a list, or the setting itself if it is a single value.
-    fn convert_all<'s, T>(
-        &'s self,
-        id: &str,
-        what: &str,
-        convert: impl Fn(&'s Value) -> Option<T>,
-    ) -> Vec<T> {
+    fn convert_all<'s, T>(&'s self, id: &str, what: &str, convert: impl Fn(&'s Value) -> Option<T>) -> Vec<T> {
         self.convert(id, what, |value| match value {
             Value::List(values) => values.iter().map(&convert).collect(),
             value => convert(value).map(|one| vec![one]),
@@ -569,8 +524,7 @@ mod tests {
 
     #[test]
     fn a_text_is_parsed_as_the_kind_of_the_value_it_replaces() {
-        let list =
-            |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
+        let list = |items: &[&str]| Value::List(items.iter().map(|item| Value::Text((*item).into())).collect());
         assert_eq!(Value::Bool(true).parse_same_kind("false"), Value::Bool(false));
         assert_eq!(Value::Int(0).parse_same_kind("4k"), Value::Int(4096));
         assert_eq!(Value::Float(0.5).parse_same_kind("2"), Value::Float(2.0));
@@ -614,10 +568,7 @@ mod tests {
             ("room", Value::Text("2".into())),
             ("more", Value::Int(1)),
         ] {
-            assert!(
-                with(id, value.clone()).is_err_and(|why| why.contains(&format!("`{id}`"))),
-                "{id} {value}"
-            );
+            assert!(with(id, value.clone()).is_err_and(|why| why.contains(&format!("`{id}`"))), "{id} {value}");
         }
         assert!(DEF.check(&Settings::default()).unwrap_err().contains("`timeout` is missing"));
     }

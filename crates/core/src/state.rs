@@ -1,9 +1,7 @@
 //! The state of a run, computed from its events. The runner, the terminal, the live page and the self-test use it.
 
 use crate::cell::{Cell, CellId, Variant};
-use crate::event::{
-    Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantDeparture,
-};
+use crate::event::{Cause, CellEvent, ClaimStatus, Event, Note, NoteKind, Outcome, SpentOn, VariantDeparture};
 use crate::plan::Plan;
 use crate::record::{CellRecord, MOST_READINGS, MetricSpec, RunRecord, RunStatus};
 use crate::sample::{Direction, Sample, Unit};
@@ -107,8 +105,7 @@ impl RunState {
             Event::CellStarted { cell } => {
                 // If the cell begins again, do not count the tasks of its first attempt.
                 let first_attempt = self.cell.take().filter(|current| current.cell.id() == cell.id());
-                self.tasks_done -=
-                    first_attempt.map_or(0, |current| current.samples.len() as u32).min(self.tasks_done);
+                self.tasks_done -= first_attempt.map_or(0, |current| current.samples.len() as u32).min(self.tasks_done);
                 self.cell = Some(CellState::new(at, cell.clone()));
             }
             Event::Cell { what: CellEvent::Reading(info), .. } => {
@@ -271,10 +268,7 @@ impl CellState {
                 Some((_, sum)) => *sum = sum.saturating_add(*ns),
                 None => self.spent.push((*what, *ns)),
             },
-            CellEvent::Reading(_)
-            | CellEvent::Command(_)
-            | CellEvent::Profile { .. }
-            | CellEvent::Tree(_) => {}
+            CellEvent::Reading(_) | CellEvent::Command(_) | CellEvent::Profile { .. } | CellEvent::Tree(_) => {}
         }
     }
 }

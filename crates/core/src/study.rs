@@ -21,14 +21,8 @@ pub struct Study {
 }
 
 /// An empty study, the base of the definitions.
-const EMPTY: Study = Study {
-    name: "",
-    plan_toml: "",
-    figures_csv: None,
-    task_numbers: "",
-    source: "",
-    device_bytes_per_s: None,
-};
+const EMPTY: Study =
+    Study { name: "", plan_toml: "", figures_csv: None, task_numbers: "", source: "", device_bytes_per_s: None };
 
 /// Every study.
 pub const STUDIES: &[Study] = &[
@@ -129,8 +123,7 @@ impl Study {
     /// # Errors
     /// The file that ships with fsarena is invalid.
     pub fn published(&self) -> Result<Vec<PublishedSet>, published::Error> {
-        let tasks =
-            self.numbered_tasks().map(|(number, task)| (number.to_string(), task.to_string())).collect();
+        let tasks = self.numbered_tasks().map(|(number, task)| (number.to_string(), task.to_string())).collect();
         self.figures_csv.map_or(Ok(vec![]), |csv| published::parse(self.name, csv, &tasks))
     }
 }

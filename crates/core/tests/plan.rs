@@ -28,8 +28,7 @@ static TASKS: WorkloadDef = WorkloadDef {
 };
 
 /// Another workload, which shares one setting with the first.
-static NATIVE: WorkloadDef =
-    WorkloadDef { id: "native", metrics: &[], help: "", settings: &[TASKS.settings[1]] };
+static NATIVE: WorkloadDef = WorkloadDef { id: "native", metrics: &[], help: "", settings: &[TASKS.settings[1]] };
 
 fn words() -> Vocabulary {
     let sets = |names: &[&str]| names.iter().map(|n| n.to_string()).collect::<Vec<_>>();
@@ -162,27 +161,15 @@ fn errors_have_line_column_and_a_suggestion() {
             &with("[factors]\nfs = \"etx4\""),
             "plan.toml, line 3, column 6: Unknown filesystem `etx4`. Did you mean `ext4`?",
         ),
-        (
-            &with("[factors]\nfs = [\"xfs\", \"xfs\"]"),
-            "plan.toml, line 3, column 6: level `xfs` is given twice",
-        ),
-        (
-            &with("[factors]\nfsx = \"xfs\""),
-            "plan.toml, line 3, column 1: Unknown factor `fsx`. Did you mean `fs`?",
-        ),
-        (
-            &with("[factors]\noptions = \"nope\""),
-            "plan.toml, line 3, column 11: Unknown option set `nope`. Available:",
-        ),
+        (&with("[factors]\nfs = [\"xfs\", \"xfs\"]"), "plan.toml, line 3, column 6: level `xfs` is given twice"),
+        (&with("[factors]\nfsx = \"xfs\""), "plan.toml, line 3, column 1: Unknown factor `fsx`. Did you mean `fs`?"),
+        (&with("[factors]\noptions = \"nope\""), "plan.toml, line 3, column 11: Unknown option set `nope`. Available:"),
         (&with("[stop]\nrounds = 0"), "plan.toml, line 3, column 10: a run has at least one round"),
         (&with("[stop]\nrounds = -1"), "plan.toml, line 3, column 10: invalid value"),
         (&with("[stop]\nbudget = \"soon\""), "plan.toml, line 3, column 10: cannot read the time `soon`"),
         (&with("[device]\nsize = \"big\""), "plan.toml, line 3, column 8: cannot read the size `big`"),
         (&with("[idle]\nio_pressure_percent = 300.0"), "plan.toml, line 3, column 23: a percentage of time"),
-        (
-            &with("scale = \"huge\""),
-            "plan.toml, line 2, column 9: Unknown value `huge`. Available: paper, quick, tiny",
-        ),
+        (&with("scale = \"huge\""), "plan.toml, line 2, column 9: Unknown value `huge`. Available: paper, quick, tiny"),
         ("name = \"mine\"", "plan.toml: the plan has no [[workload]]"),
         (
             "name = \"mine\"\n[[workload]]\ndriver = \"native\"",
@@ -196,18 +183,9 @@ fn errors_have_line_column_and_a_suggestion() {
             &format!("{GOOD}drvier = \"native\""),
             "plan.toml, line 4, column 1: Unknown setting `drvier` of workload coreutils. Did you mean `driver`?",
         ),
-        (
-            &format!("{GOOD}driver = \"fast\""),
-            "plan.toml, line 4, column 10: `driver` accepts one of commands, native",
-        ),
-        (
-            &format!("{GOOD}copies = 0"),
-            "plan.toml, line 4, column 10: `copies` accepts a whole number from 1 to 100",
-        ),
-        (
-            &format!("{GOOD}copies = 1979-05-27"),
-            "plan.toml, line 4, column 10: `copies` accepts a whole number",
-        ),
+        (&format!("{GOOD}driver = \"fast\""), "plan.toml, line 4, column 10: `driver` accepts one of commands, native"),
+        (&format!("{GOOD}copies = 0"), "plan.toml, line 4, column 10: `copies` accepts a whole number from 1 to 100"),
+        (&format!("{GOOD}copies = 1979-05-27"), "plan.toml, line 4, column 10: `copies` accepts a whole number"),
         (
             "[[variant]]\nfs = \"ext4\"\n[[variant]]\nfs = \"ext4\"\n[[workload]]\nuse = \"coreutils\"",
             "plan.toml, line 1, column 1: missing key `name`",
@@ -223,12 +201,8 @@ fn errors_have_line_column_and_a_suggestion() {
 #[test]
 fn errors_name_the_flag() {
     let error = |over: Overrides| read(GOOD, &over).unwrap_err();
-    let set =
-        |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
-    assert_eq!(
-        error(set("copies", "many")),
-        "set: `copies` accepts a whole number from 1 to 100, not `many`."
-    );
+    let set = |id: &str, value: &str| Overrides { settings: vec![(id.into(), value.into())], ..Default::default() };
+    assert_eq!(error(set("copies", "many")), "set: `copies` accepts a whole number from 1 to 100, not `many`.");
     assert_eq!(
         error(set("copie", "1")),
         "set: Unknown setting `copie` of workload coreutils. Did you mean `copies`? Available: driver, copies"
@@ -293,24 +267,19 @@ fn a_gate_is_made_of_the_claims_that_allow_one_direction() {
     let gate: Vec<String> = plan.gate_claims().iter().map(|claim| claim.to_string()).collect();
     let variants = matrix::expand(&plan);
     assert_eq!(gate, [format!("untar.elapsed: {} <= {} within 1%", variants[1].name, variants[0].name)]);
-    assert_eq!(
-        plan.claims.iter().map(|claim| plan.gate_error_split(claim)).collect::<Vec<_>>(),
-        [Some(1), None]
-    );
+    assert_eq!(plan.claims.iter().map(|claim| plan.gate_error_split(claim)).collect::<Vec<_>>(), [Some(1), None]);
     // A stored plan says so again.
     let stored = PlanFile::parse("plan.toml", toml::to_string(&plan).unwrap().as_bytes()).unwrap();
     assert!(*stored.file.stop.gate.unwrap().get_ref());
     let none = with("claims = [\"untar.elapsed: xfs < ext4\"]\n[stop]\ngate = true");
     assert!(read(&none, &Overrides::default()).unwrap_err().contains("a gate needs a claim such as"));
-    let over =
-        Overrides { has_gate: true, claims: vec!["untar.elapsed: xfs < ext4".into()], ..Default::default() };
+    let over = Overrides { has_gate: true, claims: vec!["untar.elapsed: xfs < ext4".into()], ..Default::default() };
     assert!(read(GOOD, &over).unwrap_err().starts_with("max_slowdown: a gate needs a claim"));
 }
 
 #[test]
 fn the_search_for_the_best_uses_the_average_of_plan_or_flag() {
-    let stop =
-        |more: &str, over: &Overrides| read(&with(&format!("[stop]\n{more}")), over).map(|plan| plan.stop);
+    let stop = |more: &str, over: &Overrides| read(&with(&format!("[stop]\n{more}")), over).map(|plan| plan.stop);
     let by = |more: &str, over: &Overrides| stop(more, over).unwrap().best_by;
     let none = Overrides::default();
     assert_eq!(by("best_within = \"1%\"", &none), Average::Typical);
@@ -320,8 +289,7 @@ fn the_search_for_the_best_uses_the_average_of_plan_or_flag() {
     // Without best_within the average is ignored.
     assert_eq!(by("rounds = 9\nbest_by = \"mean\"", &none), Average::Typical);
     let wrong = stop("best_by = \"median\"", &none).unwrap_err();
-    let expected =
-        "plan.toml, line 3, column 11: cannot read the best_by `median`; write \"typical\" or \"mean\"";
+    let expected = "plan.toml, line 3, column 11: cannot read the best_by `median`; write \"typical\" or \"mean\"";
     assert_eq!(wrong, expected);
 }
 

@@ -106,9 +106,7 @@ fn incomplete_block_error(moved: Result<usize, Errno>, block_bytes: usize) -> io
     match moved {
         Ok(bytes) => io::Error::new(
             io::ErrorKind::UnexpectedEof,
-            format!(
-                "only {bytes} of {block_bytes} bytes were moved; the file may be shorter than it was, or full"
-            ),
+            format!("only {bytes} of {block_bytes} bytes were moved; the file may be shorter than it was, or full"),
         ),
         Err(error) => error.into(),
     }

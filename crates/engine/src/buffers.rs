@@ -131,9 +131,7 @@ mod tests {
 
     #[test]
     fn buffers_do_not_overlap_and_are_page_aligned_only_for_direct_io() {
-        for (direct, block, offset) in
-            [(true, 512, 0), (false, 512, 2048), (true, 8192, 0), (false, 8192, 2048)]
-        {
+        for (direct, block, offset) in [(true, 512, 0), (false, 512, 2048), (true, 8192, 0), (false, 8192, 2048)] {
             let mut buffers = IoBuffers::new(3, block, direct).unwrap();
             for slot in 0..3 {
                 assert_eq!(buffers.pointer(slot) as usize % 4096, offset);

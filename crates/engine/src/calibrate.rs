@@ -4,9 +4,7 @@ use crate::clock::{self, Clock};
 use crate::error::{EngineError, Result};
 use crate::job::{Content, Engine, LoadJob};
 use crate::tally::{Budget, OpKind, Recorder, RunTimes};
-use crate::{
-    block_io::NullIo, files::BlockLayout, load::FileLoad, ring::Ring, ring_loop, stream::Op, sync_loop,
-};
+use crate::{block_io::NullIo, files::BlockLayout, load::FileLoad, ring::Ring, ring_loop, stream::Op, sync_loop};
 use serde::Serialize;
 
 /// The most operations of one round.
@@ -52,8 +50,7 @@ impl Calibration {
 pub fn calibrate(job: &LoadJob, layout: BlockLayout) -> Result<Calibration> {
     // One thread; no open loop, because it would wait; no verification, because it needs files.
     let single_thread = LoadJob { threads: 1, rate: None, verify: false, batch: job.depth, ..job.clone() };
-    let mut calibration =
-        Calibration::with_generator(fastest_ns_per_operation(&single_thread, layout, false)?);
+    let mut calibration = Calibration::with_generator(fastest_ns_per_operation(&single_thread, layout, false)?);
     if job.engine == Engine::IoUring {
         calibration.ring_nop_ns = Some(fastest_ns_per_operation(&single_thread, layout, true)?);
     }
@@ -82,8 +79,7 @@ pub fn check_cancelled() -> Result {
 /// Nanoseconds of an operation in one round. With `nop`, operations are NOPs through a ring.
 fn ns_per_operation(job: &LoadJob, layout: BlockLayout, nop: bool) -> Result<f64> {
     let clock = Clock::best();
-    let filled_bytes =
-        if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
+    let filled_bytes = if job.content == Content::Zeros || !job.writes() || nop { 1 } else { job.block_bytes };
     let operations = (MAX_BYTES / u64::from(filled_bytes)).clamp(MIN_OPERATIONS, MAX_OPERATIONS);
     let load = FileLoad::new(job, layout, &[], &[], None);
     let mut worker = load.create_worker(0)?;

@@ -73,9 +73,7 @@ pub fn run<L: CustomLoad>(config: &CustomLoadConfig, load: &L) -> Result<LoadOut
 /// Nanoseconds that drawing a request takes.
 fn draw_ns<L: CustomLoad>(load: &L) -> Result<f64> {
     let mut state = load.thread_state(u32::MAX)?;
-    Ok(clock::fastest_ns_per_call(3, CALIBRATION_DRAWS, |_| {
-        drop(std::hint::black_box(load.draw(&mut state)))
-    }))
+    Ok(clock::fastest_ns_per_call(3, CALIBRATION_DRAWS, |_| drop(std::hint::black_box(load.draw(&mut state)))))
 }
 
 struct CustomWork<'a, L> {

@@ -4,8 +4,8 @@ use crate::clock::Clock;
 use crate::error::{EngineError, Result};
 use crate::job::{Bound, Rate, Warmup};
 use crate::tally::{
-    Budget, Collector, CollectorLink, FinishedInterval, IntervalTally, OnInterval, OpKind, Recorder,
-    RunTimes, lane_kinds,
+    Budget, Collector, CollectorLink, FinishedInterval, IntervalTally, OnInterval, OpKind, Recorder, RunTimes,
+    lane_kinds,
 };
 use crate::{histogram::LatencyTally, schedule::minimize_timer_slack, steady::Assessment};
 use fsarena_sys::{cancel, cpu::CpuTime};
@@ -164,8 +164,7 @@ pub fn run_workers<'a, W: Work<'a>>(
         shared.times.get_or_init(|| Some(RunTimes { start, interval_length, deadline, scale }));
 
         let interval_s = settings.interval_ns() as f64 / 1e9;
-        let mut collector =
-            Collector::new(settings.kinds, interval_s, settings.rate.is_some(), empty_tallies);
+        let mut collector = Collector::new(settings.kinds, interval_s, settings.rate.is_some(), empty_tallies);
         let reported_count = collect_tallies(&full_tallies, &shared, &mut collector, on_interval);
         let mut ends = vec![];
         for handle in handles {

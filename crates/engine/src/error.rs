@@ -23,9 +23,7 @@ pub enum EngineError {
         why: String,
     },
     /// A file has extents that make timed reads meaningless.
-    #[error(
-        "{path:?} is {kind} from byte {start} to {end}: {consequence}; prepare the files anew, or allow `{kind}`"
-    )]
+    #[error("{path:?} is {kind} from byte {start} to {end}: {consequence}; prepare the files anew, or allow `{kind}`")]
     UnsuitableExtents {
         /// The file.
         path: PathBuf,
@@ -91,10 +89,7 @@ pub enum EngineError {
 
 impl EngineError {
     /// Returns a function that makes the error of a failed system call on a path.
-    pub fn io<E: Into<io::Error>>(
-        doing: &'static str,
-        path: impl AsRef<Path>,
-    ) -> impl FnOnce(E) -> EngineError {
+    pub fn io<E: Into<io::Error>>(doing: &'static str, path: impl AsRef<Path>) -> impl FnOnce(E) -> EngineError {
         let path = path.as_ref().to_path_buf();
         move |source| EngineError::Io { doing, path, source: source.into() }
     }
@@ -103,13 +98,9 @@ impl EngineError {
 impl Exits for EngineError {
     fn exit_code(&self) -> ExitCode {
         match self {
-            EngineError::Job(_) | EngineError::Files { .. } | EngineError::UnsuitableExtents { .. } => {
-                ExitCode::Usage
-            }
+            EngineError::Job(_) | EngineError::Files { .. } | EngineError::UnsuitableExtents { .. } => ExitCode::Usage,
             EngineError::Memory(_) | EngineError::Resource { .. } => ExitCode::Missing,
-            EngineError::Io { source, .. } | EngineError::Operation { source, .. } => {
-                ExitCode::of_failed_call(source)
-            }
+            EngineError::Io { source, .. } | EngineError::Operation { source, .. } => ExitCode::of_failed_call(source),
             EngineError::Corrupt { .. } => ExitCode::Internal,
         }
     }

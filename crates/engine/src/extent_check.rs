@@ -77,13 +77,7 @@ fn check_ranges(path: &Path, extents: &[Extent], size: u64, allow: AllowedExtent
         for (flags, allowed, kind, consequence) in rules {
             if extent.flags & flags != 0 && !allowed && extent.logical < size {
                 let (start, end) = (extent.logical, end.min(size));
-                return Err(EngineError::UnsuitableExtents {
-                    path: path.into(),
-                    kind,
-                    start,
-                    end,
-                    consequence,
-                });
+                return Err(EngineError::UnsuitableExtents { path: path.into(), kind, start, end, consequence });
             }
         }
     }
@@ -128,10 +122,9 @@ fn check_holes(
         let end = hole_from(data).map_err(EngineError::io("looking for holes in", path))?;
         if end <= data {
             let source = Errno::INVAL;
-            return Err(EngineError::io(
-                "looking for holes (the filesystem returns ranges of no length) in",
-                path,
-            )(source));
+            return Err(EngineError::io("looking for holes (the filesystem returns ranges of no length) in", path)(
+                source,
+            ));
         }
         at = end;
     }
@@ -159,9 +152,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_extent_is_refused_by_name_and_range() {
-        assert!(
-            check_ranges(Path::new("f"), &[extent(0, 128, LAST)], 100, AllowedExtents::default()).is_ok()
-        );
+        assert!(check_ranges(Path::new("f"), &[extent(0, 128, LAST)], 100, AllowedExtents::default()).is_ok());
         assert_refused(&[extent(0, 50, 0), extent(50, 50, UNWRITTEN)], "unwritten", (50, 100));
         assert_refused(&[extent(0, 128, SHARED)], "shared", (0, 100));
         assert_refused(&[extent(0, 100, INLINE)], "inline", (0, 100));
@@ -232,8 +223,7 @@ mod tests {
         file.set_len(1 << 20).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &[1; 65536], 65536).unwrap();
         let file = File::open(&path).unwrap();
-        let error =
-            check_holes_by_seek(&path, &file, 1 << 20, AllowedExtents::default()).unwrap_err().to_string();
+        let error = check_holes_by_seek(&path, &file, 1 << 20, AllowedExtents::default()).unwrap_err().to_string();
         assert!(error.contains("from byte 0 to 65536"), "{error}");
         let allow = AllowedExtents { sparse: true, ..AllowedExtents::default() };
         assert_eq!(check_holes_by_seek(&path, &file, 1 << 20, allow).unwrap(), 1);

@@ -93,10 +93,9 @@ impl Files {
     /// The device cannot be opened.
     pub fn device(path: &Path) -> Result<Files> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let device =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::io("opening", path))?;
-        let bytes = rustix::fs::seek(&device, SeekFrom::End(0))
-            .map_err(EngineError::io("finding the size of", path))?;
+        let device = rustix::fs::open(path, flags, Mode::empty()).map_err(EngineError::io("opening", path))?;
+        let bytes =
+            rustix::fs::seek(&device, SeekFrom::End(0)).map_err(EngineError::io("finding the size of", path))?;
         Ok(Files { paths: vec![path.into()], bytes, is_device: true })
     }
 
@@ -132,8 +131,7 @@ impl Files {
             let file = File::open(path).map_err(EngineError::io("opening", path))?;
             // Only clean pages can be dropped.
             file.sync_all().map_err(EngineError::io("syncing", path))?;
-            fadvise(&file, 0, None, Advice::DontNeed)
-                .map_err(EngineError::io("dropping the cached pages of", path))
+            fadvise(&file, 0, None, Advice::DontNeed).map_err(EngineError::io("dropping the cached pages of", path))
         })
     }
 

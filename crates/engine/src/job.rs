@@ -372,10 +372,7 @@ impl LoadJob {
     fn check_bound(&self) -> Result {
         let (fits, amount) = match self.bound {
             Bound::Seconds(s) | Bound::Steady { at_most_s: s } => {
-                ensure(
-                    s <= MAX_SECONDS || s.is_nan(),
-                    format!("a bound of {s} s is longer than {MAX_SECONDS} s"),
-                )?;
+                ensure(s <= MAX_SECONDS || s.is_nan(), format!("a bound of {s} s is longer than {MAX_SECONDS} s"))?;
                 (s > 0.0, format!("{s} s"))
             }
             Bound::Operations(n) => (n > 0, format!("{n} operations")),
@@ -389,9 +386,7 @@ impl LoadJob {
             Pattern::Zipf { theta } => {
                 (theta.is_finite() && theta > 0.0, format!("zipf needs a theta above 0, not {theta}"))
             }
-            Pattern::Pareto { h } => {
-                (h > 0.0 && h < 0.5, format!("pareto needs an h between 0 and 0.5, not {h}"))
-            }
+            Pattern::Pareto { h } => (h > 0.0 && h < 0.5, format!("pareto needs an h between 0 and 0.5, not {h}")),
             Pattern::Normal { deviation_percent: d } => {
                 let fault = format!("normal needs a deviation above 0 and up to 100 per cent, not {d}");
                 (d > 0.0 && d <= 100.0, fault)

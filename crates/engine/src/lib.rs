@@ -37,8 +37,7 @@ mod verify;
 mod work;
 
 use crate::{
-    block_io::Mappings, buffers::IoBuffers, drive::DriveSettings, error::Result, files::BlockLayout,
-    load::FileLoad,
+    block_io::Mappings, buffers::IoBuffers, drive::DriveSettings, error::Result, files::BlockLayout, load::FileLoad,
 };
 use bytesize::ByteSize;
 use fsarena_sys::kernel::SysRoot;
@@ -49,8 +48,8 @@ pub use error::EngineError;
 pub use files::{FileSpec, Files, dio_align};
 pub use histogram::{empty_histogram, quantiles, to_latencies};
 pub use job::{
-    AllowedExtents, Arrivals, Bound, Content, Durability, Engine, LoadJob, Mixing, OpenMode, Pattern, Rate,
-    SyncCall, SyncEvery, UringFeatures, Warmup,
+    AllowedExtents, Arrivals, Bound, Content, Durability, Engine, LoadJob, Mixing, OpenMode, Pattern, Rate, SyncCall,
+    SyncEvery, UringFeatures, Warmup,
 };
 pub use outcome::{Fairness, LoadOutcome, OpStats, jain_index};
 pub use stream::BlockPicker;
@@ -67,8 +66,7 @@ pub fn run(job: &LoadJob, files: &Files, on_interval: &mut dyn FnMut(&Interval))
     check_block_count(job, files, layout)?;
     check_memory(job)?;
     // Files that are made anew are empty, so they have no extents yet.
-    let extent_check =
-        if job.open.recreate { None } else { Some(extent_check::check_extents(files, job.allow)?) };
+    let extent_check = if job.open.recreate { None } else { Some(extent_check::check_extents(files, job.allow)?) };
     let calibration = calibrate::calibrate(job, layout)?;
     calibrate::check_cancelled()?;
     let owned = files::open_all(job, files)?;
@@ -113,9 +111,7 @@ fn check_memory(job: &LoadJob) -> Result {
     match fsarena_sys::host::available_memory(&SysRoot::host()) {
         Some(available) if needed > available => {
             let [each, all, available] = [u64::from(job.block_bytes), needed, available].map(ByteSize);
-            Err(EngineError::Memory(format!(
-                "{buffers} buffers of {each} need {all}, and {available} are available"
-            )))
+            Err(EngineError::Memory(format!("{buffers} buffers of {each} need {all}, and {available} are available")))
         }
         _ => Ok(()),
     }

@@ -65,13 +65,12 @@ impl<'a> FileLoad<'a> {
     /// If memory for its buffers runs out.
     pub fn create_worker(&self, thread: u32) -> Result<Worker<'_>> {
         let job = self.job;
-        let mut buffers = IoBuffers::new(job.depth, job.block_bytes, job.open.direct).ok_or_else(|| {
-            EngineError::Resource {
+        let mut buffers =
+            IoBuffers::new(job.depth, job.block_bytes, job.open.direct).ok_or_else(|| EngineError::Resource {
                 what: format!("no memory for {} buffers of {} bytes", job.depth, job.block_bytes),
                 source: Errno::NOMEM.into(),
                 advice: "; use fewer threads, less depth or smaller blocks",
-            }
-        })?;
+            })?;
         let mut filler = Filler::new(job.content, mix(job.seed, u64::from(thread) + 1000));
         (0..job.depth as usize).for_each(|slot| filler.fill(buffers.get(slot)));
         Ok(Worker {

@@ -78,12 +78,7 @@ impl Client {
 }
 
 /// Measures one phase.
-fn run_phase(
-    job: &MetaJob,
-    tree: &NameTree,
-    operation: Operation,
-    on_interval: OnInterval,
-) -> Result<LoadOutcome> {
+fn run_phase(job: &MetaJob, tree: &NameTree, operation: Operation, on_interval: OnInterval) -> Result<LoadOutcome> {
     let kinds = [OpKind { name: operation.name(), bytes: 0, used: true }];
     let operations = u64::from(job.threads) * u64::from(job.names);
     let settings = DriveSettings::bounded_by_operations(job.threads, &kinds, job.interval_ms, operations);
@@ -267,15 +262,15 @@ impl Operation {
     pub const ALL: [Operation; 15] = {
         use Operation::*;
         [
-            Create, Open, Read, Stat, StatDir, Readdir, Rename, Link, Symlink, Chmod, Setxattr, Getxattr,
-            Unlink, Mkdir, Rmdir,
+            Create, Open, Read, Stat, StatDir, Readdir, Rename, Link, Symlink, Chmod, Setxattr, Getxattr, Unlink,
+            Mkdir, Rmdir,
         ]
     };
 
     /// The names of the operations, in the order of [`Operation::ALL`].
     const NAMES: [&'static str; Operation::ALL.len()] = [
-        "create", "open", "read", "stat", "stat_dir", "readdir", "rename", "link", "symlink", "chmod",
-        "setxattr", "getxattr", "unlink", "mkdir", "rmdir",
+        "create", "open", "read", "stat", "stat_dir", "readdir", "rename", "link", "symlink", "chmod", "setxattr",
+        "getxattr", "unlink", "mkdir", "rmdir",
     ];
 
     /// Its name in readings, jobs and errors.
@@ -309,9 +304,7 @@ impl Operation {
             Operation::Setxattr => {
                 rustix::fs::setxattr(arguments.name, ATTRIBUTE, ATTRIBUTE_VALUE, XattrFlags::empty())
             }
-            Operation::Getxattr => {
-                rustix::fs::getxattr(arguments.name, ATTRIBUTE, &mut [0; 64][..]).map(drop)
-            }
+            Operation::Getxattr => rustix::fs::getxattr(arguments.name, ATTRIBUTE, &mut [0; 64][..]).map(drop),
             Operation::Unlink => rustix::fs::unlink(arguments.name),
             Operation::Mkdir => rustix::fs::mkdir(arguments.name, Mode::from_raw_mode(0o755)),
             Operation::Rmdir => rustix::fs::rmdir(arguments.name),
@@ -360,9 +353,7 @@ fn check_phase_order(phases: &[Operation]) -> Result {
             Operation::Mkdir if dirs => Some("names that an `rmdir` removed"),
             Operation::Rmdir | Operation::StatDir if !dirs => Some("a `mkdir` before it"),
             Operation::Getxattr if files && !attributes => Some("a `setxattr` before it"),
-            Operation::Link | Operation::Symlink if earlier_phases.contains(&phase) => {
-                Some("to occur only once")
-            }
+            Operation::Link | Operation::Symlink if earlier_phases.contains(&phase) => Some("to occur only once"),
             Operation::Create | Operation::Mkdir | Operation::Rmdir | Operation::StatDir => None,
             _ if !files => Some("a `create` before it"),
             _ => None,
@@ -503,8 +494,7 @@ impl NameTree {
 fn list_leaves(dir: &Path, depth: u32, fan_out: u32, leaves: &mut Vec<Vec<u8>>) {
     match depth {
         0 => leaves.push([dir.as_os_str().as_bytes(), b"\0"].concat()),
-        _ => (0..fan_out)
-            .for_each(|child| list_leaves(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves)),
+        _ => (0..fan_out).for_each(|child| list_leaves(&dir.join(format!("D{child}")), depth - 1, fan_out, leaves)),
     }
 }
 
@@ -530,12 +520,7 @@ impl ArgumentWriter<'_> {
         if self.needs_second {
             write_name(second, leaf, self.letters[1], self.thread, number);
         }
-        OperationArguments {
-            name: c_str(name),
-            second: c_str(second),
-            directory: c_str(leaf),
-            content: self.content,
-        }
+        OperationArguments { name: c_str(name), second: c_str(second), directory: c_str(leaf), content: self.content }
     }
 }
 
@@ -628,12 +613,8 @@ mod tests {
     #[test]
     fn files_and_directories_that_phases_leave_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let job = MetaJob {
-            phases: vec![Operation::Create, Operation::Link],
-            threads: 2,
-            names: 5,
-            ..MetaJob::default()
-        };
+        let job =
+            MetaJob { phases: vec![Operation::Create, Operation::Link], threads: 2, names: 5, ..MetaJob::default() };
         run(&job, dir.path(), &mut |_, _| {}).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }

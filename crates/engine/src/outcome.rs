@@ -108,8 +108,7 @@ impl LoadOutcome {
         let kind_count = settings.kinds.len();
         let series_intervals: Vec<_> =
             counts.finished.iter().map(|finished| finished.series_interval(kind_count)).collect();
-        let client_share =
-            client_share_of(&calibration, latency.len(), elapsed_ns, counts.operations_by_thread.len());
+        let client_share = client_share_of(&calibration, latency.len(), elapsed_ns, counts.operations_by_thread.len());
         Ok(LoadOutcome {
             kinds,
             latency,
@@ -159,8 +158,7 @@ impl LoadOutcome {
 
 /// Counts and latencies of each kind that occurred in these intervals.
 fn op_stats(settings: &DriveSettings, intervals: &[FinishedInterval]) -> Vec<OpStats> {
-    let mut latencies =
-        tally::sum_lanes(lane_kinds(settings.kinds, settings.rate.is_some()).len(), intervals);
+    let mut latencies = tally::sum_lanes(lane_kinds(settings.kinds, settings.rate.is_some()).len(), intervals);
     let mut corrected = latencies.split_off(settings.kinds.len()).into_iter();
     let mut stats = vec![];
     for (kind, latency) in settings.kinds.iter().zip(latencies) {
@@ -195,8 +193,7 @@ fn client_share_of(calibration: &Calibration, operations: u64, elapsed_ns: u64, 
 }
 
 fn fairness(operations_by_thread: &[u64]) -> Fairness {
-    let (least, most) =
-        (operations_by_thread.iter().copied().min(), operations_by_thread.iter().copied().max());
+    let (least, most) = (operations_by_thread.iter().copied().min(), operations_by_thread.iter().copied().max());
     Fairness { least: least.unwrap_or(0), most: most.unwrap_or(0), jain: jain_index(operations_by_thread) }
 }
 

@@ -135,8 +135,7 @@ impl LoadOutcome {
     }
 
     fn set_load(&self, readings: &mut Readings) {
-        let warmup_s: f64 =
-            self.intervals[..self.warmup_intervals].iter().map(|interval| interval.length_s).sum();
+        let warmup_s: f64 = self.intervals[..self.warmup_intervals].iter().map(|interval| interval.length_s).sum();
         set_cpu(readings, self.cpu, self.operations());
         // A paced load is always steady, because of its fixed rate.
         let steady = self.steady.filter(|_| self.intended_per_s.is_none());

@@ -88,9 +88,7 @@ impl Ring {
         let waited = unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, GET_EVENTS, None) };
         match waited {
             // These errors mean that completions have to be reaped first, which serves the caller just as well.
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => {
-                Ok(())
-            }
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) => Ok(()),
             waited => waited.map(drop),
         }
     }

@@ -64,12 +64,7 @@ struct RingWorker<'l, 'h, 'o, 'd, 't, const NOP: bool> {
 }
 
 impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
-    fn new(
-        load: &'l FileLoad<'l>,
-        worker: &'h mut Worker<'o>,
-        recorder: &'d mut Recorder<'t>,
-        clock: Clock,
-    ) -> Self {
+    fn new(load: &'l FileLoad<'l>, worker: &'h mut Worker<'o>, recorder: &'d mut Recorder<'t>, clock: Clock) -> Self {
         let depth = load.job.depth as u16;
         let flights = vec![InFlight { planned: NO_OPERATION, start: 0, intended: 0 }; depth.into()];
         let free_slots = (0..depth).rev().collect();
@@ -115,11 +110,7 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             self.reap(ring, now);
             if let Err(source) = waited {
                 self.drain(ring);
-                return Err(EngineError::Resource {
-                    what: "io_uring_enter failed".into(),
-                    source,
-                    advice: "",
-                });
+                return Err(EngineError::Resource { what: "io_uring_enter failed".into(), source, advice: "" });
             }
         }
     }
@@ -227,13 +218,9 @@ impl<'l, 'h, 'o, 'd, 't, const NOP: bool> RingWorker<'l, 'h, 'o, 'd, 't, NOP> {
             (Fd(self.load.files[planned.file as usize].as_raw_fd()), squeue::Flags::empty())
         };
         let entry = match (planned.op, features.fixed_buffers) {
-            (Op::Read, true) => {
-                opcode::ReadFixed::new(file, pointer, length, slot).offset(planned.offset).build()
-            }
+            (Op::Read, true) => opcode::ReadFixed::new(file, pointer, length, slot).offset(planned.offset).build(),
             (Op::Read, false) => opcode::Read::new(file, pointer, length).offset(planned.offset).build(),
-            (Op::Write, true) => {
-                opcode::WriteFixed::new(file, pointer, length, slot).offset(planned.offset).build()
-            }
+            (Op::Write, true) => opcode::WriteFixed::new(file, pointer, length, slot).offset(planned.offset).build(),
             (Op::Write, false) => opcode::Write::new(file, pointer, length).offset(planned.offset).build(),
             (Op::Sync, _) => opcode::Fsync::new(file).flags(self.sync_flags()).build(),
         };
@@ -375,8 +362,7 @@ mod tests {
         let mut worker = load.create_worker(0).unwrap();
         match Ring::new(&job, &files, &mut worker.buffers) {
             Ok(ring) => {
-                worker.ring =
-                    Some(Ring { scripted_results: scripted_results.iter().copied().collect(), ..ring })
+                worker.ring = Some(Ring { scripted_results: scripted_results.iter().copied().collect(), ..ring })
             }
             Err(error) => {
                 fsarena_sys::testkit::skipped(&error.to_string());

@@ -26,8 +26,7 @@ pub fn merge_to_points(intervals: &[SeriesInterval], warm_up_count: usize) -> Ve
     let chunk_length = intervals.len().div_ceil(MOST_POINTS).max(1);
     let (before, after) = intervals.split_at(warm_up_count.min(intervals.len()));
     let mut latencies = empty_histogram();
-    let before =
-        before.chunks(chunk_length).map(|part| merge(part, true, &mut latencies)).collect::<Vec<_>>();
+    let before = before.chunks(chunk_length).map(|part| merge(part, true, &mut latencies)).collect::<Vec<_>>();
     let after = after.chunks(chunk_length).map(|part| merge(part, false, &mut latencies));
     before.into_iter().chain(after).collect()
 }
@@ -139,8 +138,7 @@ mod tests {
         assert!(points.len() <= MOST_POINTS + 1, "{}", points.len());
         assert_eq!(points.iter().map(|interval| interval.operations).sum::<u64>(), 100_000);
         assert_eq!(points.iter().map(|interval| interval.bytes).sum::<u64>(), 10_000);
-        let warm: f64 =
-            points.iter().filter(|interval| interval.warm_up).map(|interval| interval.length_s).sum();
+        let warm: f64 = points.iter().filter(|interval| interval.warm_up).map(|interval| interval.length_s).sum();
         assert_eq!(warm, 130.0);
         assert!(points.windows(2).all(|two| two[0].end_s() == two[1].start_s));
         let latency = points[20].latency.unwrap();

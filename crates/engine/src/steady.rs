@@ -58,8 +58,7 @@ fn mser5_cut(series: &[f64]) -> Option<usize> {
 /// the range is at most 20% of the mean, and the least-squares line changes by at most 10% of it.
 pub fn is_pts_steady(rounds: &[f64; 5]) -> bool {
     let mean = mean(rounds);
-    let (low, high) =
-        rounds.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
+    let (low, high) = rounds.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), &v| (l.min(v), h.max(v)));
     // x = −2 … 2, so Σx² = 10, and the line moves 4 slopes from the first round to the last.
     let slope = rounds.iter().zip([-2.0, -1.0, 0.0, 1.0, 2.0]).map(|(v, x)| v * x).sum::<f64>() / 10.0;
     mean > 0.0 && high - low <= 0.2 * mean && (4.0 * slope).abs() <= 0.1 * mean
@@ -90,8 +89,7 @@ mod tests {
 
     #[test]
     fn the_cut_is_at_the_end_of_the_warm_up() {
-        let series: Vec<f64> =
-            (0..100).map(|i| noisy(if i < 20 { 40.0 + 3.0 * i as f64 } else { 100.0 }, i)).collect();
+        let series: Vec<f64> = (0..100).map(|i| noisy(if i < 20 { 40.0 + 3.0 * i as f64 } else { 100.0 }, i)).collect();
         let found = assess(&series);
         assert!(found.steady == Some(true) && (20..=25).contains(&found.warmup_intervals), "{found:?}");
     }

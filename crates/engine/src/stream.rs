@@ -190,8 +190,7 @@ impl SyncCadence {
     /// Syncs each of `files` files after every `requests` requests, or never if `requests` is absent.
     pub fn new(requests: Option<u64>, files: u32) -> SyncCadence {
         let requests_per_round = requests.unwrap_or(0);
-        let events_per_round =
-            if requests_per_round == 0 { 0 } else { requests_per_round + u64::from(files) };
+        let events_per_round = if requests_per_round == 0 { 0 } else { requests_per_round + u64::from(files) };
         SyncCadence { requests_per_round, events_per_round }
     }
 
@@ -242,10 +241,9 @@ impl BlockPicker {
         let distribution = match pattern {
             Pattern::Sequential { .. } => BlockDistribution::Sequential(start),
             Pattern::Uniform => BlockDistribution::Uniform,
-            Pattern::Zipf { theta } => BlockDistribution::Zipf(
-                Zipf::new(blocks as f64, theta).expect("theta is checked"),
-                permutation(),
-            ),
+            Pattern::Zipf { theta } => {
+                BlockDistribution::Zipf(Zipf::new(blocks as f64, theta).expect("theta is checked"), permutation())
+            }
             Pattern::Pareto { h } => BlockDistribution::Pareto(h.ln() / (1.0 - h).ln(), permutation()),
             Pattern::Normal { deviation_percent } => {
                 let (middle, deviation) = (blocks as f64 / 2.0, blocks as f64 * deviation_percent / 100.0);
@@ -262,9 +260,7 @@ impl BlockPicker {
         let within = match &self.distribution {
             BlockDistribution::Sequential(start) => (start + request) % self.blocks,
             BlockDistribution::Uniform => rng.random_range(0..self.blocks),
-            BlockDistribution::Zipf(zipf, permutation) => {
-                permutation.block_of_rank(zipf.sample(rng) as u64 - 1)
-            }
+            BlockDistribution::Zipf(zipf, permutation) => permutation.block_of_rank(zipf.sample(rng) as u64 - 1),
             BlockDistribution::Pareto(power, permutation) => {
                 let rank = (self.blocks as f64 * rng.random::<f64>().powf(*power)) as u64;
                 permutation.block_of_rank(rank.min(self.blocks - 1))
@@ -326,11 +322,7 @@ mod tests {
 
     #[test]
     fn a_shared_cursor_covers_every_block_once_in_each_pass() {
-        let job = LoadJob {
-            pattern: Pattern::Sequential { shared_cursor: true },
-            threads: 4,
-            ..LoadJob::default()
-        };
+        let job = LoadJob { pattern: Pattern::Sequential { shared_cursor: true }, threads: 4, ..LoadJob::default() };
         let counter = AtomicU64::new(0);
         let mut seen: Vec<(u32, u64)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
@@ -352,11 +344,7 @@ mod tests {
 
     #[test]
     fn the_cursor_of_each_thread_starts_at_its_share() {
-        let job = LoadJob {
-            pattern: Pattern::Sequential { shared_cursor: false },
-            threads: 4,
-            ..LoadJob::default()
-        };
+        let job = LoadJob { pattern: Pattern::Sequential { shared_cursor: false }, threads: 4, ..LoadJob::default() };
         let counter = AtomicU64::new(0);
         for thread in 0..4 {
             let mut stream = OpStream::new(&job, LAYOUT, thread, &counter);

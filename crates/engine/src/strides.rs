@@ -59,12 +59,7 @@ pub fn run(job: &StridesJob) -> Result<LoadOutcome> {
         OpKind { name: "sync", bytes: 0, used: job.write && job.sync },
     ];
     let settings = DriveSettings::bounded_by_operations(1, &kinds, INTERVAL_MS, job.blocks);
-    LoadOutcome::measure(
-        &settings,
-        &StridesWork(job),
-        Calibration::with_generator(generator_ns(job)?),
-        &mut |_| {},
-    )
+    LoadOutcome::measure(&settings, &StridesWork(job), Calibration::with_generator(generator_ns(job)?), &mut |_| {})
 }
 
 struct StridesWork<'a>(&'a StridesJob);
@@ -77,12 +72,11 @@ struct BlockBuffer {
 
 impl BlockBuffer {
     fn for_job(job: &StridesJob) -> Result<BlockBuffer> {
-        let mut io_buffers =
-            IoBuffers::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
-                what: format!("no memory for a block of {} bytes", job.block_bytes),
-                source: io::ErrorKind::OutOfMemory.into(),
-                advice: "; use smaller blocks",
-            })?;
+        let mut io_buffers = IoBuffers::new(1, job.block_bytes, job.direct).ok_or_else(|| EngineError::Resource {
+            what: format!("no memory for a block of {} bytes", job.block_bytes),
+            source: io::ErrorKind::OutOfMemory.into(),
+            advice: "; use smaller blocks",
+        })?;
         let mut filler = Filler::new(Content::Random, job.seed.wrapping_add(u64::from(job.writer)));
         filler.fill(io_buffers.get(0));
         Ok(BlockBuffer { io_buffers, filler })
@@ -115,8 +109,7 @@ impl StridesWork<'_> {
             block.write_stamp(job, offset);
         }
         let buffer = block.io_buffers.get(0);
-        let moved =
-            if job.write { syscall_io.write(0, offset, buffer) } else { syscall_io.read(0, offset, buffer) };
+        let moved = if job.write { syscall_io.write(0, offset, buffer) } else { syscall_io.read(0, offset, buffer) };
         check_whole_block(moved, buffer.len())
             .map_err(|source| self.operation_error(job.operation_name(), offset, source))?;
         if job.write || buffer[..STAMP_BYTES] == stamp_of(job, offset) {

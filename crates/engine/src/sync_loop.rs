@@ -16,13 +16,7 @@ use std::io;
 ///
 /// # Errors
 /// An operation failed.
-pub fn run(
-    load: &FileLoad,
-    worker: &mut Worker,
-    recorder: &mut Recorder,
-    io: &impl BlockIo,
-    clock: Clock,
-) -> Result {
+pub fn run(load: &FileLoad, worker: &mut Worker, recorder: &mut Recorder, io: &impl BlockIo, clock: Clock) -> Result {
     let (mut start, mut intended) = (clock.now(), None);
     loop {
         let claimed = recorder.claim();
@@ -74,6 +68,5 @@ fn perform(load: &FileLoad, worker: &mut Worker, io: &impl BlockIo, planned: &Pl
 
 #[cold]
 fn check_late_error(load: &FileLoad, io: &impl BlockIo) -> Result {
-    io.check_late_error()
-        .map_err(|(file, offset)| load.operation_error(Op::Read, file, offset, Errno::IO.into()))
+    io.check_late_error().map_err(|(file, offset)| load.operation_error(Op::Read, file, offset, Errno::IO.into()))
 }

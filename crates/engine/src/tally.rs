@@ -107,18 +107,7 @@ impl<'a> Recorder<'a> {
         let cpus_are_busy = std::thread::available_parallelism().map_or(1, |n| n.get()) <= threads as usize;
         let cpu_before = CpuTime::of_this_thread();
         let tally = empty_tally(kinds);
-        Recorder {
-            tally,
-            boundary,
-            times,
-            interval: 0,
-            kinds,
-            link,
-            budget,
-            threads,
-            cpus_are_busy,
-            cpu_before,
-        }
+        Recorder { tally, boundary, times, interval: 0, kinds, link, budget, threads, cpus_are_busy, cpu_before }
     }
 
     /// Claims operations from the budget. Returns the number that the worker may perform; 0 if none are left.
@@ -197,9 +186,7 @@ impl Budget {
     fn claim(&self, threads: u32) -> u64 {
         let Some(left) = &self.0 else { return u64::MAX };
         let portion = |left: u64| (left / (4 * u64::from(threads))).clamp(1, 1024).min(left);
-        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-            (left > 0).then(|| left - portion(left))
-        }) {
+        match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| (left > 0).then(|| left - portion(left))) {
             Ok(before) => portion(before),
             Err(_) => 0,
         }
@@ -408,9 +395,7 @@ mod tests {
                 let workers: Vec<_> = (0..threads)
                     .map(|_| {
                         scope.spawn(|| {
-                            std::iter::repeat_with(|| budget.claim(threads))
-                                .take_while(|&n| n > 0)
-                                .sum::<u64>()
+                            std::iter::repeat_with(|| budget.claim(threads)).take_while(|&n| n > 0).sum::<u64>()
                         })
                     })
                     .collect();
@@ -430,8 +415,7 @@ mod tests {
         let kinds = [OpKind { name: "read", bytes: 1, used: true }];
         // One tick is a nanosecond of the kernel's clock; the start is at 1000, intervals are 100 long.
 
-        let times =
-            RunTimes { start: 1000, interval_length: 100, deadline: 1450, scale: TickScale::NANOSECONDS };
+        let times = RunTimes { start: 1000, interval_length: 100, deadline: 1450, scale: TickScale::NANOSECONDS };
         let link = CollectorLink { thread: 3, full_tallies, empty_tallies, stop: &stop };
         let mut recorder = Recorder::new(&kinds, times, Some(link), &budget, 1);
         assert_eq!(recorder.boundary, 1100);
@@ -490,10 +474,8 @@ mod tests {
         for interval in 0..20 {
             for thread in 0..2 {
                 // Latencies over seven decades, and one beyond `LONGEST_NS`.
-                let latencies: Vec<u64> = (0..500)
-                    .map(|n| 17u64.pow(n % 6) * u64::from(n + 1 + interval))
-                    .chain([u64::MAX])
-                    .collect();
+                let latencies: Vec<u64> =
+                    (0..500).map(|n| 17u64.pow(n % 6) * u64::from(n + 1 + interval)).chain([u64::MAX]).collect();
                 latencies.iter().for_each(|&ns| expected.saturating_record(ns));
                 let next = if interval == 19 { u32::MAX } else { interval + 1 };
                 collector.add_tally(sent(thread, interval, next, &latencies, &[5]));
@@ -503,10 +485,7 @@ mod tests {
         assert_eq!(sums[0], expected);
         assert_eq!(sums[0].len(), 2 * 20 * 501);
         assert_eq!(sums[1].len(), 40);
-        assert_eq!(
-            collector.finished.iter().map(|finished| finished.interval.operations).sum::<u64>(),
-            2 * 20 * 502
-        );
+        assert_eq!(collector.finished.iter().map(|finished| finished.interval.operations).sum::<u64>(), 2 * 20 * 502);
         // Without the first 15 intervals, the others are complete.
         assert_eq!(sum_lanes(2, &collector.finished[15..])[0].len(), 2 * 5 * 501);
     }
@@ -518,8 +497,7 @@ mod tests {
         collector.add_tally(sent(1, 0, 5, &[1], &[]));
         collector.add_tally(sent(0, 5, u32::MAX, &[1], &[]));
         collector.add_tally(sent(1, 5, u32::MAX, &[], &[]));
-        let operations: Vec<u64> =
-            collector.finished.iter().map(|finished| finished.interval.operations).collect();
+        let operations: Vec<u64> = collector.finished.iter().map(|finished| finished.interval.operations).collect();
         assert_eq!(operations, [2, 0, 0, 0, 0, 1]);
     }
 }

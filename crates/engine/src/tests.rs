@@ -151,15 +151,8 @@ fn verified_blocks_are_written_read_and_read_back() {
         if engine == Engine::IoUring && !has_uring() {
             continue;
         }
-        let job = LoadJob {
-            engine,
-            depth,
-            verify: true,
-            read_share: 0.5,
-            threads: 3,
-            sync_end: true,
-            ..bounded_job(3000)
-        };
+        let job =
+            LoadJob { engine, depth, verify: true, read_share: 0.5, threads: 3, sync_end: true, ..bounded_job(3000) };
         let outcome = run_and_check(&job, &files);
         // All 200 blocks before and after, and each read.
         assert_eq!(outcome.verified_blocks, 400 + outcome.kind("read").unwrap().count);
@@ -194,8 +187,7 @@ fn sparse_files_are_refused() {
     std::fs::File::create(&files.paths()[0]).unwrap().set_len(1 << 20).unwrap();
     let error = run(&bounded_job(10), &files, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("sparse from byte 0") && error.contains("test_file.0"), "{error}");
-    let allowed =
-        LoadJob { allow: AllowedExtents { sparse: true, ..AllowedExtents::default() }, ..bounded_job(10) };
+    let allowed = LoadJob { allow: AllowedExtents { sparse: true, ..AllowedExtents::default() }, ..bounded_job(10) };
     assert_eq!(run_and_check(&allowed, &files).operations(), 10);
 }
 
@@ -214,10 +206,7 @@ fn an_error_ends_the_job_with_file_and_offset() {
             ..bounded_job(100)
         };
         let error = run(&job, &longer, &mut |_| {}).unwrap_err().to_string();
-        assert!(
-            error.contains("read of 4096 bytes at byte 32768") && error.contains("test_file.0"),
-            "{error}"
-        );
+        assert!(error.contains("read of 4096 bytes at byte 32768") && error.contains("test_file.0"), "{error}");
     }
     // A mapping raises SIGBUS there; that too is an error of the job.
     let job = LoadJob {
@@ -294,8 +283,7 @@ fn every_reading_of_an_outcome_is_defined() {
         assert!(readings::defs().any(|def| def.id == id), "{id}");
     }
     assert_eq!(readings.get("all_operations_count"), Some(1000.0));
-    let total =
-        readings.get("read_operations_count").unwrap() + readings.get("write_operations_count").unwrap();
+    let total = readings.get("read_operations_count").unwrap() + readings.get("write_operations_count").unwrap();
     assert_eq!(total, 1000.0);
     assert!(readings.get("all_latency_p50_ns").unwrap() <= readings.get("all_latency_max_ns").unwrap());
 }

@@ -37,16 +37,9 @@ pub fn seal_block(block: &mut [u8], identity: BlockIdentity) {
 ///
 /// # Errors
 /// [`EngineError::Corrupt`] if the block is not the expected one.
-pub fn check_block(
-    block: &[u8],
-    path: &Path,
-    file: u32,
-    offset: u64,
-    generation: Option<u32>,
-) -> Result<u32> {
-    let corrupt = |expected: String, found: String| {
-        Err(EngineError::Corrupt { path: path.into(), offset, expected, found })
-    };
+pub fn check_block(block: &[u8], path: &Path, file: u32, offset: u64, generation: Option<u32>) -> Result<u32> {
+    let corrupt =
+        |expected: String, found: String| Err(EngineError::Corrupt { path: path.into(), offset, expected, found });
     let u32_at = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes"));
     let u64_at = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("eight bytes"));
     if u64_at(0) != MAGIC {
@@ -62,10 +55,7 @@ pub fn check_block(
     }
     let (stored, computed) = (u32_at(CHECKSUM_BYTES.start), checksum(block));
     if stored != computed {
-        return corrupt(
-            format!("contents with checksum {stored:08x}"),
-            format!("contents with {computed:08x}"),
-        );
+        return corrupt(format!("contents with checksum {stored:08x}"), format!("contents with {computed:08x}"));
     }
     match generation {
         Some(expected) if expected != u32_at(20) => {

@@ -5,9 +5,7 @@ use crate::error::Result;
 use crate::job::{Engine, SyncCall};
 use crate::load::{FileLoad, Worker};
 use crate::stream::{Op, own_blocks};
-use crate::{
-    clock::Clock, drive::Work, ring::Ring, ring_loop, sync_loop, tally::Recorder, verify::check_block,
-};
+use crate::{clock::Clock, drive::Work, ring::Ring, ring_loop, sync_loop, tally::Recorder, verify::check_block};
 use std::sync::atomic::Ordering;
 
 impl FileLoad<'_> {

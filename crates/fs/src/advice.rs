@@ -23,22 +23,17 @@ const EXTRA_MOUNT_OPTIONS: [&str; 1] = ["lazytime"];
 ///
 /// # Errors
 /// The filesystem of a variant is unknown, or its options are wrong.
-pub fn option_variants(
-    survivors: &[Variant],
-    allow_unsafe: bool,
-) -> Result<(Vec<Variant>, Vec<String>), Error> {
+pub fn option_variants(survivors: &[Variant], allow_unsafe: bool) -> Result<(Vec<Variant>, Vec<String>), Error> {
     let (mut allowed, mut unsafe_names) = (vec![], vec![]);
     for (number, survivor) in survivors.iter().enumerate() {
         let def = filesystems::find(survivor.level(factor::FS))?;
         let sets = def.options.iter().filter(|set| set.journal.is_empty() && set.raid.is_empty());
-        let sets = sets
-            .map(|set| (factor::OPTIONS, set.id))
-            .chain(EXTRA_MOUNT_OPTIONS.map(|option| (factor::MOUNT, option)));
+        let sets =
+            sets.map(|set| (factor::OPTIONS, set.id)).chain(EXTRA_MOUNT_OPTIONS.map(|option| (factor::MOUNT, option)));
         let given_up_before = given_up_guarantees(survivor)?.len();
         for (at, (factor, level)) in sets.enumerate() {
             let variant = with_level(survivor, factor, level);
-            let keeps_safety =
-                level != FAST_UNSAFE && given_up_guarantees(&variant)?.len() <= given_up_before;
+            let keeps_safety = level != FAST_UNSAFE && given_up_guarantees(&variant)?.len() <= given_up_before;
             if allow_unsafe || keeps_safety {
                 allowed.push(((at, number), variant));
             } else {
@@ -70,8 +65,7 @@ pub fn command_line(variant: &Variant) -> Result<String, Error> {
     let mkfs_options = options.mkfs.join(" ");
     let device = if def.traits.volatile { def.id } else { "DEVICE" };
     let source = def.pool.map_or(device, |pool| pool.name);
-    let pool_command =
-        if def.pool.is_some() { lifecycle::mkfs_words(def, &options)?.join(" ") } else { String::new() };
+    let pool_command = if def.pool.is_some() { lifecycle::mkfs_words(def, &options)?.join(" ") } else { String::new() };
     let mut command = match def.contents.filter(|_| def.traits.read_only) {
         _ if def.mkfs.is_empty() => vec![],
         _ if def.pool.is_some() => vec![pool_command.as_str(), device, "&&"],
@@ -100,13 +94,8 @@ mod tests {
     fn options_that_give_up_safety_require_allow_unsafe() {
         let (allowed, unsafe_names) = option_variants(&[plain("ext4")], false).unwrap();
         let names: Vec<&str> = allowed.iter().map(|variant| variant.name.as_str()).collect();
-        assert!(
-            ["ext4", "ext4/noatime", "ext4/lazytime"].iter().all(|name| names.contains(name)),
-            "{names:?}"
-        );
-        assert!(
-            ["ext4/nobarrier", "ext4/no-journal"].iter().all(|name| unsafe_names.contains(&name.to_string()))
-        );
+        assert!(["ext4", "ext4/noatime", "ext4/lazytime"].iter().all(|name| names.contains(name)), "{names:?}");
+        assert!(["ext4/nobarrier", "ext4/no-journal"].iter().all(|name| unsafe_names.contains(&name.to_string())));
         assert!(!names.iter().any(|name| unsafe_names.contains(&name.to_string())));
         let with_unsafe = option_variants(&[plain("ext4")], true).unwrap();
         let two = option_variants(&[plain("ext4"), plain("xfs")], false).unwrap().0;

@@ -55,23 +55,20 @@ pub fn install_command<'a>(defs: impl IntoIterator<Item = &'a FsDef>) -> String 
     let named = defs.into_iter().flat_map(|def| def.packages.iter().map(|package| (*package, def.component)));
     let packages: BTreeMap<&str, &str> = named.collect();
     let elsewhere = packages.iter().filter(|(_, component)| !component.is_empty());
-    let elsewhere = elsewhere
-        .map(|(package, component)| format!(" ({package} is in {component}: sources.list has to name that)"));
+    let elsewhere =
+        elsewhere.map(|(package, component)| format!(" ({package} is in {component}: sources.list has to name that)"));
     let names: Vec<&str> = packages.keys().copied().collect();
     format!("apt-get install {}{}", names.join(" "), elsewhere.collect::<String>())
 }
 
 /// Mount options whose value is a character set, and the beginning of the name of its kernel module.
-const CHARSET_OPTIONS: [(&str, &str); 3] =
-    [("iocharset=", "nls_"), ("nls=", "nls_"), ("codepage=", "nls_cp")];
+const CHARSET_OPTIONS: [(&str, &str); 3] = [("iocharset=", "nls_"), ("nls=", "nls_"), ("codepage=", "nls_cp")];
 
 /// The names of the kernel modules of the character sets in mount options, with underscores. The driver requests them at mount;
 /// a guest without a module loader has to load them before.
 pub fn charset_modules(mount: &str) -> Vec<String> {
     let named = |option: &str| {
-        CHARSET_OPTIONS
-            .iter()
-            .find_map(|(key, module)| Some(format!("{module}{}", option.strip_prefix(key)?)))
+        CHARSET_OPTIONS.iter().find_map(|(key, module)| Some(format!("{module}{}", option.strip_prefix(key)?)))
     };
     mount.split(',').filter_map(named).map(|name| name.replace('-', "_")).collect()
 }
@@ -94,8 +91,7 @@ mod tests {
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         std::fs::write(dir.path().join("proc/filesystems"), "nodev\ttmpfs\n\txfs\n").unwrap();
         let survey = survey(&SysRoot::at(dir.path())).unwrap();
-        let mountable: Vec<_> =
-            survey.iter().filter(|found| found.is_mountable).map(|found| found.def.id).collect();
+        let mountable: Vec<_> = survey.iter().filter(|found| found.is_mountable).map(|found| found.def.id).collect();
         assert_eq!(mountable, ["xfs", "tmpfs"]);
         let with_mkfs = survey.iter().filter(|found| !found.def.mkfs.is_empty());
         assert!(with_mkfs.clone().all(|found| found.mkfs == program::find(found.def.mkfs)));
@@ -104,10 +100,7 @@ mod tests {
 
     #[test]
     fn character_set_options_name_their_modules() {
-        assert_eq!(
-            charset_modules("noatime,codepage=850,iocharset=iso8859-15"),
-            ["nls_cp850", "nls_iso8859_15"]
-        );
+        assert_eq!(charset_modules("noatime,codepage=850,iocharset=iso8859-15"), ["nls_cp850", "nls_iso8859_15"]);
         assert_eq!(charset_modules("nls=koi8-r"), ["nls_koi8_r"]);
         assert!(charset_modules("noatime,data=writeback").is_empty());
     }

@@ -173,16 +173,7 @@ pub struct MkfsCheck {
 impl OptionSet {
     /// An option set with this name: one device, an internal journal, no further options.
     pub const fn named(id: &'static str) -> OptionSet {
-        OptionSet {
-            id,
-            mkfs: &[],
-            mount: &[],
-            help: "",
-            journal: "",
-            raid: "",
-            changes: "",
-            mkfs_check: None,
-        }
+        OptionSet { id, mkfs: &[], mount: &[], help: "", journal: "", raid: "", changes: "", mkfs_check: None }
     }
 
     /// Sets the arguments for mkfs.
@@ -447,10 +438,7 @@ mod tests {
         assert!(usable >= data + files * ext4.overhead.per_file_bytes);
         assert_eq!(size % super::MIB, 0);
         // Small files take less space than mke2fs gives to each inode.
-        assert_eq!(
-            ext4.size_for(5500 * 1_000_000, 1_000_000),
-            (16_384 * 1_000_000u64).next_multiple_of(super::MIB)
-        );
+        assert_eq!(ext4.size_for(5500 * 1_000_000, 1_000_000), (16_384 * 1_000_000u64).next_multiple_of(super::MIB));
         let btrfs = filesystems::find("btrfs").unwrap();
         assert_eq!(btrfs.size_for(0, 0), btrfs.min_bytes);
     }

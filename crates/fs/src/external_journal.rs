@@ -41,16 +41,11 @@ pub(crate) fn match_block_size(mkfs_args: &mut Vec<String>, journal_args: &[&str
 ///
 /// # Errors
 /// A file has no ext filesystem or journal, or tune2fs or debugfs is not installed or fails.
-pub(crate) fn join_journal(
-    filesystem: &Path,
-    journal: &Path,
-    log: &mut dyn FnMut(CommandRecord),
-) -> Result<(), Error> {
+pub(crate) fn join_journal(filesystem: &Path, journal: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
     let uuid = set_only_user(filesystem, journal).map_err(SysError::io("joining", journal))?;
     let confined = |program: &str| Argv::new(program).confine_writes_to([filesystem]);
     confined(TUNE2FS).args(["-O", "^has_journal"]).arg(filesystem).run_checked(log)?;
-    let requests =
-        ["feature has_journal".into(), format!("set_super_value journal_uuid {}", format_uuid(uuid))];
+    let requests = ["feature has_journal".into(), format!("set_super_value journal_uuid {}", format_uuid(uuid))];
     for request in requests {
         confined(DEBUGFS).arg("-w").arg("-R").arg(request).arg(filesystem).run_checked(log)?;
     }
@@ -173,9 +168,8 @@ mod tests {
             make("mke2fs", &["-O", "journal_dev"], &journal);
             make("mkfs.ext3", &[], &image);
             join_journal(&image, &journal, &mut |_| {}).unwrap();
-            let shown = |path: &Path| {
-                Argv::new("dumpe2fs").arg("-h").arg(path).run_checked(&mut |_| {}).unwrap().stdout
-            };
+            let shown =
+                |path: &Path| Argv::new("dumpe2fs").arg("-h").arg(path).run_checked(&mut |_| {}).unwrap().stdout;
             let field = |text: &str, name: &str| {
                 let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
                 line.trim().to_string()
@@ -184,17 +178,8 @@ mod tests {
             assert!(field(&of_image, "Filesystem features:").contains("has_journal"), "{of_image}");
             assert!(!of_image.contains("Journal inode:"), "{of_image}");
             assert_eq!(field(&of_image, "Journal UUID:"), field(&of_journal, "Filesystem UUID:"));
-            assert_eq!(
-                field(&of_journal, "Journal users:"),
-                field(&of_image, "Filesystem UUID:"),
-                "{of_journal}"
-            );
+            assert_eq!(field(&of_journal, "Journal users:"), field(&of_image, "Filesystem UUID:"), "{of_journal}");
         }
-        assert!(
-            join_journal(&journal, &image, &mut |_| {})
-                .unwrap_err()
-                .to_string()
-                .contains("holds no ext journal")
-        );
+        assert!(join_journal(&journal, &image, &mut |_| {}).unwrap_err().to_string().contains("holds no ext journal"));
     }
 }

@@ -101,8 +101,7 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool, one_at_a_time: &[&str]) 
     }
     notes.extend(durability_notes(variants));
     for (guarantee, gives_up) in GUARANTEES {
-        let weaker_note =
-            |variant: &VariantFacts| Note::new(NoteKind::Weaker, guarantee).variant(&variant.variant);
+        let weaker_note = |variant: &VariantFacts| Note::new(NoteKind::Weaker, guarantee).variant(&variant.variant);
         notes.extend(find_exceptions(variants, gives_up).map(weaker_note));
     }
     notes.extend(size_note(variants));
@@ -158,17 +157,12 @@ pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error
         features: String::new(),
         levels: variant.levels.clone(),
     };
-    Ok(GUARANTEES
-        .into_iter()
-        .filter(|(_, gives_up)| gives_up(&facts))
-        .map(|(guarantee, _)| guarantee)
-        .collect())
+    Ok(GUARANTEES.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(guarantee, _)| guarantee).collect())
 }
 
 /// Notes on variants whose durability differs from that of others.
 fn durability_notes(variants: &[VariantFacts]) -> Vec<Note> {
-    let variants: Vec<&VariantFacts> =
-        variants.iter().filter(|variant| variant.keeps_files_on_device()).collect();
+    let variants: Vec<&VariantFacts> = variants.iter().filter(|variant| variant.keeps_files_on_device()).collect();
     let durabilities: Vec<Durability> = variants.iter().map(|variant| variant.durability()).collect();
     if durabilities.iter().all(|durability| *durability == durabilities[0]) {
         return vec![];
@@ -214,8 +208,7 @@ fn size_note(variants: &[VariantFacts]) -> Option<Note> {
 /// A note for each axis that is not fully crossed with the other factors, because the cause of a difference is then ambiguous.
 /// An axis is fully crossed if each combination of the other factors occurs with the same levels of the axis.
 fn axis_notes(variants: &[VariantFacts], one_at_a_time: &[&str]) -> Vec<Note> {
-    let ids: BTreeSet<&str> =
-        variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
+    let ids: BTreeSet<&str> = variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
     ids.into_iter()
         .filter(|id| factor::is_axis(id) && !one_at_a_time.contains(id))
         .filter_map(|axis| confounding_note(axis, variants))
@@ -236,10 +229,8 @@ fn confounding_note(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
         return None;
     }
     let level_text = |level: String| if level.is_empty() { "not set".to_string() } else { level };
-    let each: Vec<String> = variants
-        .iter()
-        .map(|variant| format!("{} ({})", variant.variant, level_text(level(variant))))
-        .collect();
+    let each: Vec<String> =
+        variants.iter().map(|variant| format!("{} ({})", variant.variant, level_text(level(variant)))).collect();
     let text = format!(
         "`{axis}` differs between variants together with something else, {}: a difference between them may come from \
          either",
@@ -288,9 +279,7 @@ impl VariantFacts {
         let last = |options: &str| options.split(',').rev().find_map(&meaning);
         let properties = self.options.mkfs.iter().rev().filter(|_| self.def.pool.is_some());
         let mut properties = properties.flat_map(|list| list.split(',').rev());
-        last(&self.effective_options)
-            .or_else(|| last(&self.options.mount))
-            .or_else(|| properties.find_map(&meaning))
+        last(&self.effective_options).or_else(|| last(&self.options.mount)).or_else(|| properties.find_map(&meaning))
     }
 
     /// Whether the mount options turn something on (true) or off (false); None if no option in `on` or `off` is set.
@@ -328,8 +317,7 @@ impl VariantFacts {
             "journal_flush_disabled",
             "sync=disabled",
         ];
-        self.is_turned_on(&["barrier", "barrier=1", "barrier=flush"], &without)
-            .unwrap_or(self.def.traits.barriers)
+        self.is_turned_on(&["barrier", "barrier=1", "barrier=flush"], &without).unwrap_or(self.def.traits.barriers)
     }
 
     fn durability(&self) -> Durability {
@@ -339,8 +327,7 @@ impl VariantFacts {
         }
         // If the tool of the filesystem lists the features and a journal is not among them, the filesystem has no journal.
         let listed = self.features.lines().find_map(|line| line.strip_prefix("Filesystem features:"));
-        let lacks_journal =
-            listed.is_some_and(|list| !list.split_whitespace().any(|feature| feature == "has_journal"));
+        let lacks_journal = listed.is_some_and(|list| !list.split_whitespace().any(|feature| feature == "has_journal"));
         let is_unused = self.is_turned_on(&["nointegrity", "nolog"], &["integrity"]).unwrap_or(false);
         if !self.def.traits.crash_safe || lacks_journal || is_unused || self.was_made_with("^has_journal") {
             return Durability::None;
@@ -369,8 +356,7 @@ impl VariantFacts {
 
     fn compresses(&self) -> bool {
         let by_option = self.find_mount_option(|option| {
-            let compresses =
-                matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
+            let compresses = matches!(option.split('=').next(), Some("compress" | "compress-force" | "compression"));
             compresses.then_some(!["=no", "=none", "=off"].iter().any(|off| option.ends_with(off)))
         });
         let packs_compressed = self.def.traits.read_only && self.was_made_with("-z");

@@ -101,10 +101,7 @@ impl FsDef {
             None => {
                 let accepted = self.arguments.iter().filter(|(takes, _)| !matches!(takes, Takes::Path));
                 let names = accepted.flat_map(|(_, names)| names.split(' '));
-                Err(self.option_error(
-                    option,
-                    &format!("fsarena does not pass it on{}", suggestion(option, names)),
-                ))
+                Err(self.option_error(option, &format!("fsarena does not pass it on{}", suggestion(option, names))))
             }
         }
     }
@@ -146,8 +143,7 @@ impl FsDef {
     /// A sentence that lists the options of mkfs that plans may set.
     fn list_accepted_options(&self) -> String {
         let options_taking = |kind: Takes| {
-            let names =
-                self.arguments.iter().filter(move |(takes, _)| *takes == kind).map(|(_, names)| *names);
+            let names = self.arguments.iter().filter(move |(takes, _)| *takes == kind).map(|(_, names)| *names);
             names.collect::<Vec<_>>().join(" ")
         };
         let with_keys = self.arguments.iter().filter_map(|(takes, names)| match takes {
@@ -164,8 +160,7 @@ impl FsDef {
             (None, Some(_)) => "; further devices: the factor `raid`",
             (Some(_), Some(_)) => "; further devices: the factors `journal` and `raid`",
         };
-        let listed =
-            [flags, format!("with a value {values}")].into_iter().chain(with_keys).collect::<Vec<_>>();
+        let listed = [flags, format!("with a value {values}")].into_iter().chain(with_keys).collect::<Vec<_>>();
         format!("{} accepts here: {}{devices}", self.mkfs, listed.join("; "))
     }
 }

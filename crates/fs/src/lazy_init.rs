@@ -56,8 +56,7 @@ fn inode_tables_left(device: &Path) -> io::Result<Option<(u64, u64)>> {
     }
     let mut table = vec![0; (groups.count * groups.descriptor_bytes) as usize];
     device.read_exact_at(&mut table, groups.offset)?;
-    let tables_left =
-        table.chunks(groups.descriptor_bytes as usize).filter(|group| !is_zeroed(group)).count();
+    let tables_left = table.chunks(groups.descriptor_bytes as usize).filter(|group| !is_zeroed(group)).count();
     Ok(Some((tables_left as u64, groups.count)))
 }
 
@@ -91,8 +90,7 @@ impl GroupTable {
         let first = u64::from(u32_at(superblock, FIRST_BLOCK_AT));
         let per_group = u64::from(u32_at(superblock, BLOCKS_PER_GROUP_AT));
         // Blocks have at most 64 KiB, and a group has at most one block for each bit of a block.
-        let block_bytes =
-            1024_u64.checked_shl(u32_at(superblock, BLOCK_SIZE_AT)).filter(|bytes| *bytes <= 1 << 16)?;
+        let block_bytes = 1024_u64.checked_shl(u32_at(superblock, BLOCK_SIZE_AT)).filter(|bytes| *bytes <= 1 << 16)?;
         if per_group == 0 || per_group > 8 * block_bytes || blocks <= first {
             return None;
         }

@@ -108,8 +108,7 @@ pub struct Formatted {
 pub fn variant_options(def: &FsDef, variant: &Variant) -> Result<VariantOptions, Error> {
     let id = variant.level(factor::OPTIONS);
     let known = || def.options.iter().map(|set| set.id);
-    let set =
-        def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
+    let set = def.option_set(id).ok_or_else(|| unknown("option set", id, known()).at(format!("of {}", def.id)))?;
     let mut mkfs: Vec<String> = set.mkfs.iter().map(|word| word.to_string()).collect();
     mkfs.extend(mkfs_level_words(def, variant.level(factor::MKFS)));
     if def.mkfs.is_empty() && !mkfs.is_empty() {
@@ -228,8 +227,7 @@ pub fn format<'a>(
     }
     let journal = def.journal.zip(devices.journal);
     // mkfs cannot take a file as the journal; fsarena then joins both after mkfs.
-    let joined_after_mkfs =
-        journal.filter(|(journal, device)| !journal.accepts_files && device.file().is_some());
+    let joined_after_mkfs = journal.filter(|(journal, device)| !journal.accepts_files && device.file().is_some());
     if let Some((journal, device)) = journal {
         make_journal(journal.make_command, device, options, log)?;
         if joined_after_mkfs.is_some() {
@@ -268,9 +266,7 @@ fn mkfs_command(def: &FsDef, words: Vec<String>, options: &VariantOptions, devic
     let members = devices.members.iter().map(|device| device.path());
     match def.contents.zip(options.contents.as_deref()) {
         None => argv.args(def.always).args(words).args(members),
-        Some((ContentsArgument::Flag(flag), dir)) => {
-            argv.args(def.always).args(words).arg(flag).arg(dir).args(members)
-        }
+        Some((ContentsArgument::Flag(flag), dir)) => argv.args(def.always).args(words).arg(flag).arg(dir).args(members),
         Some((ContentsArgument::First, dir)) => argv.arg(dir).args(members).args(def.always).args(words),
         Some((ContentsArgument::Last, dir)) => argv.args(def.always).args(words).args(members).arg(dir),
     }
@@ -317,8 +313,7 @@ pub fn reformat_if_work_left(
     options: &VariantOptions,
     log: &mut dyn FnMut(CommandRecord),
 ) -> Result<Option<String>, Error> {
-    let Some((background, (flag, value))) = def.background.and_then(|work| Some((work, work.by_mkfs?)))
-    else {
+    let Some((background, (flag, value))) = def.background.and_then(|work| Some((work, work.by_mkfs?))) else {
         return Ok(None);
     };
     let key = value.split('=').next().unwrap_or(value);
@@ -469,10 +464,8 @@ mod tests {
 
     #[test]
     fn levels_follow_the_option_set() {
-        let options = options_of(
-            "ext4",
-            &[("options", "no-journal"), ("mkfs", " -b  1024 "), ("mount", "noatime, nodelalloc")],
-        );
+        let options =
+            options_of("ext4", &[("options", "no-journal"), ("mkfs", " -b  1024 "), ("mount", "noatime, nodelalloc")]);
         let options = options.unwrap();
         assert_eq!(options.mkfs, ["-O", "^has_journal", "-b", "1024"]);
         assert_eq!(options.mount, "noatime,nodelalloc");
@@ -507,21 +500,16 @@ mod tests {
     fn levels_of_journal_and_raid_override_the_option_set() {
         let tuned = options_of("ext3", &[("options", "tuned-2011")]).unwrap();
         assert!(tuned.journal.is_some_and(|journal| journal.bytes.is_none()));
-        let overridden =
-            options_of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
+        let overridden = options_of("ext3", &[("options", "tuned-2011"), ("journal", "external:64MiB")]).unwrap();
         assert_eq!(overridden.journal.unwrap().bytes, Some(64 << 20));
-        assert_eq!(
-            options_of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(),
-            "raid0"
-        );
+        assert_eq!(options_of("btrfs", &[("options", "tuned-2011")]).unwrap().raid.unwrap().profile(), "raid0");
     }
 
     #[test]
     fn mkfs_writes_all_inode_tables_unless_the_options_decide() {
         let dir = tempfile::tempdir().unwrap();
         let journal = Journal::create(dir.path(), "test").unwrap();
-        let image =
-            fsarena_sys::image::create(&journal, &dir.path().join("image"), 300 << 20, false).unwrap();
+        let image = fsarena_sys::image::create(&journal, &dir.path().join("image"), 300 << 20, false).unwrap();
         let device = ScratchDevice::from_image(image);
         let def = filesystems::find("ext4").unwrap();
         let has_work_left = || (def.background.unwrap().has_work)(device.path()).unwrap();
@@ -544,20 +532,15 @@ mod tests {
     #[test]
     fn a_pool_gets_each_property_once_and_its_name_last() {
         let def = filesystems::find("zfs").unwrap();
-        let words =
-            |levels: &[(&str, &str)]| mkfs_words(def, &options_of("zfs", levels).unwrap()).unwrap().join(" ");
+        let words = |levels: &[(&str, &str)]| mkfs_words(def, &options_of("zfs", levels).unwrap()).unwrap().join(" ");
         let begin = "zpool create -f -m legacy -o cachefile=none";
         assert_eq!(
             words(&[]),
-            format!(
-                "{begin} -o ashift=12 -O compression=lz4 -O recordsize=128K -O relatime=on -O xattr=sa fsarena"
-            )
+            format!("{begin} -o ashift=12 -O compression=lz4 -O recordsize=128K -O relatime=on -O xattr=sa fsarena")
         );
         assert_eq!(
             words(&[("options", "zstd"), ("mkfs", "-d -O recordsize=16K,compression=off")]),
-            format!(
-                "{begin} -d -o ashift=12 -O relatime=on -O xattr=sa -O recordsize=16K -O compression=off fsarena"
-            )
+            format!("{begin} -d -o ashift=12 -O relatime=on -O xattr=sa -O recordsize=16K -O compression=off fsarena")
         );
         for refused in ["-O mountpoint=legacy", "-m none", "-o cachefile=none", "-R x", "mirror"] {
             let error = options_of("zfs", &[("mkfs", refused)]).unwrap_err();

@@ -124,9 +124,7 @@ impl ScratchDevice {
     pub fn path(&self) -> &Path {
         match &self.backing {
             Backing::File(image) => image.path(),
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Stack(_, device) => {
-                &device.path
-            }
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Stack(_, device) => &device.path,
             Backing::UserNamed(user_device) => &user_device.device.path,
         }
     }
@@ -134,9 +132,7 @@ impl ScratchDevice {
     /// The block device; None for an image file.
     pub fn device(&self) -> Option<&BlockDevice> {
         match &self.backing {
-            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Stack(_, device) => {
-                Some(device)
-            }
+            Backing::Loop(_, _, device) | Backing::Zram(_, device) | Backing::Stack(_, device) => Some(device),
             Backing::UserNamed(user_device) => Some(&user_device.device),
             Backing::File(_) => None,
         }

@@ -22,9 +22,8 @@ pub struct Signature {
 }
 
 /// The types of partition tables, as wipefs names them.
-const PARTITION_TABLES: &[&str] = &[
-    "gpt", "PMBR", "dos", "mac", "bsd", "sun", "sgi", "aix", "ultrix", "unixware", "solaris", "dasd", "atari",
-];
+const PARTITION_TABLES: &[&str] =
+    &["gpt", "PMBR", "dos", "mac", "bsd", "sun", "sgi", "aix", "ultrix", "unixware", "solaris", "dasd", "atari"];
 
 impl Signature {
     /// Whether it is a partition table.
@@ -96,8 +95,7 @@ impl WrittenLog {
     /// # Errors
     /// The log exists and cannot be read.
     pub fn has_signature(&self, device: &Path, signature: &Signature) -> Result<bool, Error> {
-        let is_same =
-            |logged: &LogContent| matches!(logged, LogContent::Signature(found) if found == signature);
+        let is_same = |logged: &LogContent| matches!(logged, LogContent::Signature(found) if found == signature);
         Ok(signature.uuid.is_some() && self.entries_of(device)?.iter().any(is_same))
     }
 
@@ -115,13 +113,9 @@ impl WrittenLog {
 
     /// The entries of a device, oldest first. Skips lines that are not entries.
     fn entries_of(&self, device: &Path) -> Result<Vec<LogContent>, Error> {
-        let text = none_if_missing(std::fs::read_to_string(&self.path))
-            .map_err(SysError::io("reading", &self.path))?;
-        let entries = text
-            .as_deref()
-            .unwrap_or_default()
-            .lines()
-            .filter_map(|line| serde_json::from_str::<LogEntry>(line).ok());
+        let text = none_if_missing(std::fs::read_to_string(&self.path)).map_err(SysError::io("reading", &self.path))?;
+        let entries =
+            text.as_deref().unwrap_or_default().lines().filter_map(|line| serde_json::from_str::<LogEntry>(line).ok());
         Ok(entries.filter(|entry| entry.device == device).map(|entry| entry.content).collect())
     }
 
@@ -148,8 +142,8 @@ impl WrittenLog {
 
     fn append(&self, device: &Path, content: LogContent) -> Result<(), Error> {
         let entry = LogEntry { device: device.into(), content };
-        let mut text = serde_json::to_string(&entry)
-            .map_err(|error| SysError::io("noting in", &self.path)(error.into()))?;
+        let mut text =
+            serde_json::to_string(&entry).map_err(|error| SysError::io("noting in", &self.path)(error.into()))?;
         text.push('\n');
         let append = || -> std::io::Result<()> {
             std::fs::create_dir_all(self.path.parent().unwrap_or(Path::new("/")))?;
@@ -205,10 +199,7 @@ impl Samples {
     ///
     /// # Errors
     /// The device cannot be read, or `check_cancelled` returns an error.
-    pub fn read(
-        device: &BlockDevice,
-        check_cancelled: impl Fn() -> Result<(), SysError>,
-    ) -> Result<Samples, SysError> {
+    pub fn read(device: &BlockDevice, check_cancelled: impl Fn() -> Result<(), SysError>) -> Result<Samples, SysError> {
         let mut seed = [0; 8];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| SysError::io("choosing samples of", &device.path)(error.into()))?;
@@ -221,8 +212,7 @@ impl Samples {
         seed: u64,
         check_cancelled: impl Fn() -> Result<(), SysError>,
     ) -> Result<Samples, SysError> {
-        let unknown =
-            || SysError::Unfit { what: device.path.clone(), why: "the kernel reports no size for it".into() };
+        let unknown = || SysError::Unfit { what: device.path.clone(), why: "the kernel reports no size for it".into() };
         let size_bytes = device.size_bytes().filter(|bytes| *bytes > 0).ok_or_else(unknown)?;
         let unit = u64::from(device.logical_block_size().unwrap_or(0)).max(MIN_SAMPLE_BYTES);
         let failed = |error| SysError::io("reading the content of", &device.path)(error);
@@ -288,9 +278,7 @@ fn sample_ranges(size: u64, seed: u64, unit: u64) -> Vec<(u64, u64)> {
 
 /// Splits a range into samples of at most [`MAX_SAMPLE_BYTES`].
 fn split_range(from: u64, length: u64) -> impl Iterator<Item = (u64, u64)> {
-    (0..length)
-        .step_by(MAX_SAMPLE_BYTES as usize)
-        .map(move |at| (from + at, MAX_SAMPLE_BYTES.min(length - at)))
+    (0..length).step_by(MAX_SAMPLE_BYTES as usize).map(move |at| (from + at, MAX_SAMPLE_BYTES.min(length - at)))
 }
 
 #[cfg(test)]
@@ -319,8 +307,7 @@ mod tests {
         let log = WrittenLog::open(dir.path());
         let (a, b) = (Path::new("/dev/disk/by-id/a"), Path::new("/dev/disk/by-id/b"));
         let content = |seed: u64| -> Fingerprint {
-            serde_json::from_value(serde_json::json!({ "size_bytes": 4096, "seed": seed, "hash": "00" }))
-                .unwrap()
+            serde_json::from_value(serde_json::json!({ "size_bytes": 4096, "seed": seed, "hash": "00" })).unwrap()
         };
         assert_eq!(log.last_content(a).unwrap(), None);
         log.note_signatures(a, &[signature("ext4", Some("1"))]).unwrap();

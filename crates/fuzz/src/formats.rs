@@ -60,9 +60,7 @@ pub fn fuzz_import(bytes: &[u8], format: Option<&str>) {
         Ok(samples) => {
             let mut values = samples.series.iter().flat_map(|series| &series.values);
             assert!(values.clone().next().is_some() && values.all(|value| value.is_finite()));
-            for mean in
-                samples.series.iter().flat_map(|series| &series.rounds).flat_map(|rounds| rounds.values())
-            {
+            for mean in samples.series.iter().flat_map(|series| &series.rounds).flat_map(|rounds| rounds.values()) {
                 assert!(mean.is_finite(), "the mean of a round");
             }
             let _ = compare_samples(&samples, &samples, None, 0.01);
@@ -86,8 +84,7 @@ pub fn fuzz_curves(bytes: &[u8]) {
 /// The beginnings of options whose values would run a program, load code, or read a trace.
 const FORBIDDEN_PREFIXES: [&str; 6] = ["exec_", "read_iolog", "opendir", "ioscheduler", "profile", "cgroup"];
 /// The beginnings of options whose values are names of files.
-const FILE_PREFIXES: [&str; 6] =
-    ["filename", "directory", "write_bw", "write_lat", "write_iops", "write_hist"];
+const FILE_PREFIXES: [&str; 6] = ["filename", "directory", "write_bw", "write_lat", "write_iops", "write_hist"];
 
 /// Reads the input as a job file, with every variable set; the file that it can include has its first line. What is accepted
 /// must be accepted again as fio gets it, without a change, and must name no file outside of the working directory.
@@ -106,10 +103,7 @@ pub fn fuzz_job_file(bytes: &[u8]) {
         Err(error) => return assert_sensible_message(&error, bytes),
     };
     let rewritten = file.text();
-    assert_eq!(
-        JobFile::parse("a.fio", &rewritten).expect("what is accepted is accepted again").text(),
-        rewritten
-    );
+    assert_eq!(JobFile::parse("a.fio", &rewritten).expect("what is accepted is accepted again").text(), rewritten);
     for line in rewritten.lines() {
         // fio reads lines of up to 4096 bytes.
         assert!(line.len() < 4095 && !line.contains("${") && !line.contains([';', '#']), "{line:?}");
@@ -120,8 +114,7 @@ pub fn fuzz_job_file(bytes: &[u8]) {
         let (name, value) = line.split_once('=').unwrap_or((line, ""));
         assert!(!FORBIDDEN_PREFIXES.iter().any(|prefix| name.starts_with(prefix)), "{line:?}");
         if FILE_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-            let leaves_directory =
-                |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
+            let leaves_directory = |path: &str| path.starts_with('/') || path.split('/').any(|part| part == "..");
             assert!(!value.split(':').any(|path| leaves_directory(path.trim())), "{line:?}");
         }
         assert!(name != "ioengine" || !value.contains([':', '/']), "{line:?}");

@@ -15,11 +15,7 @@ use std::path::Path;
 /// Reads the last lines of a console, and checks that they are few and have no control characters.
 pub fn fuzz_console(bytes: &[u8]) {
     let console_end = ConsoleEnd::read(&support::write_file("console.log", bytes));
-    assert!(
-        console_end.lines.chars().all(|letter| letter == '\n' || !letter.is_control()),
-        "{:?}",
-        console_end.lines
-    );
+    assert!(console_end.lines.chars().all(|letter| letter == '\n' || !letter.is_control()), "{:?}", console_end.lines);
     assert!(console_end.lines.lines().count() <= 13 && console_end.lines.len() <= 3 * (16 << 10));
 }
 
@@ -48,15 +44,13 @@ pub fn fuzz_modules(bytes: &[u8]) {
     let path = dir.join(names[usize::from(*first) % names.len()]);
     std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, bytes)).expect("a file");
     let modules = Modules::open(&dir).expect("a directory of modules");
-    let _ =
-        modules.load_order(&["m"], "crc32c_generic").map_err(|error| assert_sensible_message(&error, bytes));
+    let _ = modules.load_order(&["m"], "crc32c_generic").map_err(|error| assert_sensible_message(&error, bytes));
     std::fs::remove_file(path).expect("a file");
 }
 
 /// Replays a recording of writes to a disk of 64 KiB, and checks that the disk keeps its size.
 pub fn fuzz_writes(bytes: &[u8]) {
-    let (log, image) =
-        (support::write_file("writes", bytes), support::write_file("disk.img", &[b'.'; 64 << 10]));
+    let (log, image) = (support::write_file("writes", bytes), support::write_file("disk.img", &[b'.'; 64 << 10]));
     for unflushed in [UnflushedWrites::Lost, UnflushedWrites::Chosen(1)] {
         let _ = replay(&log, &image, unflushed).map_err(|error| assert_sensible_message(&error, bytes));
         assert_eq!(image.metadata().expect("an image").len(), 64 << 10);
@@ -71,10 +65,7 @@ pub fn fuzz_releases(bytes: &[u8]) {
     for (at, a) in names.iter().enumerate() {
         assert!(matches_version(a, a), "{a}");
         let _ = flavour_of(a);
-        assert!(
-            names[at..].iter().all(|b| compare_releases(a, b).is_le() && compare_releases(b, a).is_ge()),
-            "{a}"
-        );
+        assert!(names[at..].iter().all(|b| compare_releases(a, b).is_le() && compare_releases(b, a).is_ge()), "{a}");
     }
 }
 

@@ -37,8 +37,8 @@ fn fuzz_resolved(written: &ParsedPlan, bytes: &[u8]) {
             let stored = PlanFile::parse("plan.toml", text.as_bytes()).expect("a stored plan");
             let mut overrides = Overrides::default();
             if overrides.keep_backing_of(&stored).is_ok() {
-                let again = resolve(&stored, &overrides, vocabulary())
-                    .unwrap_or_else(|error| panic!("{error}\n{text}"));
+                let again =
+                    resolve(&stored, &overrides, vocabulary()).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(toml::to_string(&again).expect("a plan is TOML"), text);
             }
         }
@@ -79,14 +79,13 @@ pub fn fuzz_options(bytes: &[u8]) {
     let (mkfs, mount) = text.split_once('\n').unwrap_or((text, ""));
     let words: Vec<String> = mkfs.split(' ').map(String::from).collect();
     for def in FILESYSTEMS {
-        let Ok(accepted) = grammar::check_mkfs_arguments(def, &words)
-            .map_err(|error| assert_sensible_message(&error, bytes))
+        let Ok(accepted) =
+            grammar::check_mkfs_arguments(def, &words).map_err(|error| assert_sensible_message(&error, bytes))
         else {
             continue;
         };
         assert_harmless(&accepted);
-        let again =
-            grammar::check_mkfs_arguments(def, &accepted).expect("what is accepted is accepted again");
+        let again = grammar::check_mkfs_arguments(def, &accepted).expect("what is accepted is accepted again");
         assert_eq!(again, accepted, "{}", def.id);
         for (at, word) in accepted.iter().enumerate() {
             let is_value = at > 0 && accepted[at - 1].starts_with('-') && !accepted[at - 1].contains('=');
@@ -113,8 +112,7 @@ pub fn fuzz_options(bytes: &[u8]) {
 
 /// Checks that no word is empty or has a character that is special in a shell or a path.
 fn assert_harmless(words: &[impl AsRef<str>]) {
-    let special =
-        |letter: char| letter.is_whitespace() || letter.is_control() || "/~$*?'\"\\;&|<>()".contains(letter);
+    let special = |letter: char| letter.is_whitespace() || letter.is_control() || "/~$*?'\"\\;&|<>()".contains(letter);
     let harmful = words.iter().find(|word| word.as_ref().contains(special) || word.as_ref().is_empty());
     assert!(harmful.is_none(), "{:?}", harmful.map(AsRef::as_ref));
 }

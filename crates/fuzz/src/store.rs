@@ -35,8 +35,7 @@ fn shared_run() -> &'static RunDir {
 pub fn fuzz_event_log(bytes: &[u8]) {
     std::fs::write(shared_run().event_log_file(), bytes).expect("a file");
     let plan: Plan = toml::from_str(PLAN).expect("a plan");
-    let (mut state, mut intervals) =
-        (RunState::new(RunRecord::new(plan, vec![])), VariantIntervals::new("elapsed"));
+    let (mut state, mut intervals) = (RunState::new(RunRecord::new(plan, vec![])), VariantIntervals::new("elapsed"));
     let mut log = EventReader::open(shared_run());
     loop {
         let events = log.read_next(BATCH).expect("a log");

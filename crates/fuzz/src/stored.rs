@@ -59,8 +59,7 @@ fn cell_events(cell: &Cell) -> Vec<Event> {
     readings.set(reading::ELAPSED, 1e9 + f64::from(7 * cell.round + cell.position));
     readings.set(reading::SYNCED, 2e9 + f64::from(cell.round));
     let task = TaskInfo { id: TaskId::new("untar"), title: "Untar".into(), number: None, in_totals: true };
-    let point =
-        Point { start_s: 0.0, length_s: 0.5, warm_up: false, operations: 9, bytes: 4096, latency: None };
+    let point = Point { start_s: 0.0, length_s: 0.5, warm_up: false, operations: 9, bytes: 4096, latency: None };
     let latencies = Latencies::new([(100, 3), (900, 1)]);
     let sample = Sample { task, started_at: 1.8e9, readings, series: vec![point], latencies };
     vec![
@@ -120,11 +119,9 @@ pub fn fuzz_stored_values(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     std::fs::write(run.database_file(), database).expect("a file");
     let db = Connection::open(run.database_file()).expect("a database");
-    let _ =
-        db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
-    let is_name = |word: &&str| {
-        !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b))
-    };
+    let _ = db.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
+    let is_name =
+        |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b"_0123456789".contains(&b));
     for line in text.lines().take(MAX_CHANGES) {
         let mut words = line.splitn(4, ' ');
         let (Some(table), Some(column)) = (words.next().filter(is_name), words.next().filter(is_name)) else {

@@ -46,11 +46,7 @@ pub(crate) fn digest_state(path: &Path) -> Option<String> {
     let meta = path.metadata().ok()?;
     let timestamps = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()].map(i64::to_le_bytes);
     let identity_and_size = [meta.dev(), meta.ino(), meta.len()].map(u64::to_le_bytes);
-    Some(digest_parts([
-        path.as_os_str().as_bytes(),
-        identity_and_size.as_flattened(),
-        timestamps.as_flattened(),
-    ]))
+    Some(digest_parts([path.as_os_str().as_bytes(), identity_and_size.as_flattened(), timestamps.as_flattened()]))
 }
 
 /// Whether a directory of the cache belongs to this user and is not writable for everybody: QEMU trusts the state that it
@@ -71,8 +67,7 @@ pub(crate) fn mark_used(entry: &Path) {
 pub(crate) fn remove_oldest(cache: &Path, prefix: &str, count: usize, age: Duration) {
     let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    let last_use =
-        |path: &Path| path.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+    let last_use = |path: &Path| path.metadata().and_then(|meta| meta.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     let mut found: Vec<_> = named.map(|entry| (last_use(&entry.path()), entry.path())).collect();
     found.sort();
     found.truncate(found.len().saturating_sub(count));
@@ -90,8 +85,7 @@ pub(crate) fn remove(path: &Path) {
     let renamed = path.with_file_name(name);
     // Another process may have removed it.
     if std::fs::rename(path, &renamed).is_ok() {
-        let _ =
-            if renamed.is_dir() { std::fs::remove_dir_all(&renamed) } else { std::fs::remove_file(&renamed) };
+        let _ = if renamed.is_dir() { std::fs::remove_dir_all(&renamed) } else { std::fs::remove_file(&renamed) };
     }
 }
 
@@ -147,14 +141,9 @@ pub(crate) fn entries_named(dir: &Path, head: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let is_entry = |name: &str| {
         let end = name.strip_prefix(head).and_then(|rest| rest.strip_prefix('.'));
-        end.is_some_and(|end| {
-            end.len() == 2 * DIGEST_BYTES && end.bytes().all(|byte| byte.is_ascii_hexdigit())
-        })
+        end.is_some_and(|end| end.len() == 2 * DIGEST_BYTES && end.bytes().all(|byte| byte.is_ascii_hexdigit()))
     };
-    entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_entry))
-        .map(|entry| entry.path())
-        .collect()
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_entry)).map(|entry| entry.path()).collect()
 }
 
 /// Whether the name of an entry has the digest of these contents.

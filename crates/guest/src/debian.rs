@@ -19,13 +19,7 @@ const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 ///
 /// # Errors
 /// No suite has such a kernel, or apt cannot fetch it.
-pub fn fetch(
-    version: &str,
-    cache: &Path,
-    suites: &Suites,
-    available: &[String],
-    log: OnCommand,
-) -> Result<PathBuf> {
+pub fn fetch(version: &str, cache: &Path, suites: &Suites, available: &[String], log: OnCommand) -> Result<PathBuf> {
     let refreshed = suites.refresh(log);
     let kernels = list_kernels(suites, log).unwrap_or_default();
     let stable = suites.stable_code_name(log).unwrap_or_default();
@@ -64,22 +58,16 @@ pub struct DebianKernel {
 /// apt is not installed, or its lists are damaged.
 pub fn list_kernels(suites: &Suites, log: OnCommand) -> Result<Vec<DebianKernel>> {
     let packages = suites.packages(PACKAGE_PREFIX, |name| release_of_package(name).is_some(), log)?;
-    let kernel =
-        |package: Package| Some(DebianKernel { release: release_of_package(&package.name)?.into(), package });
+    let kernel = |package: Package| Some(DebianKernel { release: release_of_package(&package.name)?.into(), package });
     let mut kernels: Vec<DebianKernel> = packages.into_iter().filter_map(kernel).collect();
     kernels.sort_by(|a, b| compare_releases(&a.release, &b.release));
     Ok(kernels)
 }
 
 /// The newest kernel whose version begins with `version`; for an empty version the newest of the stable suite, if it has one.
-fn newest_kernel<'a>(
-    version: &str,
-    kernels: &'a [DebianKernel],
-    stable: Option<&str>,
-) -> Option<&'a DebianKernel> {
+fn newest_kernel<'a>(version: &str, kernels: &'a [DebianKernel], stable: Option<&str>) -> Option<&'a DebianKernel> {
     let mut wanted = kernels.iter().filter(|kernel| matches_version(&kernel.release, version));
-    let is_default =
-        |kernel: &&DebianKernel| version.is_empty() && Some(kernel.package.suite.as_str()) == stable;
+    let is_default = |kernel: &&DebianKernel| version.is_empty() && Some(kernel.package.suite.as_str()) == stable;
     wanted.clone().rfind(is_default).or_else(|| wanted.next_back())
 }
 
@@ -131,8 +119,7 @@ pub fn matches_version(release: &str, version: &str) -> bool {
     });
     let (version, flavour) = with_flavour.unwrap_or((version, None));
     let rest = release.strip_prefix(version);
-    let number =
-        rest.is_some_and(|rest| version.is_empty() || !rest.starts_with(|next: char| next.is_ascii_digit()));
+    let number = rest.is_some_and(|rest| version.is_empty() || !rest.starts_with(|next: char| next.is_ascii_digit()));
     number && flavour_of(release) == flavour
 }
 

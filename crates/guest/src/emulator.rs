@@ -102,11 +102,7 @@ impl Machine<'_> {
 
     /// Returns the command that starts it, with further arguments and a standard input.
     pub fn guest_command(&self, further: impl IntoIterator<Item = OsString>, stdin: Stdio) -> GuestCommand {
-        GuestCommand {
-            argv: self.argv().into_iter().chain(further).collect(),
-            console: self.console(),
-            stdin,
-        }
+        GuestCommand { argv: self.argv().into_iter().chain(further).collect(), console: self.console(), stdin }
     }
 
     /// Returns the program and its arguments.
@@ -132,10 +128,8 @@ impl Machine<'_> {
         arguments.extend(["-kernel".into(), self.kernel.image.clone().into()]);
         arguments.extend(self.initramfs.into_iter().flat_map(|path| ["-initrd".into(), path.into()]));
         let config = format!("name={FW_CFG_NAME},file=");
-        arguments
-            .extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), path_option(&config, path)]));
-        arguments
-            .extend(["-chardev".into(), path_option("file,id=console,append=on,path=", &self.console())]);
+        arguments.extend(self.config.into_iter().flat_map(|path| ["-fw_cfg".into(), path_option(&config, path)]));
+        arguments.extend(["-chardev".into(), path_option("file,id=console,append=on,path=", &self.console())]);
         arguments.extend(split_words("-serial chardev:console"));
         if in_memory {
             let images = [(TEST_DISK, self.test_images[0].as_path()), (SOURCE_DISK, self.source_image)];
@@ -158,14 +152,10 @@ impl Machine<'_> {
             });
             arguments.extend(disk_arguments(SOURCE_DISK, self.source_image, discards_writes));
             let members = self.test_images[1..].iter().zip(1..);
+            arguments
+                .extend(members.flat_map(|(path, number)| disk_arguments(&member_disk(number), path, discards_writes)));
             arguments.extend(
-                members
-                    .flat_map(|(path, number)| disk_arguments(&member_disk(number), path, discards_writes)),
-            );
-            arguments.extend(
-                self.journal_image
-                    .into_iter()
-                    .flat_map(|path| disk_arguments(JOURNAL_DISK, path, discards_writes)),
+                self.journal_image.into_iter().flat_map(|path| disk_arguments(JOURNAL_DISK, path, discards_writes)),
             );
         }
         if exact {
@@ -176,9 +166,7 @@ impl Machine<'_> {
         }
         if self.terminal {
             let port = format!("virtserialport,chardev=terminal,name={TERMINAL_PORT}");
-            arguments.extend(
-                split_words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]),
-            );
+            arguments.extend(split_words("-chardev socket,id=terminal,fd=0").chain(["-device".into(), port.into()]));
         }
         if self.host_files {
             let tag = format!("{HOST_FILES_DEVICE},fsdev=host,mount_tag={}", GuestPlan::HOST_FILES_DEVICE);
@@ -204,8 +192,7 @@ fn disk_arguments(name: &str, path: &Path, discards_writes: bool) -> [OsString; 
 
 /// A raw image as a virtio disk, with each write to it recorded in a file.
 fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString; 4] {
-    let drive =
-        format!("if=none,id={name},driver=blklogwrites,werror=report,rerror=report,log-sector-size=512");
+    let drive = format!("if=none,id={name},driver=blklogwrites,werror=report,rerror=report,log-sector-size=512");
     let mut drive = path_option(&format!("{drive},log.driver=file,log.filename="), record);
     drive.push(path_option(",file.driver=raw,file.file.driver=file,file.file.filename=", path));
     let [_, _, further, device] = disk_arguments(name, path, false);
@@ -214,8 +201,7 @@ fn recorded_disk_arguments(name: &str, path: &Path, record: &Path) -> [OsString;
 
 /// The files of the host, which QEMU reads as the user who started it and never writes. Inode numbers of several
 /// filesystems stay distinct.
-const HOST_FILES_ARGUMENTS: &str =
-    "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap";
+const HOST_FILES_ARGUMENTS: &str = "-fsdev local,id=host,path=/,security_model=none,readonly=on,multidevs=remap";
 /// The device of QEMU through which a guest reads the files of the host.
 pub const HOST_FILES_DEVICE: &str = "virtio-9p-pci";
 
@@ -240,8 +226,7 @@ fn memory_arguments(mib: u64, images: &[(&str, &Path)], is_written: bool) -> Vec
     let disk_bytes: u64 = images.iter().map(|(_, path)| size(path).next_multiple_of(1 << 30)).sum();
     // QEMU may align each disk to a gibibyte.
     let max_mib = mib + (disk_bytes >> 20) + 1024 * images.len() as u64;
-    let mut words: Vec<OsString> =
-        vec!["-m".into(), format!("{mib}M,slots={},maxmem={max_mib}M", images.len()).into()];
+    let mut words: Vec<OsString> = vec!["-m".into(), format!("{mib}M,slots={},maxmem={max_mib}M", images.len()).into()];
     for (name, path) in images {
         let (share, size) = (on_off(is_written), size(path));
         let head = format!("memory-backend-file,id=memory-{name},share={share},size={size},mem-path=");
@@ -304,13 +289,9 @@ mod tests {
     #[test]
     fn members_of_an_array_and_the_journal_are_disks_with_a_serial_number() {
         assert!(
-            command_line(Emulator::Qemu, "/t")
-                .contains("file=/j -device virtio-blk-pci,drive=journal,serial=journal")
+            command_line(Emulator::Qemu, "/t").contains("file=/j -device virtio-blk-pci,drive=journal,serial=journal")
         );
-        assert!(
-            command_line(Emulator::Qemu, "/t")
-                .contains("file=/m -device virtio-blk-pci,drive=test1,serial=test1")
-        );
+        assert!(command_line(Emulator::Qemu, "/t").contains("file=/m -device virtio-blk-pci,drive=test1,serial=test1"));
     }
 
     #[test]
@@ -343,13 +324,7 @@ mod tests {
             .map(|word| word.to_string_lossy().into_owned())
             .collect();
         assert_eq!(words[1], "512M,slots=1,maxmem=2560M");
-        assert!(
-            words[3].starts_with("memory-backend-file,id=memory-test,share=off,size=314572800,"),
-            "{words:?}"
-        );
-        assert!(
-            words[3].ends_with("/a,,b.img") && words[5] == "nvdimm,id=test,memdev=memory-test",
-            "{words:?}"
-        );
+        assert!(words[3].starts_with("memory-backend-file,id=memory-test,share=off,size=314572800,"), "{words:?}");
+        assert!(words[3].ends_with("/a,,b.img") && words[5] == "nvdimm,id=test,memdev=memory-test", "{words:?}");
     }
 }

@@ -113,9 +113,7 @@ fn enable_loopback() -> Result<()> {
     }
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     // SAFETY: the socket is open, and the request outlives the call.
-    match unsafe {
-        libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&socket), libc::SIOCSIFFLAGS, &raw const request)
-    } {
+    match unsafe { libc::ioctl(std::os::fd::AsRawFd::as_raw_fd(&socket), libc::SIOCSIFFLAGS, &raw const request) } {
         0 => Ok(()),
         _ => Err(Error::last_os_error()),
     }
@@ -195,8 +193,7 @@ fn copy_links(path: &Path, seen: &mut BTreeSet<PathBuf>) {
 pub fn network_attempts() -> u64 {
     let text = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
     let (of_ip4, of_ip6) = (text("/proc/net/snmp"), text("/proc/net/snmp6"));
-    let ip4 =
-        [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")].map(|(group, name)| snmp_counter(&of_ip4, group, name));
+    let ip4 = [("Ip:", "OutNoRoutes"), ("Udp:", "NoPorts")].map(|(group, name)| snmp_counter(&of_ip4, group, name));
     let ip6 = ["Ip6OutNoRoutes", "Udp6NoPorts"].map(|name| {
         let line = of_ip6.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)

@@ -92,16 +92,13 @@ impl BootedGuest {
             None => self.disks[0].clone(),
         };
         let below = match stack.faults {
-            Some(faults) => {
-                wait_for_device(device_mapper::make_faulty(faults, &below, sector_count(&below)?)?)?
-            }
+            Some(faults) => wait_for_device(device_mapper::make_faulty(faults, &below, sector_count(&below)?)?)?,
             None => below,
         };
         if stack.links.is_empty() {
             return Ok((below, None));
         }
-        let linked =
-            DeviceStack::make(DeviceMapper::open(None)?, command, "", &stack.links(), &below, stack.bytes)?;
+        let linked = DeviceStack::make(DeviceMapper::open(None)?, command, "", &stack.links(), &below, stack.bytes)?;
         Ok((linked.path().to_path_buf(), Some(linked)))
     }
 }
@@ -145,9 +142,7 @@ fn open_events(events: &EventChannel) -> Result<Box<dyn Write>> {
             let port = wait_for_port(name)?;
             Box::new(File::options().write(true).open(port)?)
         }
-        EventChannel::IoPort(number) => {
-            Box::new(IoPort(File::options().write(true).open("/dev/port")?, *number))
-        }
+        EventChannel::IoPort(number) => Box::new(IoPort(File::options().write(true).open("/dev/port")?, *number)),
     })
 }
 
@@ -318,8 +313,8 @@ fn wait_for_config(first: &GuestConfig) -> Result<GuestConfig> {
 
 /// Unbinds the disks from their driver. Returns the interface for the config, and the names of the disks.
 fn unbind_disks(config: &GuestConfig) -> Result<(FwCfg, Vec<String>)> {
-    let ports = FwCfg::open()
-        .map_err(|error| Error::other(format!("its kernel does not permit I/O ports: {error}")))?;
+    let ports =
+        FwCfg::open().map_err(|error| Error::other(format!("its kernel does not permit I/O ports: {error}")))?;
     if config.disk_lookup == DiskLookup::InMemory {
         // The driver of disks in memory is loaded after the guest has received the config for its own disks.
         return Ok((ports, vec![]));
@@ -405,6 +400,5 @@ fn assemble_array(array: MdArray, members: &[PathBuf]) -> Result<PathBuf> {
 }
 
 fn write_value(path: &Path, value: &str) -> Result<()> {
-    std::fs::write(path, value)
-        .map_err(|error| Error::other(format!("writing {value} to {}: {error}", path.display())))
+    std::fs::write(path, value).map_err(|error| Error::other(format!("writing {value} to {}: {error}", path.display())))
 }

@@ -78,8 +78,7 @@ impl KernelDirs {
     fn roots(&self) -> Vec<PathBuf> {
         let caches = [&self.cache, &self.shared].into_iter().flat_map(std::fs::read_dir);
         let entries = caches.flatten().flatten().map(|entry| entry.path());
-        let is_package =
-            |path: &PathBuf| ["boot", "usr/lib/modules"].iter().any(|dir| path.join(dir).is_dir());
+        let is_package = |path: &PathBuf| ["boot", "usr/lib/modules"].iter().any(|dir| path.join(dir).is_dir());
         let mut roots: Vec<PathBuf> = entries.filter(is_package).collect();
         roots.push(self.root.clone());
         roots
@@ -231,16 +230,14 @@ fn newest_kernel(roots: &[PathBuf], version: &str) -> Option<PackagedKernel> {
 fn find_modules(image: &Path, release: &str, dirs: &KernelDirs) -> Result<Modules> {
     if let Some(named_dir) = &dirs.modules {
         let candidates = ["", "lib/modules", "usr/lib/modules"].map(|dir| named_dir.join(dir).join(release));
-        let has_modules =
-            |dir: &&PathBuf| dir.join("kernel").is_dir() || dir.join("modules.builtin").is_file();
+        let has_modules = |dir: &&PathBuf| dir.join("kernel").is_dir() || dir.join("modules.builtin").is_file();
         let why = || format!("has no modules of {release}: neither kernel/ nor modules.builtin");
         let found = candidates.iter().chain([named_dir]).find(has_modules);
         return Modules::open(found.ok_or_else(|| Error::unfit(named_dir, why()))?);
     }
     let near_image = image.parent().unwrap_or(Path::new("/")).join("../lib/modules");
     let candidates = [near_image, dirs.root.join("lib/modules")];
-    let found =
-        candidates.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir());
+    let found = candidates.iter().map(|dir| dir.join(release)).find(|dir| !release.is_empty() && dir.is_dir());
     found.map_or_else(|| Ok(Modules::default()), |dir| Modules::open(&dir))
 }
 
@@ -312,9 +309,7 @@ mod tests {
         let error = found().unwrap_err().to_string();
         assert!(error.contains("no kernel") && error.contains("0.01") && !package.exists(), "{error}");
         assert!(
-            cache::take_damage()
-                .iter()
-                .any(|line| line.contains("linux-image-0.01.0") && line.contains("fetches"))
+            cache::take_damage().iter().any(|line| line.contains("linux-image-0.01.0") && line.contains("fetches"))
         );
     }
 

@@ -37,9 +37,8 @@ const DEBUG_OPTIONS: [(&str, &str); 24] = [
 /// The names of the set options of [`DEBUG_OPTIONS`], in this text of a configuration.
 pub(crate) fn find_debug_options(config: &str) -> Vec<&'static str> {
     let is_set = |option: &str| {
-        let sets_option = |line: &str| {
-            line.strip_prefix("CONFIG_").and_then(|rest| rest.strip_prefix(option)) == Some("=y")
-        };
+        let sets_option =
+            |line: &str| line.strip_prefix("CONFIG_").and_then(|rest| rest.strip_prefix(option)) == Some("=y");
         config.lines().any(sets_option)
     };
     let set = DEBUG_OPTIONS.iter().filter(|(option, _)| is_set(option));
@@ -85,13 +84,8 @@ mod tests {
     #[test]
     fn only_options_that_check_at_run_time_are_named() {
         assert_eq!(find_debug_options(CONFIG), ["KASAN", "lockdep (PROVE_LOCKING)"]);
-        assert_eq!(
-            find_debug_options("CONFIG_DEBUG_SPINLOCK=y\nCONFIG_XFS_DEBUG=y"),
-            ["DEBUG_SPINLOCK", "XFS_DEBUG"]
-        );
-        assert!(
-            find_debug_options("CONFIG_KFENCE=y\nCONFIG_DEBUG_LIST=y\nCONFIG_PAGE_POISONING=y\n").is_empty()
-        );
+        assert_eq!(find_debug_options("CONFIG_DEBUG_SPINLOCK=y\nCONFIG_XFS_DEBUG=y"), ["DEBUG_SPINLOCK", "XFS_DEBUG"]);
+        assert!(find_debug_options("CONFIG_KFENCE=y\nCONFIG_DEBUG_LIST=y\nCONFIG_PAGE_POISONING=y\n").is_empty());
     }
 
     #[test]
@@ -115,11 +109,7 @@ mod tests {
         let boots = caches.filter_map(|package| std::fs::read_dir(package.path().join("boot")).ok());
         for file in boots.flatten().flatten().map(|entry| entry.path()) {
             if file.file_name().is_some_and(|name| name.to_string_lossy().starts_with("config-")) {
-                assert!(
-                    find_debug_options(&std::fs::read_to_string(&file).unwrap()).is_empty(),
-                    "{}",
-                    file.display()
-                );
+                assert!(find_debug_options(&std::fs::read_to_string(&file).unwrap()).is_empty(), "{}", file.display());
             }
         }
     }

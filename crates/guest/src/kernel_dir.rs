@@ -38,8 +38,7 @@ pub(crate) fn find_packaged_kernels(roots: &[PathBuf]) -> Vec<PackagedKernel> {
                 // Debian's packages from 7.2 on have the kernel beside its modules.
                 let images = [in_boot, modules.join("vmlinuz")];
                 // An ordinary user may not read the kernels of some distributions.
-                let image =
-                    images.into_iter().find(|image| rustix::fs::access(image, Access::READ_OK).is_ok());
+                let image = images.into_iter().find(|image| rustix::fs::access(image, Access::READ_OK).is_ok());
                 // Where /lib is /usr/lib, both have it.
                 if let Some(image) = image
                     && modules.is_dir()
@@ -79,12 +78,8 @@ pub(crate) fn open_built(dir: &Path) -> Result<KernelFiles> {
         return Ok(KernelFiles { image, modules: read_built_modules(dir)?, config: dir.join(".config") });
     }
     let installed = find_packaged_kernels(&[dir.to_path_buf()]);
-    let Some(installed) = installed.into_iter().max_by(|a, b| compare_releases(&a.release, &b.release))
-    else {
-        return Err(Error::unfit(
-            dir,
-            format!("has neither vmlinux, {BZIMAGE} nor boot/vmlinuz-RELEASE; {REMEDY}"),
-        ));
+    let Some(installed) = installed.into_iter().max_by(|a, b| compare_releases(&a.release, &b.release)) else {
+        return Err(Error::unfit(dir, format!("has neither vmlinux, {BZIMAGE} nor boot/vmlinuz-RELEASE; {REMEDY}")));
     };
     let config = installed.config_path();
     Ok(KernelFiles { modules: Some(Modules::open(&installed.modules)?), image: installed.image, config })

@@ -103,8 +103,7 @@ impl Guest {
     /// itself, and the end of its console.
     pub fn wait_and_kill(mut self, timeout: Duration) -> (Option<ExitStatus>, ConsoleEnd) {
         if self.status.is_none() {
-            let ended =
-                wait_until(Instant::now() + timeout, Cancel::Never, || self.child.try_wait().transpose());
+            let ended = wait_until(Instant::now() + timeout, Cancel::Never, || self.child.try_wait().transpose());
             self.status = ended.ok().and_then(|status| status.ok());
         }
         (self.status, self.console_end())
@@ -159,15 +158,13 @@ pub struct ConsoleEnd {
 impl ConsoleEnd {
     /// Reads the end of a console; empty if the file is missing.
     pub fn read(console: &Path) -> ConsoleEnd {
-        let text =
-            File::open(console).and_then(|mut file| read_tail(&mut file, LAST_BYTES)).unwrap_or_default();
+        let text = File::open(console).and_then(|mut file| read_tail(&mut file, LAST_BYTES)).unwrap_or_default();
         let found = REASONS.iter().find(|(sign, _, _)| text.contains(sign));
         let reason = found.map(|(_, why, helps)| match *helps {
             "" => why.to_string(),
             name => format!("{why}: {}", setting(name, "")),
         });
-        let printable: String =
-            text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
+        let printable: String = text.chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect();
         let lines: Vec<&str> = printable.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
         let (before, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
         // A panic message can be followed by a trace with more lines than fsarena prints.
@@ -247,9 +244,7 @@ mod tests {
     fn a_guest_is_killed_with_its_children() {
         let dir = tempfile::tempdir().unwrap();
         let mut guest = start_script(dir.path(), "sleep 30 & echo $!; wait");
-        let GuestMessage::Line(child) = guest.next_message(Duration::from_secs(10)) else {
-            panic!("no message")
-        };
+        let GuestMessage::Line(child) = guest.next_message(Duration::from_secs(10)) else { panic!("no message") };
         assert!(guest.wait_and_kill(Duration::ZERO).0.is_none());
         let kernel = fsarena_sys::kernel::SysRoot::host();
         let pid = child.parse().unwrap();
@@ -282,9 +277,6 @@ mod tests {
         text += &"  trace\r\n".repeat(LAST_LINES);
         std::fs::write(&console, text).unwrap();
         assert!(ConsoleEnd::read(&console).lines.contains("Kernel panic"));
-        assert_eq!(
-            ConsoleEnd::read(&dir.path().join("none")),
-            ConsoleEnd { lines: String::new(), reason: None }
-        );
+        assert_eq!(ConsoleEnd::read(&dir.path().join("none")), ConsoleEnd { lines: String::new(), reason: None });
     }
 }

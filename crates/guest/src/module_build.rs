@@ -53,10 +53,7 @@ pub(crate) fn find_compiled(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
             if cache::verify_package(&entry.path()) {
                 found.push(entry.path());
             } else {
-                cache::record_damage(
-                    &entry.path(),
-                    "runs guests without these modules until you compile them again",
-                );
+                cache::record_damage(&entry.path(), "runs guests without these modules until you compile them again");
                 cache::remove(&entry.path());
             }
         }
@@ -103,8 +100,7 @@ pub fn build(
     }
     tree.compile(on_step, log)?;
     tree.install(release, &build_dir.join("done"), log)?;
-    std::fs::rename(build_dir.join("done"), &final_dir)
-        .map_err(Error::io("moving modules to", &final_dir))?;
+    std::fs::rename(build_dir.join("done"), &final_dir).map_err(Error::io("moving modules to", &final_dir))?;
     crate::cache::remove(&build_dir);
     Ok(final_dir)
 }
@@ -199,10 +195,7 @@ impl SourceTree {
         let option = |name: &str, path: &Path| format!("--with-{name}={}", path.display());
         let argv = low_priority_command(&self.modules.join("configure"));
         let argv = argv.arg("--with-config=kernel").arg(option("linux", &self.common));
-        argv.arg(option("linux-obj", &self.flavour))
-            .cwd(&self.modules)
-            .run_checked(log)
-            .map_err(build_error)?;
+        argv.arg(option("linux-obj", &self.flavour)).cwd(&self.modules).run_checked(log).map_err(build_error)?;
         let mark = self.configured_marker();
         File::create(&mark).map_err(Error::io("writing", &mark))?;
         Ok(())
@@ -303,8 +296,7 @@ mod tests {
 
     #[test]
     fn the_compiler_of_a_kernel_is_found() {
-        let text =
-            "override ARCH = x86\nCC = $(if $(DEBIAN_KERNEL_USE_CCACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-12\n";
+        let text = "override ARCH = x86\nCC = $(if $(DEBIAN_KERNEL_USE_CCACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-12\n";
         assert_eq!(parse_compiler(text).as_deref(), Some("gcc-12"));
         assert_eq!(parse_compiler("CC = gcc\n"), None);
     }
@@ -377,8 +369,7 @@ mod tests {
         write("Makefile", "all:\n\tcp module/a.c module/a.o\n\tcp /bin/true module/a.ko\n");
         write("module/Kbuild", "obj-m := a.o\n");
         write("module/a.c", "");
-        let tree =
-            SourceTree { flavour: "/flavour".into(), common: "/common".into(), modules: dir.path().into() };
+        let tree = SourceTree { flavour: "/flavour".into(), common: "/common".into(), modules: dir.path().into() };
         // An interrupted `configure` leaves this file.
         write("config.status", "");
         assert!(!tree.is_configured());

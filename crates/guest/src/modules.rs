@@ -58,8 +58,7 @@ impl Modules {
     /// The list cannot be read.
     pub(crate) fn from_files(dir: &Path, files: Vec<PathBuf>) -> Result<Modules> {
         let list = dir.join("modules.builtin");
-        let built_in =
-            none_if_missing(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
+        let built_in = none_if_missing(std::fs::read_to_string(&list)).map_err(Error::io("reading", &list))?;
         let built_in = built_in.unwrap_or_default();
         let files = files.into_iter().filter_map(|path| Some((module_name(&path)?, path))).collect();
         let built_in = built_in.lines().filter_map(|line| module_name(Path::new(line))).collect();
@@ -169,8 +168,7 @@ fn with_underscores(name: &str) -> String {
 
 fn read_module(path: &Path) -> Result<Vec<u8>> {
     let bytes = std::fs::read(path).map_err(Error::io("reading", path))?;
-    let Some(mut reader) = vmlinux::decompressing_reader(&bytes).map_err(Error::io("decompressing", path))?
-    else {
+    let Some(mut reader) = vmlinux::decompressing_reader(&bytes).map_err(Error::io("decompressing", path))? else {
         return Ok(bytes);
     };
     read_limited(path, &mut reader, MAX_MODULE_BYTES)
@@ -181,10 +179,7 @@ fn read_limited(path: &Path, reader: &mut dyn Read, limit: u64) -> Result<Vec<u8
     let mut elf = Vec::new();
     let read = reader.take(limit + 1).read_to_end(&mut elf).map_err(Error::io("decompressing", path))?;
     if read as u64 > limit {
-        return Err(Error::unfit(
-            path,
-            format!("not a kernel module: it unpacks to more than {limit} bytes"),
-        ));
+        return Err(Error::unfit(path, format!("not a kernel module: it unpacks to more than {limit} bytes")));
     }
     Ok(elf)
 }
@@ -193,8 +188,7 @@ fn read_limited(path: &Path, reader: &mut dyn Read, limit: u64) -> Result<Vec<u8
 fn modinfo(path: &Path, elf: &[u8]) -> Result<Vec<String>> {
     let not_a_module = |error: object::Error| Error::unfit(path, format!("not a kernel module: {error}"));
     let file = object::File::parse(elf).map_err(not_a_module)?;
-    let section =
-        file.section_by_name(".modinfo").ok_or_else(|| Error::unfit(path, "not a kernel module"))?;
+    let section = file.section_by_name(".modinfo").ok_or_else(|| Error::unfit(path, "not a kernel module"))?;
     let bytes = section.data().map_err(not_a_module)?;
     let strings = bytes.split(|byte| *byte == 0).filter(|text| !text.is_empty());
     Ok(strings.map(|text| String::from_utf8_lossy(text).into_owned()).collect())
@@ -204,9 +198,7 @@ fn dependencies_of(modinfo: &[String]) -> Dependencies {
     let mut dependencies = Dependencies::default();
     for line in modinfo {
         if let Some(names) = line.strip_prefix("depends=") {
-            dependencies
-                .required
-                .extend(names.split(',').filter(|name| !name.is_empty()).map(with_underscores));
+            dependencies.required.extend(names.split(',').filter(|name| !name.is_empty()).map(with_underscores));
         }
         if let Some(words) = line.strip_prefix("softdep=") {
             // `pre: a b post: c`: the modules after `post:` are requested as well; their order does not matter here.
@@ -227,8 +219,7 @@ mod tests {
 
     #[test]
     fn dependencies_are_read_from_modinfo() {
-        let info =
-            strings(&["license=GPL", "softdep=pre: crc32c post: x-y", "depends=jbd2,crc16", "depends="]);
+        let info = strings(&["license=GPL", "softdep=pre: crc32c post: x-y", "depends=jbd2,crc16", "depends="]);
         let dependencies = dependencies_of(&info);
         assert_eq!(dependencies.required, ["jbd2", "crc16"]);
         assert_eq!(dependencies.optional, ["crc32c", "x_y"]);
@@ -269,8 +260,7 @@ mod tests {
         assert_eq!(write("a.ko.zst", &zstd), b"\x7fELF");
         assert_eq!(write("a.ko.gz", &gzip.finish().unwrap()), b"\x7fELF");
         assert_eq!(write("a.ko", b"\x7fELF"), b"\x7fELF");
-        let bomb =
-            read_limited(Path::new("b.ko.gz"), &mut std::io::repeat(0), 1 << 20).unwrap_err().to_string();
+        let bomb = read_limited(Path::new("b.ko.gz"), &mut std::io::repeat(0), 1 << 20).unwrap_err().to_string();
         assert!(bomb.contains("more than 1048576 bytes"), "{bomb}");
     }
 

@@ -89,8 +89,7 @@ fn open_fanotify() -> Result<File> {
     // SAFETY: plain system calls; the first returns a descriptor that nothing else owns.
     unsafe {
         let group = OwnedFd::from_raw_fd(check_result(libc::fanotify_init(flags, events))?);
-        let (mark, watched) =
-            (libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN | libc::FAN_ONDIR);
+        let (mark, watched) = (libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM, libc::FAN_OPEN | libc::FAN_ONDIR);
         check_result(libc::fanotify_mark(group.as_raw_fd(), mark, watched, libc::AT_FDCWD, c"/".as_ptr()))?;
         Ok(File::from(group))
     }
@@ -180,9 +179,7 @@ mod tests {
     #[test]
     fn only_absolute_names_are_recorded() {
         let line = |name: &str| {
-            format!(
-                "  cc-91  [000] .....  12.3: name: (do_sys_openat2+0x6c/0x160 <- getname_flags) name={name}"
-            )
+            format!("  cc-91  [000] .....  12.3: name: (do_sys_openat2+0x6c/0x160 <- getname_flags) name={name}")
         };
         assert_eq!(absolute_name(&line("\"/etc/a b\"")), Some("/etc/a b".into()));
         assert_eq!(absolute_name(&line("\"d/x\"")), None);

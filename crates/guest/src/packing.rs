@@ -172,13 +172,7 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    fn add_entry_with_parents(
-        &mut self,
-        path: &str,
-        mode: u32,
-        device: (u32, u32),
-        bytes: &[u8],
-    ) -> io::Result<()> {
+    fn add_entry_with_parents(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
         self.add_parents(path)?;
         self.add_entry(path, mode, device, bytes)
     }
@@ -186,8 +180,8 @@ impl<W: Write> Archive<W> {
     /// An entry with this mode, and with the numbers of a device node.
     fn add_entry(&mut self, path: &str, mode: u32, device: (u32, u32), bytes: &[u8]) -> io::Result<()> {
         let name = path.trim_start_matches('/');
-        let size = u32::try_from(bytes.len())
-            .map_err(|_| io::Error::other(format!("{name}: too large for an initramfs")))?;
+        let size =
+            u32::try_from(bytes.len()).map_err(|_| io::Error::other(format!("{name}: too large for an initramfs")))?;
         self.entries += 1;
         let (major, minor) = device;
         let links = if mode & DIRECTORY_MODE == DIRECTORY_MODE { 2 } else { 1 };
@@ -218,10 +212,7 @@ mod tests {
     #[test]
     fn the_libraries_of_this_process_are_files() {
         let found = libraries();
-        assert!(
-            cfg!(target_feature = "crt-static") || found.iter().any(|path| path.contains("libc.")),
-            "{found:?}"
-        );
+        assert!(cfg!(target_feature = "crt-static") || found.iter().any(|path| path.contains("libc.")), "{found:?}");
         for library in found {
             assert!(std::fs::read(&library).unwrap().starts_with(b"\x7fELF"), "{library}");
         }
@@ -290,9 +281,7 @@ mod tests {
         let mut archive = Archive::new(Vec::new());
         archive.add_file("/etc/one", b"1").unwrap();
         let bytes = archive.finish().unwrap();
-        let Ok(mut cpio) =
-            Command::new("cpio").arg("-t").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
-        else {
+        let Ok(mut cpio) = Command::new("cpio").arg("-t").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn() else {
             return fsarena_sys::testkit::skipped("program cpio");
         };
         cpio.stdin.take().unwrap().write_all(&bytes).unwrap();

@@ -253,8 +253,7 @@ pub fn restore_devices(monitor: UnixStream, from: &Path) -> Result<()> {
         let status = monitor.execute("query-status", json!({}))?;
         Ok((status["status"] != "inmigrate").then_some(()))
     };
-    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, || is_read().transpose())
-        .map_err(save_error)??;
+    wait_until(Instant::now() + SAVE_TIMEOUT, Cancel::BySignal, || is_read().transpose()).map_err(save_error)??;
     monitor.execute("cont", json!({})).map(drop)
 }
 

@@ -15,11 +15,8 @@ pub const CHUNK_BYTES: u64 = 64 << 10;
 /// A file cannot be read or written.
 pub fn spread_over_members(image: &Path, members: &[&Path], array: MdArray) -> Result<()> {
     let open = |path: &&Path| File::options().write(true).open(path);
-    let members: Vec<File> = members
-        .iter()
-        .map(open)
-        .collect::<io::Result<_>>()
-        .map_err(Error::io("opening members of", image))?;
+    let members: Vec<File> =
+        members.iter().map(open).collect::<io::Result<_>>().map_err(Error::io("opening members of", image))?;
     copy_data(image, &members, array).map_err(Error::io("spreading over the members of an array", image))
 }
 

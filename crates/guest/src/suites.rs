@@ -88,8 +88,7 @@ impl Suites {
         let lock = File::create(&lock).map_err(Error::io("opening", &lock))?;
         lock.lock().map_err(Error::io("locking", self.dir.join("lock")))?;
         let fetched = self.dir.join("fetched");
-        let age =
-            fetched.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
+        let age = fetched.metadata().and_then(|meta| meta.modified()).ok().and_then(|time| time.elapsed().ok());
         if age.is_some_and(|age| age < MAX_LISTS_AGE) {
             return Ok(());
         }
@@ -121,8 +120,7 @@ impl Suites {
             format!("deb [arch=amd64 target=Packages{keys}] {archive} {suite} {components}\n")
         });
         std::fs::write(&path, lines.collect::<String>()).map_err(Error::io("writing", &path))?;
-        let update =
-            self.apt_command("apt-get", file).args(["update", "-q", "-o", "APT::Get::List-Cleanup=false"]);
+        let update = self.apt_command("apt-get", file).args(["update", "-q", "-o", "APT::Get::List-Cleanup=false"]);
         update.run_checked(log)?;
         Ok(())
     }
@@ -157,23 +155,16 @@ impl Suites {
     ///
     /// # Errors
     /// apt is not installed, or its lists are damaged.
-    pub fn packages(
-        &self,
-        prefix: &str,
-        is_wanted: fn(&str) -> bool,
-        log: OnCommand,
-    ) -> Result<Vec<Package>> {
+    pub fn packages(&self, prefix: &str, is_wanted: fn(&str) -> bool, log: OnCommand) -> Result<Vec<Package>> {
         if !self.has_lists() {
             return Ok(vec![]);
         }
-        let names =
-            self.apt_command("apt-cache", SOURCES_FILE).args(["pkgnames", prefix]).run_checked(log)?.stdout;
+        let names = self.apt_command("apt-cache", SOURCES_FILE).args(["pkgnames", prefix]).run_checked(log)?.stdout;
         let names: Vec<&str> = names.lines().filter(|name| is_wanted(name)).collect();
         if names.is_empty() {
             return Ok(vec![]);
         }
-        let lines =
-            self.apt_command("apt-cache", SOURCES_FILE).arg("madison").args(&names).run_checked(log)?.stdout;
+        let lines = self.apt_command("apt-cache", SOURCES_FILE).arg("madison").args(&names).run_checked(log)?.stdout;
         let mut packages: Vec<Package> = vec![];
         for package in lines.lines().filter_map(Package::parse) {
             // The newest version of a package is the first.
@@ -243,14 +234,10 @@ impl Suites {
         let above = place.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(above).map_err(Error::io("making", above))?;
         // Not below `tools`, where fsarena would take a half unpacked package for a complete one.
-        let work_dir =
-            tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
+        let work_dir = tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
         let work_dir = work_dir.path();
-        let download = self
-            .apt_command_for_stable("apt-get", log)?
-            .args(["download", "-q"])
-            .args(packages)
-            .cwd(work_dir);
+        let download =
+            self.apt_command_for_stable("apt-get", log)?.args(["download", "-q"]).args(packages).cwd(work_dir);
         download.env("LC_ALL", "C").run_checked(log).map_err(download_error)?;
         let unpacked = work_dir.join("unpacked");
         for file in std::fs::read_dir(work_dir).map_err(Error::io("reading", work_dir))?.flatten() {
@@ -319,8 +306,7 @@ struct Mirrors {
 impl Mirrors {
     /// The suites in which fsarena searches for packages.
     fn sources(&self) -> Vec<SuiteSource> {
-        let source =
-            |archive: &str, suite: &&str| SuiteSource { archive: archive.into(), suite: suite.to_string() };
+        let source = |archive: &str, suite: &&str| SuiteSource { archive: archive.into(), suite: suite.to_string() };
         let mut sources: Vec<SuiteSource> = SUITES.iter().map(|suite| source(&self.archive, suite)).collect();
         if let Some(security) = &self.security {
             sources.extend(SECURITY_SUITES.iter().map(|suite| source(security, suite)));
@@ -354,13 +340,11 @@ fn choose_mirrors(given: Option<&str>, log: OnCommand) -> Result<Mirrors> {
     if let Some(address) = given {
         return Ok(Mirrors { archive: address.into(), security: None });
     }
-    let targets =
-        Argv::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
+    let targets = Argv::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]);
     let targets = targets.run_checked(log)?.stdout;
     find_mirrors(targets.lines()).ok_or_else(|| {
         Error::Missing(
-            "the sources of apt on this machine have no mirror of Debian, so its suites cannot be searched"
-                .into(),
+            "the sources of apt on this machine have no mirror of Debian, so its suites cannot be searched".into(),
         )
     })
 }
@@ -383,11 +367,7 @@ fn find_depends(shown: &str) -> &str {
 /// version.
 fn parse_dependencies_of_version(shown: &str, version: &str) -> Vec<String> {
     let ending = format!(" (= {version})");
-    find_depends(shown)
-        .split(", ")
-        .filter_map(|name| name.strip_suffix(&ending))
-        .map(str::to_string)
-        .collect()
+    find_depends(shown).split(", ").filter_map(|name| name.strip_suffix(&ending)).map(str::to_string).collect()
 }
 
 /// Parses the output of `apt-cache show` for several packages. Returns the names of the libraries that they require; of
@@ -397,9 +377,7 @@ fn parse_required_libraries(shown: &str) -> Vec<String> {
     for line in shown.lines() {
         let Some(("Depends" | "Pre-Depends", required)) = line.split_once(": ") else { continue };
         let names = required.split(", ").filter_map(|name| name.split([' ', ':']).next());
-        libraries.extend(
-            names.filter(|name| name.starts_with("lib") || name.starts_with("zlib")).map(str::to_string),
-        );
+        libraries.extend(names.filter(|name| name.starts_with("lib") || name.starts_with("zlib")).map(str::to_string));
     }
     libraries
 }
@@ -438,10 +416,7 @@ mod tests {
             (package.name.as_str(), package.version.as_str(), package.suite.as_str()),
             ("linux-image-7.3.4+deb13-amd64", "7.3.4-1~bpo13+1", "stable-backports")
         );
-        assert_eq!(
-            Package::parse("linux | 6.1.1-1 | http://deb.debian.org/debian stable/main Sources"),
-            None
-        );
+        assert_eq!(Package::parse("linux | 6.1.1-1 | http://deb.debian.org/debian stable/main Sources"), None);
         assert_eq!(Package::parse("N: nothing"), None);
     }
 
@@ -462,12 +437,8 @@ mod tests {
 
     #[test]
     fn releases_are_listed_by_their_code_names() {
-        let lines = [
-            "A trixie stable",
-            "A trixie-backports stable-backports",
-            "A sid unstable",
-            "A rc-buggy experimental",
-        ];
+        let lines =
+            ["A trixie stable", "A trixie-backports stable-backports", "A sid unstable", "A rc-buggy experimental"];
         let sources = sources_by_code_name(&lines.map(str::to_string));
         let names: Vec<&str> = sources.iter().map(|source| source.suite.as_str()).collect();
         assert_eq!(names, ["trixie", "trixie-backports", "unstable", "experimental"]);
@@ -477,10 +448,7 @@ mod tests {
     fn parts_of_a_kernel_are_what_it_requires_in_its_own_version() {
         let shown = "Package: linux-image-7.3.4\nDepends: dracut | initramfs-tools (>= 0.120), linux-base-7.3.4 (= 7.3.4-1), \
                      linux-modules-7.3.4 (= 7.3.4-1), libc6 (= 2.40)\n";
-        assert_eq!(
-            parse_dependencies_of_version(shown, "7.3.4-1"),
-            ["linux-base-7.3.4", "linux-modules-7.3.4"]
-        );
+        assert_eq!(parse_dependencies_of_version(shown, "7.3.4-1"), ["linux-base-7.3.4", "linux-modules-7.3.4"]);
         assert!(parse_dependencies_of_version("Package: x\n", "1").is_empty());
     }
 
@@ -494,10 +462,7 @@ mod tests {
     #[test]
     fn a_failed_download_has_the_reason_of_apt() {
         let gone = "Reading...\nE: Version '6.10.3-1' for 'linux-image-6.10.3-amd64' was not found\n";
-        assert_eq!(
-            download_failure(gone),
-            "linux-image-6.10.3-amd64 6.10.3-1 is not in Debian's archive any more"
-        );
+        assert_eq!(download_failure(gone), "linux-image-6.10.3-amd64 6.10.3-1 is not in Debian's archive any more");
         let other = "W: a warning\nE: Unable to locate package nosuch\n";
         assert_eq!(download_failure(other), "apt cannot download it: Unable to locate package nosuch");
     }

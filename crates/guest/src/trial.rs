@@ -96,8 +96,7 @@ fn try_boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     let mut initramfs = Initramfs::pack(&work_dir.path().join("initramfs"), &[])?;
     initramfs.set_config(&GuestConfig { trial: true, ..GuestConfig::default() })?;
     let console = work_dir.path().join("console.log");
-    let command =
-        GuestCommand { argv: argv(kernel, &initramfs.path), console: console.clone(), stdin: Stdio::null() };
+    let command = GuestCommand { argv: argv(kernel, &initramfs.path), console: console.clone(), stdin: Stdio::null() };
     let mut guest = command.start()?;
     let started = Instant::now();
     let (mut works, mut ended) = (false, false);
@@ -112,9 +111,7 @@ fn try_boot(kernel: &GuestKernel, dir: &Path) -> Result<Option<String>> {
     let output = ConsoleEnd::read(&console).lines;
     Ok(match (works, ended) {
         (true, _) => None,
-        (_, true) => {
-            Some(format!("a trial boot under KVM ended before fsarena began: {}", output.replace('\n', "; ")))
-        }
+        (_, true) => Some(format!("a trial boot under KVM ended before fsarena began: {}", output.replace('\n', "; "))),
         _ => Some(format!("a trial boot under KVM did not come up in {} s", TRIAL_TIMEOUT.as_secs())),
     })
 }

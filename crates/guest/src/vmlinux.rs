@@ -130,8 +130,7 @@ fn write_entry(vmlinux: &[u8], dir: &Path, name: &str) -> std::io::Result<PathBu
 /// The release in the banner of an uncompressed kernel.
 fn find_release(bytes: &[u8]) -> Option<String> {
     let at = bytes.windows(BANNER.len()).position(|window| window == BANNER)?;
-    parse_release(&bytes[at + BANNER.len()..])
-        .filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+    parse_release(&bytes[at + BANNER.len()..]).filter(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// The release up to the next blank or NUL. It becomes a part of file names, so it must be a valid release of uname(2):
@@ -144,9 +143,7 @@ fn parse_release(bytes: &[u8]) -> Option<String> {
 
 /// An FNV-1a checksum, which distinguishes builds of one release.
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 pub(crate) const XZ: &[u8] = &[0xFD, b'7', b'z', b'X', b'Z', 0];
@@ -249,10 +246,7 @@ mod tests {
     #[test]
     fn an_elf_file_has_no_payload() {
         let bytes = b"\x7fELF....Linux version %s\0....Linux version 6.2.1 (me)".to_vec();
-        assert_eq!(
-            inspect(Path::new("k"), &bytes).unwrap(),
-            KernelInfo { release: String::new(), payload: None }
-        );
+        assert_eq!(inspect(Path::new("k"), &bytes).unwrap(), KernelInfo { release: String::new(), payload: None });
         let bytes = b"\x7fELF....Linux version 6.2.1 (me)";
         assert_eq!(inspect(Path::new("k"), bytes).unwrap().release, "6.2.1");
     }
@@ -263,16 +257,13 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let mut gzip = GzEncoder::new(vec![], Compression::fast());
         std::io::Write::write_all(&mut gzip, b"\x7fELF by gzip").unwrap();
-        let zstd = ruzstd::encoding::compress_to_vec(
-            &b"\x7fELF by zstd"[..],
-            ruzstd::encoding::CompressionLevel::Fastest,
-        );
+        let zstd =
+            ruzstd::encoding::compress_to_vec(&b"\x7fELF by zstd"[..], ruzstd::encoding::CompressionLevel::Fastest);
         // The kernel's makefile appends the decompressed size to the stream.
         for payload in [gzip.finish().unwrap(), [&zstd[..], &[12, 0, 0, 0]].concat()] {
             let bytes = bzimage(&payload);
             let info = inspect(Path::new("k"), &bytes).unwrap();
-            let unpacked =
-                || find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap().unwrap();
+            let unpacked = || find_or_unpack(Path::new("k"), &bytes, &info, &[cache.path()]).unwrap().unwrap();
             let first = unpacked();
             assert!(std::fs::read(&first.path).unwrap().starts_with(b"\x7fELF by "));
             assert_eq!(unpacked(), first);

@@ -92,9 +92,8 @@ fn find_survivors(entries: &[Entry], unflushed: UnflushedWrites) -> Vec<bool> {
         UnflushedWrites::Lost => false,
         UnflushedWrites::Chosen(seed) => mix(seed, at as u64) & 1 == 1,
     };
-    let survives = |(at, entry): (usize, &Entry)| {
-        at < last_flush || entry.length == 0 || entry.flags & FUA != 0 || chosen(at)
-    };
+    let survives =
+        |(at, entry): (usize, &Entry)| at < last_flush || entry.length == 0 || entry.flags & FUA != 0 || chosen(at);
     entries.iter().enumerate().map(survives).collect()
 }
 
@@ -145,8 +144,7 @@ fn read_header(log: &File, at: u64) -> io::Result<Option<[u64; 4]>> {
 
 fn apply_entry(log: &File, disk: &File, entry: &Entry) -> io::Result<()> {
     let Entry { data_offset, disk_offset, length, flags } = *entry;
-    let punch =
-        |to, length| Ok(fallocate(disk, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, to, length)?);
+    let punch = |to, length| Ok(fallocate(disk, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, to, length)?);
     if flags & DISCARD != 0 && length > 0 {
         return punch(disk_offset, length);
     }

@@ -27,9 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Repeats `make` and returns its shortest elapsed and CPU times as text, and the program that it made.
-fn best_time(
-    make: impl Fn() -> Result<LoadProgram, Box<dyn Error>>,
-) -> Result<(String, LoadProgram), Box<dyn Error>> {
+fn best_time(make: impl Fn() -> Result<LoadProgram, Box<dyn Error>>) -> Result<(String, LoadProgram), Box<dyn Error>> {
     let (mut elapsed, mut cpu, mut last) = (f64::INFINITY, f64::INFINITY, None);
     for _ in 0..ROUNDS {
         let (begun, before) = (Instant::now(), CpuTime::of_this_thread());
@@ -42,9 +40,5 @@ fn best_time(
 }
 
 fn describe_size(program: &LoadProgram) -> String {
-    format!(
-        "{} operations in {:.1} MB of memory",
-        program.operation_count(),
-        program.memory_bytes() as f64 / 1e6
-    )
+    format!("{} operations in {:.1} MB of memory", program.operation_count(), program.memory_bytes() as f64 / 1e6)
 }

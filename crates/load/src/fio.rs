@@ -124,8 +124,7 @@ impl JobFile {
     pub fn jobs(&self) -> Vec<FioJob> {
         let (mut defaults, mut jobs) = (BTreeMap::new(), vec![]);
         for (index, section) in self.sections.iter().enumerate() {
-            let mut options =
-                if section.is_global() { std::mem::take(&mut defaults) } else { defaults.clone() };
+            let mut options = if section.is_global() { std::mem::take(&mut defaults) } else { defaults.clone() };
             for option in &section.options {
                 let name = options::canonical_name(&option.name);
                 // Each of these options is the opposite of the other.
@@ -167,9 +166,7 @@ impl JobFile {
         let mut seen: Vec<String> = vec![];
         for job in job_groups.iter().flatten() {
             job.check_names_and_clones()?;
-            if let Some(awaited) =
-                job.value("wait_for").filter(|awaited| !seen.iter().any(|name| name == awaited))
-            {
+            if let Some(awaited) = job.value("wait_for").filter(|awaited| !seen.iter().any(|name| name == awaited)) {
                 return job.refuse_option(
                     "wait_for",
                     &format!("names no job above it; name one of its sections, not `{awaited}`"),
@@ -255,10 +252,7 @@ impl JobFileReader<'_> {
             return Err(JobFileError { location, problem: format!("`{line}` does not end with `]`") });
         };
         if self.sections.len() == MAX_SECTIONS {
-            return Err(JobFileError {
-                location,
-                problem: format!("the file has more than {MAX_SECTIONS} sections"),
-            });
+            return Err(JobFileError { location, problem: format!("the file has more than {MAX_SECTIONS} sections") });
         }
         self.sections.push(Section { name: name.into(), location, options: vec![] });
         Ok(())
@@ -290,8 +284,7 @@ impl JobFileReader<'_> {
             }
             read => (name.into(), read),
         };
-        let text =
-            text.map_err(|error| JobFileError { location, problem: format!("include {name}: {error}") })?;
+        let text = text.map_err(|error| JobFileError { location, problem: format!("include {name}: {error}") })?;
         self.read_file(&found_path, &text, depth + 1)
     }
 
@@ -332,9 +325,7 @@ impl JobFileReader<'_> {
                 ));
             };
             if replacement.chars().any(|letter| letter.is_control() || matches!(letter, '#' | ';' | '$')) {
-                return Err(format!(
-                    "the value of {name} has one of the characters # ; $ or a control character"
-                ));
+                return Err(format!("the value of {name} has one of the characters # ; $ or a control character"));
             }
             expanded.push_str(before);
             expanded.push_str(&replacement);
@@ -346,8 +337,7 @@ impl JobFileReader<'_> {
                 return Err(format!("fio calculates `{value}` with another program; write the result"));
             }
             let replacement = (self.environment.look_up)(keyword);
-            let replacement =
-                replacement.ok_or_else(|| format!("`{keyword}` is unknown here; write the number"))?;
+            let replacement = replacement.ok_or_else(|| format!("`{keyword}` is unknown here; write the number"))?;
             expanded = expanded.replace(keyword, &replacement);
         }
         // fio itself would expand what is left.
@@ -373,8 +363,7 @@ mod tests {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let read = |path: &Path| look_up(files, path.to_str().unwrap()).ok_or_else(missing);
         let environment = JobFileEnvironment { read_file: &read, look_up: &|name| look_up(variables, name) };
-        JobFile::parse_with_includes(Path::new("jobs/a.fio"), text, &environment)
-            .map_err(|error| error.to_string())
+        JobFile::parse_with_includes(Path::new("jobs/a.fio"), text, &environment).map_err(|error| error.to_string())
     }
 
     const JOBS_WITH_INCLUDES: &str = "; comment\n# comment\n[global]\nioengine = libaio\nsize=${SIZE}   ; 64 MiB\nnumjobs=$ncpus\ngroup_reporting\n\n\
@@ -383,10 +372,8 @@ mod tests {
 
     #[test]
     fn a_job_file_is_read_as_fio_reads_it() {
-        let files = [
-            ("jobs/more.fio", "# more\nend_fsync=1\ninclude sub/deep.fio\n"),
-            ("jobs/sub/deep.fio", "direct=1"),
-        ];
+        let files =
+            [("jobs/more.fio", "# more\nend_fsync=1\ninclude sub/deep.fio\n"), ("jobs/sub/deep.fio", "direct=1")];
         let file = read(JOBS_WITH_INCLUDES, &files, &[("SIZE", "64m"), ("$ncpus", "2")]).unwrap();
         let text = "[global]\nioengine=libaio\nsize=64m\nnumjobs=2\n[seq write]\nrw=write\nend_fsync=1\ndirect=1\n[global]\nbs=64k\n\
                     time_based\n[reader]\nstonewall\nreadwrite=randread\n[writer]\nrw=randwrite\nbuffered=0\n";
@@ -398,10 +385,7 @@ mod tests {
         assert_eq!(names, [vec!["seq write"], vec!["reader", "writer"]]);
         // A global section has defaults only for the jobs below it.
         assert_eq!((job_groups[0][0].value("bs"), job_groups[1][0].value("bs")), (None, Some("64k")));
-        assert_eq!(
-            (job_groups[1][0].value("rw"), job_groups[1][1].value("size")),
-            (Some("randread"), Some("64m"))
-        );
+        assert_eq!((job_groups[1][0].value("rw"), job_groups[1][1].value("size")), (Some("randread"), Some("64m")));
         let second = file.text_with_sections(&|section| section >= 3);
         assert!(second.starts_with("[global]\nioengine") && !second.contains("seq write"), "{second}");
     }
@@ -410,10 +394,7 @@ mod tests {
     fn errors_name_the_file_and_the_line() {
         let job = |line: &str| format!("[job]\nsize=1m\n{line}\n");
         for (text, expected) in [
-            (
-                job("filename=/dev/sdb"),
-                "jobs/a.fio:3: filename=/dev/sdb would leave the filesystem under test",
-            ),
+            (job("filename=/dev/sdb"), "jobs/a.fio:3: filename=/dev/sdb would leave the filesystem under test"),
             (job("exec_prerun=reboot"), "a.fio:3: exec_prerun=reboot runs a command"),
             (job("exec_prerun = reboot"), "exec_prerun=reboot runs a command"),
             (job("rw=${MODE}"), "a.fio:3: the environment variable MODE is not set"),

@@ -8,8 +8,7 @@ use fsarena_core::{
     sample::TaskOutput,
 };
 use fsarena_sys::{
-    CommandError, argv, cancel, dirs::Space, kernel::SysRoot, limits, process,
-    process_output::or_printed_nothing,
+    CommandError, argv, cancel, dirs::Space, kernel::SysRoot, limits, process, process_output::or_printed_nothing,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
@@ -102,12 +101,8 @@ impl Invocation {
         // Processes that outlive their parent become children of this one.
         rustix::process::set_child_subreaper(Pid::from_raw(1)).map_err(|error| start_error(error.into()))?;
         let (reader, mut child) = self.spawn().map_err(start_error)?;
-        let mut output = CommandOutput {
-            reader,
-            bytes: 0,
-            tail: vec![],
-            printed: PrintedMetrics::with_rules(&self.metric_rules),
-        };
+        let mut output =
+            CommandOutput { reader, bytes: 0, tail: vec![], printed: PrintedMetrics::with_rules(&self.metric_rules) };
         let kill_reason = self.watch(&child, &mut output, begun).map_err(start_error)?;
         if kill_reason.is_some() {
             process::kill_group_of(&child);
@@ -181,9 +176,8 @@ impl CommandOutput {
 
     /// Reads the rest of the pipe without waiting for a process that holds it open.
     fn read_rest(&mut self) {
-        let is_ready = |output: &Self| {
-            poll_readable([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[readable]| readable)
-        };
+        let is_ready =
+            |output: &Self| poll_readable([output.reader.as_fd()], Duration::ZERO).is_ok_and(|[readable]| readable);
         while is_ready(self) && self.bytes <= MAX_OUTPUT_BYTES && self.read_piece().unwrap_or(false) {}
     }
 }

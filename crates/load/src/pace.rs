@@ -14,8 +14,8 @@ pub const ARRIVALS: SettingDef = SettingDef::choice("arrivals", &["poisson", "fi
 pub const RATES: SettingDef = SettingDef::ints("rates", 0..=10_000_000, &[0])
     .help("operations a second of all clients together, each a task, with latencies from the intended start; 0 for as fast as possible");
 /// The setting for the length of a task.
-pub const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
-    .help("how long each task is measured; 0 for a time by the scale");
+pub const SECONDS: SettingDef =
+    SettingDef::float("seconds", 0.0..=86_400.0, 0.0).help("how long each task is measured; 0 for a time by the scale");
 /// The setting for the number of operations of a task, instead of its length.
 pub const OPERATIONS: SettingDef = SettingDef::int("operations", 0..=1 << 40, 0)
     .help("end each task after exactly this number of operations instead; 0 to end it by time");

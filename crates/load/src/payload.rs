@@ -41,8 +41,7 @@ impl Payload {
     /// Fills a buffer with the next contents of the source.
     pub fn fill(&mut self, out: &mut [u8]) {
         for piece in out.chunks_mut(PIECE_BYTES) {
-            let (text, noise) =
-                piece.split_at_mut(piece.len() * usize::from(self.compressible_percent) / 100);
+            let (text, noise) = piece.split_at_mut(piece.len() * usize::from(self.compressible_percent) / 100);
             let start = self.rng.random_range(0..TEXT_BYTES - PIECE_BYTES);
             text.copy_from_slice(&self.text[start..start + text.len()]);
             self.rng.fill_bytes(noise);

@@ -33,8 +33,7 @@ impl MetricRule {
     /// Describes what is wrong with the text.
     pub fn parse(text: &str) -> Result<MetricRule, String> {
         let usage = "write `NAME UNIT DIRECTION: REGEX`, such as `tps per_s higher: tps = ([0-9.]+)`";
-        let (definition, regex) =
-            text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {usage}"))?;
+        let (definition, regex) = text.split_once(": ").ok_or_else(|| format!("`{text}` has no `: `; {usage}"))?;
         let words: Vec<&str> = definition.split_whitespace().collect();
         let [name, unit, direction, options @ ..] = &words[..] else {
             return Err(format!("`{}` is not a name, a unit and a direction; {usage}", words.join(" ")));
@@ -78,10 +77,7 @@ fn define_metric(name: &str, unit: &str, direction: &str, options: &[&str]) -> R
 
 fn check_name(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if !name.starts_with(|c: char| c.is_ascii_lowercase())
-        || !name.chars().all(fits)
-        || name.len() > MAX_NAME_BYTES
-    {
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(fits) || name.len() > MAX_NAME_BYTES {
         return Err(format!("a metric has a name of lower-case letters, digits and _, not `{name}`"));
     }
     Ok(())
@@ -93,8 +89,7 @@ fn apply_options(metric: MetricSpec, option_words: &[&str]) -> Result<MetricSpec
                         over_hosts, or of=NUMERATOR/DENOMINATOR";
     let mut options = BTreeMap::new();
     for word in option_words {
-        let (key, value) =
-            word.split_once('=').ok_or_else(|| format!("`{word}` declares nothing; {OPTIONS_HELP}"))?;
+        let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}` declares nothing; {OPTIONS_HELP}"))?;
         if options.insert(key, value).is_some() {
             return Err(format!("`{key}=` occurs twice"));
         }
@@ -108,9 +103,9 @@ fn apply_options(metric: MetricSpec, option_words: &[&str]) -> Result<MetricSpec
     let quotient_of = match options.remove("of") {
         None => None,
         Some(parts) => {
-            let (numerator, denominator) = parts.split_once('/').ok_or_else(|| {
-                format!("`of={parts}` is not of=NUMERATOR/DENOMINATOR, two names of readings")
-            })?;
+            let (numerator, denominator) = parts
+                .split_once('/')
+                .ok_or_else(|| format!("`of={parts}` is not of=NUMERATOR/DENOMINATOR, two names of readings"))?;
             check_name(numerator).and_then(|()| check_name(denominator))?;
             Some([numerator.to_string(), denominator.to_string()])
         }
@@ -197,27 +192,15 @@ impl PrintedMetrics {
         for index in 0..self.rules.len() {
             let Some(value) = self.rules[index].find_value(line) else { continue };
             let MetricRule { metric, name, regex } = self.rules[index].clone();
-            self.store_value(
-                &name,
-                &metric,
-                value.map_err(fault)?,
-                &format!("the rule `{}`", regex.as_str()),
-            )?;
+            self.store_value(&name, &metric, value.map_err(fault)?, &format!("the rule `{}`", regex.as_str()))?;
             self.matched_rules.insert(index);
         }
         Ok(())
     }
 
     /// Stores a value and checks its definition. The last value of a metric counts, because programs print intermediate figures first.
-    fn store_value(
-        &mut self,
-        name: &str,
-        metric: &MetricSpec,
-        value: f64,
-        declared_by: &str,
-    ) -> Result<(), String> {
-        let (unit, first_declarer) =
-            self.units.entry(name.into()).or_insert_with(|| (metric.unit, declared_by.into()));
+    fn store_value(&mut self, name: &str, metric: &MetricSpec, value: f64, declared_by: &str) -> Result<(), String> {
+        let (unit, first_declarer) = self.units.entry(name.into()).or_insert_with(|| (metric.unit, declared_by.into()));
         if *unit != metric.unit {
             return Err(format!(
                 "{name} was declared in `{}` by {first_declarer} and in `{}` by {declared_by}; give both one unit, or two names",
@@ -225,10 +208,8 @@ impl PrintedMetrics {
                 metric.unit.suffix()
             ));
         }
-        let is_new = self
-            .declared
-            .declare_printed(metric, declared_by)
-            .map_err(|contradiction| contradiction.to_string())?;
+        let is_new =
+            self.declared.declare_printed(metric, declared_by).map_err(|contradiction| contradiction.to_string())?;
         if is_new && self.values.len() == MAX_METRICS {
             return Err(format!("it printed more than {MAX_METRICS} metrics"));
         }
@@ -312,9 +293,7 @@ pub fn check_whole_number(
     let start = before.rfind(|c: char| !in_number(c)).map_or(0, |at| at + char_len(before, at));
     let end = piece.end + after.find(|c: char| !in_number(c)).unwrap_or(after.len());
     let (part, all) = (&line[piece], line[start..end].trim_end_matches(['.', ',', '-', '\'']));
-    Err(format!(
-        "`{part}` is only part of `{all}`; match the whole number, or name the unit behind it in the pattern"
-    ))
+    Err(format!("`{part}` is only part of `{all}`; match the whole number, or name the unit behind it in the pattern"))
 }
 
 /// Returns the first character after a number if it makes the number another one, such as the `k` of `12k`. A per cent sign
@@ -373,20 +352,11 @@ mod tests {
 
     #[test]
     fn metrics_are_found_in_any_piece_of_the_output() {
-        let pieces = [
-            "starting\nfsarena-me",
-            "tric: tps 12",
-            "34.5 per_s higher\n  fsarena-metric: lat_ns 7e3 ns lower",
-        ];
-        assert_eq!(
-            read_metrics(&[], &pieces).unwrap(),
-            [("lat_ns".into(), 7000.0), ("tps_per_s".into(), 1234.5)]
-        );
+        let pieces =
+            ["starting\nfsarena-me", "tric: tps 12", "34.5 per_s higher\n  fsarena-metric: lat_ns 7e3 ns lower"];
+        assert_eq!(read_metrics(&[], &pieces).unwrap(), [("lat_ns".into(), 7000.0), ("tps_per_s".into(), 1234.5)]);
         let rule = "tps per_s higher: tps = ([0-9.]+)";
-        assert_eq!(
-            read_metrics(&[rule], &["tps = 1\ntps = 2.5 (excluding)\n"]).unwrap(),
-            [("tps_per_s".into(), 2.5)]
-        );
+        assert_eq!(read_metrics(&[rule], &["tps = 1\ntps = 2.5 (excluding)\n"]).unwrap(), [("tps_per_s".into(), 2.5)]);
         assert_eq!(read_metrics(&[], &["nothing\n"]).unwrap(), []);
     }
 
@@ -400,8 +370,7 @@ mod tests {
         assert!(fault(&["tps per_s higher: tps = (.+)"], "no").contains("no line of its output matches"));
         let many: String = (0..65).map(|n| format!("fsarena-metric: m{n} 1 count lower\n")).collect();
         assert!(fault(&[], &many).contains("more than 64"));
-        for bad in ["tps", "tps per_s: x", "tps per_s higher: x", "tps per_s higher: (", "tps per_s up: (x)"]
-        {
+        for bad in ["tps", "tps per_s: x", "tps per_s higher: x", "tps per_s higher: (", "tps per_s up: (x)"] {
             assert!(MetricRule::parse(bad).is_err(), "{bad}");
         }
     }
@@ -411,13 +380,8 @@ mod tests {
         let long = format!("{}\nfsarena-metric: a 1 s lower\n", "x".repeat(1 << 20));
         assert_eq!(read_metrics(&[], &[&long]).unwrap(), [("a_s".into(), 1.0)]);
         let divided = format!("tps = 1 {} 12345 6789", "x".repeat(MAX_LINE_BYTES - 11));
-        assert_eq!(
-            read_metrics(&["tps per_s higher: ([0-9]+)"], &[&divided]).unwrap(),
-            [("tps_per_s".into(), 1.0)]
-        );
-        assert!(
-            read_metrics(&["tps per_s higher: x ([0-9]+)"], &[&divided]).unwrap_err().contains("no line")
-        );
+        assert_eq!(read_metrics(&["tps per_s higher: ([0-9]+)"], &[&divided]).unwrap(), [("tps_per_s".into(), 1.0)]);
+        assert!(read_metrics(&["tps per_s higher: x ([0-9]+)"], &[&divided]).unwrap_err().contains("no line"));
     }
 
     #[test]
@@ -469,11 +433,7 @@ mod tests {
         let two_names = "fsarena-metric: m_count 1 count lower\nfsarena-metric: m_bytes 2 bytes lower\n";
         assert_eq!(read_metrics(&[], &[two_names]).unwrap().len(), 2);
         let text = "fsarena-metric: m 1 s lower\nm is 5\n";
-        assert!(
-            read_metrics(&["m s higher: is ([0-9]+)"], &[text])
-                .unwrap_err()
-                .contains("by the rule `is ([0-9]+)`")
-        );
+        assert!(read_metrics(&["m s higher: is ([0-9]+)"], &[text]).unwrap_err().contains("by the rule `is ([0-9]+)`"));
     }
 
     #[test]
@@ -502,34 +462,23 @@ mod tests {
     #[test]
     fn a_part_of_a_longer_number_is_an_error() {
         let rule = "tps per_s higher: tps = ([0-9.]+)";
-        for rest in [
-            "1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ", "1’234", "1_000",
-            "5:06",
-        ] {
+        for rest in
+            ["1.5e+06", "1.5E6", "1,234.5", "12.5k", "12.5M/s", "12.5%", "1'234", "12.5µ", "1’234", "1_000", "5:06"]
+        {
             let error = read_metrics(&[rule], &[&format!("tps = {rest}\n")]).unwrap_err();
-            assert!(
-                error.contains(&format!("`tps = {rest}`")) && error.contains("part of"),
-                "{rest}: {error}"
-            );
+            assert!(error.contains(&format!("`tps = {rest}`")) && error.contains("part of"), "{rest}: {error}");
         }
         for rest in ["12.5", "12.5,", "12.5, next 7", "12.5 k", "12.5)", "12.5/s"] {
             assert_eq!(read_metrics(&[rule], &[&format!("tps = {rest}\n")]).unwrap()[0].1, 12.5, "{rest}");
         }
         // The end of a longer number.
-        assert!(
-            read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["1,234.5 ms"]).unwrap_err().contains("part of")
-        );
-        assert!(
-            read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["lat -4.5 ms"]).unwrap_err().contains("part of")
-        );
+        assert!(read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["1,234.5 ms"]).unwrap_err().contains("part of"));
+        assert!(read_metrics(&["lat ns lower: ([0-9.]+) ms"], &["lat -4.5 ms"]).unwrap_err().contains("part of"));
         // A pattern that requires the text after the number.
         assert_eq!(read_metrics(&["lat s lower: ([0-9.]+)ms"], &["12.5ms"]).unwrap()[0].1, 12.5);
         assert!(read_metrics(&["lat s lower: ([0-9.]+).*"], &["12.5ms"]).is_err());
         assert!(read_metrics(&["lat s lower: ([0-9.]+)m?"], &["12.5ms"]).is_err());
         assert_eq!(read_metrics(&["hit percent higher: ([0-9.]+)"], &["12.5%"]).unwrap()[0].1, 12.5);
-        assert_eq!(
-            read_metrics(&["tps per_s higher: tps = ([0-9.e+]+)"], &["tps = 1.5e+06"]).unwrap()[0].1,
-            1.5e6
-        );
+        assert_eq!(read_metrics(&["tps per_s higher: tps = ([0-9.e+]+)"], &["tps = 1.5e+06"]).unwrap()[0].1, 1.5e6);
     }
 }

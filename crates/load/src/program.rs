@@ -83,10 +83,7 @@ pub struct Driver {
 impl Driver {
     /// Reads [`DRIVER`] and [`REFLINK`].
     pub fn from_settings(settings: &Settings) -> Driver {
-        Driver {
-            is_native: settings.text(DRIVER.id) == "native",
-            may_clone: settings.text(REFLINK.id) == "auto",
-        }
+        Driver { is_native: settings.text(DRIVER.id) == "native", may_clone: settings.text(REFLINK.id) == "auto" }
     }
 
     /// The notes on the driver in every report.

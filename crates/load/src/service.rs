@@ -49,11 +49,7 @@ impl ServiceDef {
     pub fn make_owned_dir(&self, dir: &Path, user: Option<&User>) -> Result<()> {
         dirs::make_dirs(dir).map_err(failed_to("make", dir))?;
         let Some(user) = user else { return Ok(()) };
-        user.chown_to_user(dir).map_err(TaskError::io(format!(
-            "give {} to user {}",
-            dir.display(),
-            user.name
-        )))?;
+        user.chown_to_user(dir).map_err(TaskError::io(format!("give {} to user {}", dir.display(), user.name)))?;
         self.check_reachable(dir, user)
     }
 
@@ -64,11 +60,7 @@ impl ServiceDef {
     pub fn write_owned_file(&self, file: &Path, text: &str, user: Option<&User>) -> Result<()> {
         std::fs::write(file, text).map_err(failed_to("write", file))?;
         let Some(user) = user else { return Ok(()) };
-        user.chown_to_user(file).map_err(TaskError::io(format!(
-            "give {} to user {}",
-            file.display(),
-            user.name
-        )))
+        user.chown_to_user(file).map_err(TaskError::io(format!("give {} to user {}", file.display(), user.name)))
     }
 
     /// Checks that the user may pass through the directory and all its parent directories.
@@ -117,8 +109,7 @@ impl ServiceDef {
     /// # Errors
     /// If it cannot be started.
     pub fn start(&'static self, mut command: Command, log_path: &Path) -> Result<Service> {
-        let child =
-            limits::spawn(command.process_group(0)).map_err(TaskError::io(format!("start {}", self.name)))?;
+        let child = limits::spawn(command.process_group(0)).map_err(TaskError::io(format!("start {}", self.name)))?;
         Ok(Service { def: self, child, log_path: log_path.into() })
     }
 }
@@ -184,10 +175,7 @@ impl Service {
         }
         cancel::check().map_err(|error| TaskError::Unfit(error.to_string()))?;
         let (name, seconds) = (self.def.name, timeout.as_secs());
-        Err(TaskError::Unfit(format!(
-            "{name} did not end within {seconds} s: {}",
-            last_lines(&self.read_log())
-        )))
+        Err(TaskError::Unfit(format!("{name} did not end within {seconds} s: {}", last_lines(&self.read_log()))))
     }
 
     fn exit_status(&mut self) -> Result<Option<ExitStatus>> {

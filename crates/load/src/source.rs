@@ -31,8 +31,9 @@ pub enum TreeSource {
 }
 
 /// The setting that names a real tree.
-pub const TREE: SettingDef = SettingDef::path("tree")
-    .help("directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's");
+pub const TREE: SettingDef = SettingDef::path("tree").help(
+    "directory whose tree is worked on, or several with `:` between them; empty for a generated tree like the kernel's",
+);
 
 /// The separator between the directories of [`TREE`].
 pub const TREE_SEPARATOR: char = ':';
@@ -46,9 +47,8 @@ pub const COMPRESSIBLE: SettingDef = SettingDef::int("compressible", 0..=100, 50
     .help("per cent of each generated file that is text; the rest cannot be compressed");
 
 /// The setting that adds a known amount of extra work.
-pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0).help(
-    "files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work",
-);
+pub const TWINS: SettingDef = SettingDef::int("twins", 0..=10_000, 0)
+    .help("files in 10,000 of the generated tree with a twin of the same size beside them: 14 are 0.14% more work");
 
 /// Number of files in the generated tree of a job.
 pub fn generated_file_count(job: &Job) -> u64 {
@@ -120,11 +120,7 @@ impl TreeSource {
                 files: generated_file_count(job),
                 compressible: compressible_percent(job),
                 // Some workloads do not have this setting.
-                twins: if job.settings.0.contains_key(TWINS.id) {
-                    job.settings.int(TWINS.id) as u64
-                } else {
-                    0
-                },
+                twins: if job.settings.0.contains_key(TWINS.id) { job.settings.int(TWINS.id) as u64 } else { 0 },
             },
             path if Path::new(path).is_dir() => TreeSource::Directories(vec![path.into()]),
             paths => TreeSource::Directories(paths.split(TREE_SEPARATOR).map(PathBuf::from).collect()),
@@ -248,12 +244,7 @@ impl SourceEntry {
 fn walk_dirs(dirs: &[PathBuf]) -> impl Iterator<Item = Result<SourceEntry>> + use<'_> {
     let top_entry = dirs.first().filter(|_| dirs.len() > 1).map(|dir| {
         let metadata = dir.metadata().map_err(failed_to("read the tree at", dir))?;
-        Ok(SourceEntry {
-            path: dir.clone(),
-            path_in_tree: TOP_DIR.into(),
-            kind: EntryType::Directory,
-            metadata,
-        })
+        Ok(SourceEntry { path: dir.clone(), path_in_tree: TOP_DIR.into(), kind: EntryType::Directory, metadata })
     });
     let below = dirs.iter().enumerate().flat_map(|(index, dir)| {
         let name = dir.file_name().unwrap_or_default().display();
@@ -296,9 +287,7 @@ fn append_entry<W: Write>(builder: &mut Builder<W>, entry: &SourceEntry) -> std:
             builder.append_data(&mut header, &entry.path_in_tree, contents)
         }
         EntryType::Directory => builder.append_data(&mut header, &entry.path_in_tree, std::io::empty()),
-        EntryType::Symlink => {
-            builder.append_link(&mut header, &entry.path_in_tree, std::fs::read_link(&entry.path)?)
-        }
+        EntryType::Symlink => builder.append_link(&mut header, &entry.path_in_tree, std::fs::read_link(&entry.path)?),
         _ => Ok(()),
     }
 }
@@ -441,14 +430,8 @@ mod tests {
             ]
         );
         let (tree_size, demands) = source.measure().unwrap();
-        assert_eq!(
-            (tree_size.files, tree_size.directories, tree_size.links, tree_size.special_files),
-            (1, 2, 1, 1)
-        );
-        assert_eq!(
-            (demands.symlink, demands.reserved_name),
-            (Some("tree/a".into()), Some("tree/b c/f\n".into()))
-        );
+        assert_eq!((tree_size.files, tree_size.directories, tree_size.links, tree_size.special_files), (1, 2, 1, 1));
+        assert_eq!((demands.symlink, demands.reserved_name), (Some("tree/a".into()), Some("tree/b c/f\n".into())));
         assert_eq!(tree_size.block_bytes, 4096);
     }
 
@@ -458,8 +441,7 @@ mod tests {
         let dirs = ["a/x", "b/x"].map(|name| dir.path().join(name));
         dirs.iter().for_each(|dir| std::fs::create_dir_all(dir).unwrap());
         std::fs::write(dirs[1].join("f"), "1").unwrap();
-        let names =
-            archive_entries(&TreeSource::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
+        let names = archive_entries(&TreeSource::Directories(dirs.to_vec())).into_iter().map(|(name, ..)| name);
         assert_eq!(names.collect::<Vec<_>>(), ["tree", "tree/1-x", "tree/2-x", "tree/2-x/f"]);
     }
 
@@ -498,8 +480,7 @@ mod tests {
 
     fn archive_of_seed(seed: u64, files: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        archive_generated(&mut bytes, &GeneratedTree { seed, files, twins: 0 }, &mut Payload::new(seed, 50))
-            .unwrap();
+        archive_generated(&mut bytes, &GeneratedTree { seed, files, twins: 0 }, &mut Payload::new(seed, 50)).unwrap();
         bytes
     }
 
@@ -514,10 +495,8 @@ mod tests {
     fn the_archive_size_follows_from_the_entries() {
         for files in [1, 40, 625] {
             let tree = crate::tree::generate(3, files);
-            let entries: u64 = tree
-                .iter()
-                .map(|entry| entry_archive_bytes(Path::new(&entry.path), entry.bytes.unwrap_or(0)))
-                .sum();
+            let entries: u64 =
+                tree.iter().map(|entry| entry_archive_bytes(Path::new(&entry.path), entry.bytes.unwrap_or(0))).sum();
             assert_eq!(
                 archive_of_seed(3, files).len() as u64,
                 (entries + 1024).next_multiple_of(TAR_RECORD_BYTES as u64)

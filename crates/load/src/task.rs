@@ -106,9 +106,7 @@ impl Action {
         path: &Path,
         run: impl FnOnce(&Path) -> Result<F> + Send + 'static,
     ) -> Action {
-        Action::call_with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| {
-            run(path)
-        })
+        Action::call_with(&path.to_path_buf(), [what.to_string(), path.display().to_string()], |path| run(path))
     }
 
     /// Makes an action that runs one command and parses its output to readings. `tool` is its name and the versions whose
@@ -118,9 +116,8 @@ impl Action {
         tool: [&'static str; 2],
         parse: impl FnOnce(&str) -> Option<Readings> + Send + 'static,
     ) -> Action {
-        let parse_or_fail = move |printed: &str| {
-            parse(printed).map(TaskOutput::from).ok_or_else(|| no_figures_error(tool, printed))
-        };
+        let parse_or_fail =
+            move |printed: &str| parse(printed).map(TaskOutput::from).ok_or_else(|| no_figures_error(tool, printed));
         Action::RunAndParse(argv, Box::new(parse_or_fail))
     }
 

@@ -61,8 +61,7 @@ impl GeneratedTree {
             files += 1;
             if files * self.twins / 10_000 > (files - 1) * self.twins / 10_000 { visit(twin) } else { Ok(()) }
         };
-        let mut namer =
-            Namer { directories: &directories, sizes: sizes.into_iter(), visit: &mut visit_with_twin };
+        let mut namer = Namer { directories: &directories, sizes: sizes.into_iter(), visit: &mut visit_with_twin };
         namer.visit_directory(0, TOP_DIR.to_string(), &mut rng)
     }
 
@@ -221,8 +220,7 @@ fn plan_directories(files: u64) -> Vec<PlannedDirectory> {
     for files in counts.into_iter().rev() {
         total += files as f64;
         let shortfall = |depth: usize| DEPTH_SHARES[depth] * total - placed[depth];
-        let depth =
-            (0..DEPTH_SHARES.len()).max_by(|&a, &b| shortfall(a).total_cmp(&shortfall(b))).unwrap_or(0);
+        let depth = (0..DEPTH_SHARES.len()).max_by(|&a, &b| shortfall(a).total_cmp(&shortfall(b))).unwrap_or(0);
         placed[depth] += files as f64;
         planned.push(PlannedDirectory { files, depth: depth + 2 });
     }
@@ -325,8 +323,7 @@ mod tests {
     #[test]
     fn files_have_names_of_about_12_characters() {
         let entries = generate(1, 20_000);
-        let lengths: Vec<_> =
-            files(&entries).map(|file| file.path.rsplit('/').next().unwrap().len()).collect();
+        let lengths: Vec<_> = files(&entries).map(|file| file.path.rsplit('/').next().unwrap().len()).collect();
         let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
         assert!((11.8..12.2).contains(&mean), "{mean}");
         assert!(lengths.iter().all(|length| (8..=16).contains(length)));

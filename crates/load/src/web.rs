@@ -84,9 +84,7 @@ pub fn draw_object(seed: u64, number: u64) -> WebObject {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed, number));
     let kind = pick_kind(rng.random_range(0..1000));
     let bytes = match kind.size {
-        SizeDistribution::Exponential(mean) => {
-            Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng))
-        }
+        SizeDistribution::Exponential(mean) => Exp::new(1.0 / mean).map_or(mean, |size| size.sample(&mut rng)),
         SizeDistribution::LogNormal(mean, deviation) => {
             LogNormal::from_mean_cv(mean, deviation / mean).map_or(mean, |size| size.sample(&mut rng))
         }
@@ -131,12 +129,8 @@ impl RequestMix {
     /// Starts the draws of one client.
     pub fn start_draws(&self, seed: u64, client: u64) -> ClientDraws {
         // Only a sequence has a place to start at, and depends on the number of a request: both are 0 here and in `next`.
-        let popular = BlockPicker::new(
-            Pattern::Zipf { theta: self.theta },
-            0..self.popular_count,
-            0,
-            mix(seed, client),
-        );
+        let popular =
+            BlockPicker::new(Pattern::Zipf { theta: self.theta }, 0..self.popular_count, 0, mix(seed, client));
         ClientDraws { popular, rng: Xoshiro256PlusPlus::seed_from_u64(mix(seed, client | 1 << 40)) }
     }
 
@@ -209,10 +203,7 @@ impl CostAccount {
         synced.map_err(failed_to("sync", root))?;
         let kernel_threads = cpu::kernel_thread_times(&self.kernel);
         if !kernel_threads.is_empty() {
-            readings.set(
-                reading::KERNEL_THREADS,
-                cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64,
-            );
+            readings.set(reading::KERNEL_THREADS, cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64);
         }
         if let (Some(before), Some(now)) = (self.iowait_ns, iowait_ns(&self.kernel)) {
             readings.set(reading::IOWAIT, (now - before).max(0.0));
@@ -252,8 +243,7 @@ pub const L1_DIRECTORIES: SettingDef =
     SettingDef::int("l1", 1..=256, 16).help("directories of the first level, where objects are files");
 
 /// The setting for the number of directories of the second level.
-pub const L2_DIRECTORIES: SettingDef =
-    SettingDef::int("l2", 1..=1024, 256).help("directories in each of them");
+pub const L2_DIRECTORIES: SettingDef = SettingDef::int("l2", 1..=1024, 256).help("directories in each of them");
 
 /// The setting for the share of requests that recur.
 pub const RECURRENCE: SettingDef = SettingDef::float("recurrence", 0.0..=1.0, 0.7)
@@ -304,8 +294,7 @@ impl CacheShape {
     /// it. The space includes the rounding to blocks, the log, and the old blocks that a copy-on-write filesystem keeps until it
     /// commits.
     pub fn room(&self, file_factor: u64, source_bytes: u64) -> Room {
-        let inodes =
-            file_factor * self.bytes / MEAN_OBJECT_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
+        let inodes = file_factor * self.bytes / MEAN_OBJECT_BYTES + u64::from(self.levels.0 * (self.levels.1 + 1));
         Room { bytes: 2 * self.bytes + 4096 * inodes, inodes, source_bytes }
     }
 }
@@ -400,10 +389,7 @@ pub async fn read_head(stream: &mut BufReader<impl AsyncRead + Unpin>) -> io::Re
     let mut text = Vec::new();
     loop {
         // Limit the bytes, because a line without an end would fill the memory.
-        let read = (&mut *stream)
-            .take((MAX_HEAD_BYTES + 1 - text.len()) as u64)
-            .read_until(b'\n', &mut text)
-            .await?;
+        let read = (&mut *stream).take((MAX_HEAD_BYTES + 1 - text.len()) as u64).read_until(b'\n', &mut text).await?;
         match read {
             0 if text.is_empty() => return Ok(None),
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -427,10 +413,7 @@ impl HttpHead {
             let mut request = httparse::Request::new(&mut headers);
             request.parse(text)?;
             let path = request.path.filter(|_| request.method == Some("GET"));
-            HttpHead {
-                object: path.and_then(|path| path.strip_prefix("/o/")?.parse().ok()),
-                ..HttpHead::default()
-            }
+            HttpHead { object: path.and_then(|path| path.strip_prefix("/o/")?.parse().ok()), ..HttpHead::default() }
         };
         for header in headers.iter().take_while(|header| **header != httparse::EMPTY_HEADER) {
             let value = str::from_utf8(header.value).unwrap_or_default();
@@ -488,7 +471,8 @@ mod tests {
 
     #[test]
     fn heads_of_requests_and_responses_are_parsed() {
-        let response = b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\nX-Cache: HIT from fsarena\r\nConnection: close\r\n\r\nbody";
+        let response =
+            b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\nX-Cache: HIT from fsarena\r\nConnection: close\r\n\r\nbody";
         let head = read_head_from(response).unwrap().unwrap();
         assert_eq!(
             (head.status, head.content_length, head.is_hit, head.closes_connection),

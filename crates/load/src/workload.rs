@@ -88,11 +88,7 @@ impl Place {
     /// The place of one workload of a plan. Each workload has a separate directory on the source disk, so that their files
     /// never collide.
     pub fn for_workload(workload: &WorkloadPlan, root: &Path, source_disk: &Path) -> Place {
-        Place {
-            root: root.into(),
-            source_dir: source_disk.join(workload.directory_name()),
-            server_user: None,
-        }
+        Place { root: root.into(), source_dir: source_disk.join(workload.directory_name()), server_user: None }
     }
 
     /// The place of one client, for workloads whose clients have separate directories.
@@ -350,11 +346,7 @@ impl Demands {
             foreign_owner: self.foreign_owner.or(other.foreign_owner),
             case_clash: self.case_clash.or(other.case_clash),
             reserved_name: self.reserved_name.or(other.reserved_name),
-            longest_name: self
-                .longest_name
-                .into_iter()
-                .chain(other.longest_name)
-                .max_by_key(|path| name_bytes(path)),
+            longest_name: self.longest_name.into_iter().chain(other.longest_name).max_by_key(|path| name_bytes(path)),
             direct_io: self.direct_io || other.direct_io,
         }
     }
@@ -429,9 +421,6 @@ mod tests {
         let link = Demands { symlink: Some("t/l".into()), ..demands_of(&["t/short"]) };
         let both = demands_of(&["t/a:", "t/longest-of-all"]).merge(link);
         assert_eq!(both.symlink, Some("t/l".into()));
-        assert_eq!(
-            (both.reserved_name, both.longest_name),
-            (Some("t/a:".into()), Some("t/longest-of-all".into()))
-        );
+        assert_eq!((both.reserved_name, both.longest_name), (Some("t/a:".into()), Some("t/longest-of-all".into())));
     }
 }

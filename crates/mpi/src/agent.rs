@@ -118,8 +118,7 @@ fn parse_mountstats(text: &str, dir: &Path) -> Option<NfsBytes> {
     let (_, mount) = mounts.max_by_key(|(target, _)| target.len())?;
     // Read and written bytes: by normal calls, by direct I/O, and to and from the server.
     let counters = mount.lines().find_map(|line| line.trim_start().strip_prefix("bytes:"))?;
-    let counters: Vec<f64> =
-        counters.split_ascii_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
+    let counters: Vec<f64> = counters.split_ascii_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     Some(NfsBytes { read: *counters.get(4)?, written: *counters.get(5)? })
 }
 
@@ -158,14 +157,8 @@ mod tests {
 
     #[test]
     fn nfs_bytes_are_those_of_the_innermost_mount() {
-        assert_eq!(
-            parse_mountstats(TEXT, Path::new("/home/me")),
-            Some(NfsBytes { read: 500.0, written: 600.0 })
-        );
-        assert_eq!(
-            parse_mountstats(TEXT, Path::new("/home/x/y")),
-            Some(NfsBytes { read: 50.0, written: 60.0 })
-        );
+        assert_eq!(parse_mountstats(TEXT, Path::new("/home/me")), Some(NfsBytes { read: 500.0, written: 600.0 }));
+        assert_eq!(parse_mountstats(TEXT, Path::new("/home/x/y")), Some(NfsBytes { read: 50.0, written: 60.0 }));
         assert_eq!(parse_mountstats(TEXT, Path::new("/srv")), None);
     }
 

@@ -24,8 +24,7 @@ impl Clients for Ranks {
     }
 
     fn facts(&self) -> Vec<(String, String)> {
-        let machines: Vec<&str> =
-            self.leaders.iter().map(|rank| self.machines[*rank as usize].host.as_str()).collect();
+        let machines: Vec<&str> = self.leaders.iter().map(|rank| self.machines[*rank as usize].host.as_str()).collect();
         vec![("clients".into(), self.count().to_string()), ("client_machines".into(), machines.join(", "))]
     }
 
@@ -151,8 +150,7 @@ fn run_cell(
     let declared = request.declared.clone();
     ranks.specs.extend(declared.metrics().map(|metric| (metric.id.clone(), metric.clone())));
     let samples = BTreeMap::new();
-    let mut cell =
-        CoordinatorCell { ranks, agent, variant, emit, states, samples, declared, first_failure: None };
+    let mut cell = CoordinatorCell { ranks, agent, variant, emit, states, samples, declared, first_failure: None };
     match child::run_agent(journal, &own_request, confinement, &mut cell) {
         Ok(outcome) => cell.finish(outcome),
         Err(fatal) => {
@@ -273,8 +271,7 @@ impl CoordinatorCell<'_> {
         let Some(stopped) = self.wait_until(all_ended)? else { return Ok(Outcome::Done) };
         let (rank, outcome) = self.first_failure.take().unwrap_or((0, stopped));
         self.abandon();
-        let timeout =
-            if cancel::requested().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
+        let timeout = if cancel::requested().is_some() { SIGNAL_TIMEOUT } else { self.ranks.answer_timeout() };
         let ended = wire::poll_until(timeout, || {
             self.handle_messages();
             all_ended(&self.states).then_some(())
@@ -308,9 +305,7 @@ impl CoordinatorCell<'_> {
     /// Waits until the agents of all ranks have sent the same request. Returns `Outcome::Done` then, or another outcome if
     /// the cell has to end.
     fn wait_for_all_ready(&mut self, ask: &PrivilegedRequest) -> Result<Outcome, RunError> {
-        if let Some(outcome) =
-            self.wait_until(|states| states.iter().all(|state| *state != RankState::Working))?
-        {
+        if let Some(outcome) = self.wait_until(|states| states.iter().all(|state| *state != RankState::Working))? {
             return Ok(outcome);
         }
         let ready = RankState::Ready(ask.clone());
@@ -352,8 +347,7 @@ impl Parent for CoordinatorCell<'_> {
         if let Some(note) = self.agent.wait_until_idle(&task) {
             (self.emit)(CellEvent::Note(note));
         }
-        let all_idle =
-            |states: &[RankState]| leaders.iter().all(|leader| states[*leader as usize] == RankState::Idle);
+        let all_idle = |states: &[RankState]| leaders.iter().all(|leader| states[*leader as usize] == RankState::Idle);
         if let Some(outcome) = self.wait_until(all_idle)? {
             return Ok(outcome);
         }
@@ -363,9 +357,6 @@ impl Parent for CoordinatorCell<'_> {
 
     fn poll(&mut self) -> Option<Outcome> {
         self.handle_messages();
-        self.first_failure
-            .as_ref()
-            .map(|(_, outcome)| outcome.clone())
-            .or_else(|| self.agent.timeout_failure())
+        self.first_failure.as_ref().map(|(_, outcome)| outcome.clone()).or_else(|| self.agent.timeout_failure())
     }
 }

@@ -134,12 +134,7 @@ impl Consumer for Progress {
         self.rounds = plan.stop.rounds;
         self.run = beginning.run.cloned();
         let location = beginning.run.map_or(String::new(), |run| format!("run {}; ", run.path().display()));
-        eprintln!(
-            "{}\n{location}{} rounds; {}",
-            plan.title,
-            self.rounds,
-            beginning.requirements.describe(plan)
-        );
+        eprintln!("{}\n{location}{} rounds; {}", plan.title, self.rounds, beginning.requirements.describe(plan));
     }
 
     fn receive(&mut self, event: &Event, _: &RunState) -> Result<(), RunError> {

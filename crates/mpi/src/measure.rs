@@ -64,8 +64,7 @@ fn measure_communication(wire: &dyn Wire, lines: &mut Vec<String>) -> Result<(),
 /// Measures the time to find the clock offset of a rank, and the largest offset.
 fn measure_all_clock_offsets(wire: &dyn Wire) -> String {
     let begun = Instant::now();
-    let offsets: Vec<ClockOffset> =
-        (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
+    let offsets: Vec<ClockOffset> = (1..wire.size()).map(|rank| wire::measure_clock_offset(wire, rank)).collect();
     let each_ms = begun.elapsed().as_secs_f64() * 1e3 / offsets.len() as f64;
     let offset_us = 1e6 * offsets.iter().map(|offset| offset.ahead_s.abs()).fold(0.0, f64::max);
     let error_us = 1e6 * offsets.iter().map(|offset| offset.error_s).fold(0.0, f64::max);
@@ -95,11 +94,7 @@ fn measure_round_trips(wire: &dyn Wire) -> Result<String, String> {
 ///
 /// # Errors
 /// If a rank does not answer in time.
-fn receive_answers(
-    wire: &dyn Wire,
-    timeout: Duration,
-    mut handle: impl FnMut(FromRank),
-) -> Result<(), String> {
+fn receive_answers(wire: &dyn Wire, timeout: Duration, mut handle: impl FnMut(FromRank)) -> Result<(), String> {
     let silent = wire::receive_from_each(wire, timeout, |_, message| handle(message));
     let Some(first) = silent.first() else { return Ok(()) };
     let (count, others) = (silent.len(), wire.size() - 1);
@@ -126,9 +121,7 @@ fn measure_barrier_costs(wire: &dyn Wire, wait: BarrierWait) -> Result<String, S
         BarrierWait::Awake => "awake",
     };
     let (cpu, memory) = (cpu / others, memory as f64 / others / f64::from(1 << 20));
-    Ok(format!(
-        "barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB"
-    ))
+    Ok(format!("barrier, {how}: {cpu:.3} s of CPU a rank in {BARRIER_WAIT:?}; memory of a rank {memory:.1} MiB"))
 }
 
 /// Measures the time and memory to parse and merge the samples of [`MERGED_CLIENTS`] clients.
@@ -136,8 +129,7 @@ fn measure_merge_costs(sample: &Sample, bytes: usize) -> String {
     let (machine, specs) = (Machine::here(), built_in_specs());
     let text = serde_json::to_vec(sample).unwrap_or_default();
     let begun = Instant::now();
-    let samples: Vec<Sample> =
-        (0..MERGED_CLIENTS).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
+    let samples: Vec<Sample> = (0..MERGED_CLIENTS).filter_map(|_| serde_json::from_slice(&text).ok()).collect();
     let read = begun.elapsed();
     let clock = ClockOffset::default();
     let parts: Vec<ClientSample> =
@@ -168,8 +160,7 @@ fn typical_sample() -> Sample {
         bytes: 12_345 << 12,
         latency: None,
     };
-    let task =
-        TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_totals: true };
+    let task = TaskInfo { id: TaskId::new("write-own"), title: "Write".into(), number: None, in_totals: true };
     agent::reduce_sample(Sample {
         task,
         started_at: wire::wall_clock_s(),

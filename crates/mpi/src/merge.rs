@@ -90,8 +90,7 @@ impl ClientSample<'_> {
             (sum > 0.0).then_some(sum)
         };
         let operations = sum(reading::READ_RATE, reading::WRITE_RATE).or(self.get("all_iops_per_s"));
-        let bytes =
-            sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.get(reading::SERVED_BANDWIDTH));
+        let bytes = sum(reading::READ_BANDWIDTH, reading::WRITE_BANDWIDTH).or(self.get(reading::SERVED_BANDWIDTH));
         (operations, bytes.filter(|rate| *rate > 0.0))
     }
 
@@ -141,9 +140,7 @@ pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
             readings.set(id, value);
         }
     }
-    let whole = Window::around(
-        &parts.iter().map(|part| part.window_of_reading(reading::ELAPSED)).collect::<Vec<_>>(),
-    );
+    let whole = Window::around(&parts.iter().map(|part| part.window_of_reading(reading::ELAPSED)).collect::<Vec<_>>());
     readings.set(reading::ELAPSED, whole.length() * 1e9);
     if parts.iter().all(|part| part.get(reading::SYNCED).is_some()) {
         let ends = parts.iter().map(|part| part.window_of_reading(reading::SYNCED).end);
@@ -154,13 +151,7 @@ pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
     for part in parts {
         latencies.add(&part.sample.latencies);
     }
-    Sample {
-        task: parts[0].sample.task.clone(),
-        started_at: whole.start,
-        readings,
-        series: vec![],
-        latencies,
-    }
+    Sample { task: parts[0].sample.task.clone(), started_at: whole.start, readings, series: vec![], latencies }
 }
 
 /// Sets the readings that only several clients together have: their number, fairness, and rates in the common window.
@@ -181,8 +172,7 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
         }
     }
     let starts: Vec<Window> = parts.iter().map(|part| part.window_of_reading(reading::ELAPSED)).collect();
-    readings
-        .set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
+    readings.set(reading::START_SPREAD, (Window::common(&starts).start - Window::around(&starts).start) * 1e9);
     let errors = parts.iter().map(|part| part.clock.error_s);
     readings.set(reading::CLOCK_ERROR, errors.fold(0.0, f64::max) * 1e9);
     let rates: Vec<f64> = parts.iter().map(ClientSample::rate).collect();
@@ -193,8 +183,7 @@ fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Re
         readings.set(reading::CLIENT_FAIRNESS, sum * sum / (rates.len() as f64 * squares));
         readings.set(reading::SLOWEST_CLIENT, slowest / fastest);
     }
-    let paths: Vec<DataPath> =
-        parts.iter().filter_map(ClientSample::fetched_share).map(DataPath::of).collect();
+    let paths: Vec<DataPath> = parts.iter().filter_map(ClientSample::fetched_share).map(DataPath::of).collect();
     if !paths.is_empty() {
         let cached = paths.iter().filter(|path| **path == DataPath::Cache).count();
         readings.set(reading::CACHED_CLIENTS, cached as f64);
@@ -359,13 +348,7 @@ pub mod tests {
         for (id, value) in readings {
             all.set(id, *value);
         }
-        Sample {
-            task,
-            started_at: 100.0 + start_s,
-            readings: all,
-            series: vec![],
-            latencies: Latencies::default(),
-        }
+        Sample { task, started_at: 100.0 + start_s, readings: all, series: vec![], latencies: Latencies::default() }
     }
 
     fn machine(host: &str) -> Machine {
@@ -394,13 +377,10 @@ pub mod tests {
     fn times_and_rates_go_from_the_first_start_to_the_last_end() {
         // 100 bytes a second for 2 s from 0, and 50 for 4 s from 1: 400 bytes in 5 s. The second clock is 10 s ahead.
         let rate = |value| [(reading::WRITE_BANDWIDTH, value)];
-        let readings = merged(&[
-            ("a", 0.0, sample(0.0, 2.0, &rate(100.0))),
-            ("b", 10.0, sample(11.0, 4.0, &rate(50.0))),
-        ]);
-        let assert_reading = |id: &str, value: f64| {
-            assert!((readings.get(id).unwrap() - value).abs() < 1.0, "{id}: {readings:?}")
-        };
+        let readings =
+            merged(&[("a", 0.0, sample(0.0, 2.0, &rate(100.0))), ("b", 10.0, sample(11.0, 4.0, &rate(50.0)))]);
+        let assert_reading =
+            |id: &str, value: f64| assert!((readings.get(id).unwrap() - value).abs() < 1.0, "{id}: {readings:?}");
         assert_reading(reading::ELAPSED, 5e9);
         assert_reading(reading::SYNCED, 5.5e9);
         assert_reading(reading::WRITE_BANDWIDTH, 80.0);
@@ -416,14 +396,8 @@ pub mod tests {
     #[test]
     fn amounts_in_the_common_time_come_from_the_time_series() {
         // The first client writes everything in its first second, before the other client starts.
-        let point = |start_s, bytes| Point {
-            start_s,
-            length_s: 1.0,
-            warm_up: false,
-            operations: 0,
-            bytes,
-            latency: None,
-        };
+        let point =
+            |start_s, bytes| Point { start_s, length_s: 1.0, warm_up: false, operations: 0, bytes, latency: None };
         let early = Sample {
             series: vec![point(0.0, 300), point(1.0, 0), point(2.0, 0)],
             ..sample(0.0, 3.0, &[(reading::WRITE_BANDWIDTH, 100.0)])
@@ -436,14 +410,9 @@ pub mod tests {
     #[test]
     fn counters_of_a_machine_count_once_however_many_clients_it_has() {
         let of = |device: f64, own: f64| {
-            sample(
-                0.0,
-                1.0,
-                &[("device_write_bytes", device), ("written_bytes", own), ("all_latency_p99_ns", own)],
-            )
+            sample(0.0, 1.0, &[("device_write_bytes", device), ("written_bytes", own), ("all_latency_p99_ns", own)])
         };
-        let readings =
-            merged(&[("a", 0.0, of(10.0, 1.0)), ("a", 0.0, of(12.0, 2.0)), ("b", 0.0, of(5.0, 4.0))]);
+        let readings = merged(&[("a", 0.0, of(10.0, 1.0)), ("a", 0.0, of(12.0, 2.0)), ("b", 0.0, of(5.0, 4.0))]);
         assert_eq!(readings.get("device_write_bytes"), Some(17.0));
         assert_eq!(readings.get("written_bytes"), Some(7.0));
         assert_eq!(readings.get("all_latency_p99_ns"), Some(4.0));
@@ -453,13 +422,11 @@ pub mod tests {
     #[test]
     fn readings_combine_by_their_definitions_and_not_by_their_names() {
         let of = |value: f64| {
-            let ids =
-                ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
+            let ids = ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
             sample(0.0, 1.0, &ids.map(|id| (id, value)))
         };
         let readings = merged(&[("a", 0.0, of(1.0)), ("a", 0.0, of(3.0)), ("b", 0.0, of(5.0))]);
-        let all =
-            ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
+        let all = ["device_reads", "peak_memory_bytes", "cpu_per_operation_ns", "generator_ns", "steady_ratio"];
         assert_eq!(all.map(|id| readings.get(id).unwrap()), [8.0, 9.0, 3.0, 5.0, 1.0]);
     }
 
@@ -469,11 +436,7 @@ pub mod tests {
             let quotient_of = parts.map(|parts| parts.map(String::from));
             (
                 id.to_string(),
-                MetricSpec {
-                    over,
-                    quotient_of,
-                    ..MetricSpec::new(id.into(), unit, Direction::Lower, String::new())
-                },
+                MetricSpec { over, quotient_of, ..MetricSpec::new(id.into(), unit, Direction::Lower, String::new()) },
             )
         };
         let by = |unit| Over::of_unit(unit);
@@ -497,12 +460,9 @@ pub mod tests {
             values.extend(alone.then_some(("alone_count", 7.0)));
             sample(0.0, 1.0, &values)
         };
-        let readings = merged_by(
-            &[("a", 0.0, of(1.0, false)), ("a", 0.0, of(3.0, true)), ("b", 0.0, of(5.0, false))],
-            all,
-        );
-        let ids =
-            ["device_ops_count", "cost_per_op_s", "spent_s", "bare_ratio", "alone_count", "mixed_count"];
+        let readings =
+            merged_by(&[("a", 0.0, of(1.0, false)), ("a", 0.0, of(3.0, true)), ("b", 0.0, of(5.0, false))], all);
+        let ids = ["device_ops_count", "cost_per_op_s", "spent_s", "bare_ratio", "alone_count", "mixed_count"];
         assert_eq!(ids.map(|id| readings.get(id).unwrap()), [90.0, 0.1, 9.0, 3.0, 7.0, 4.0]);
     }
 
@@ -511,8 +471,7 @@ pub mod tests {
         let of = |fetched: f64| sample(0.0, 1.0, &[(reading::READ, 1e6), (reading::FETCHED, fetched)]);
         let readings = merged(&[("a", 0.0, of(1e6)), ("a", 0.0, of(0.0)), ("b", 0.0, of(5e5))]);
         assert_eq!(readings.get(reading::CACHED_CLIENTS), Some(1.0));
-        let nothing =
-            merged(&[("a", 0.0, sample(0.0, 1.0, &[(reading::READ, 10.0), (reading::FETCHED, 0.0)]))]);
+        let nothing = merged(&[("a", 0.0, sample(0.0, 1.0, &[(reading::READ, 10.0), (reading::FETCHED, 0.0)]))]);
         assert_eq!(nothing.get(reading::CACHED_CLIENTS), None);
     }
 

@@ -187,9 +187,7 @@ mod tests {
         assert_eq!(read_ranks(&["a", "a", "b", "b"]), [2, 3, 0, 1]);
         // The ranks alternate between the machines.
         assert_eq!(read_ranks(&["a", "b", "a", "b"]), [1, 0, 3, 2]);
-        for machines in
-            [&["a", "a", "b", "c", "c"][..], &["a", "b", "c"], &["b", "a", "a", "b", "c", "c", "c"]]
-        {
+        for machines in [&["a", "a", "b", "c", "c"][..], &["a", "b", "c"], &["b", "a", "a", "b", "c", "c", "c"]] {
             let mut ranks = read_ranks(machines);
             assert!(ranks.iter().enumerate().all(|(own, read)| machines[own] != machines[*read as usize]));
             ranks.sort_unstable();

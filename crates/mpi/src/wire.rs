@@ -76,11 +76,7 @@ pub fn receive_from_coordinator(wire: &dyn Wire) -> Option<ToRank> {
 
 /// Receives one message of every rank except rank 0 and passes it to `handle`, with the rank. Ignores further messages of a
 /// rank. Returns the ranks that sent none in time.
-pub fn receive_from_each(
-    wire: &dyn Wire,
-    timeout: Duration,
-    mut handle: impl FnMut(u32, FromRank),
-) -> Vec<u32> {
+pub fn receive_from_each(wire: &dyn Wire, timeout: Duration, mut handle: impl FnMut(u32, FromRank)) -> Vec<u32> {
     let mut silent: Vec<u32> = (1..wire.size()).collect();
     poll_until(timeout, || {
         while let Some((from, message)) = receive_from_worker(wire) {
@@ -104,11 +100,7 @@ pub fn poll_until<T>(timeout: Duration, poll: impl FnMut() -> Option<T>) -> Opti
 }
 
 /// Calls `poll` until it returns a value, with pauses that grow up to `longest`. Returns `None` on timeout.
-pub fn poll_with_pause<T>(
-    longest: Duration,
-    timeout: Duration,
-    mut poll: impl FnMut() -> Option<T>,
-) -> Option<T> {
+pub fn poll_with_pause<T>(longest: Duration, timeout: Duration, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     let mut pause = FIRST_PAUSE;
     loop {

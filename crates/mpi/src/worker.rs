@@ -19,8 +19,7 @@ pub fn run(wire: &dyn Wire) -> Result<(), RunError> {
     let mut _guard = None;
     wire::send_to_coordinator(wire, &FromRank::Hello(Machine::here()));
     while cancel::requested().is_none() {
-        let Some(message) = wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(wire))
-        else {
+        let Some(message) = wire::poll_until(SIGNAL_CHECK_INTERVAL, || wire::receive_from_coordinator(wire)) else {
             continue;
         };
         let answer = match message {

@@ -14,7 +14,5 @@ mod session;
 pub mod trace;
 pub mod watch;
 
-pub use probe::{
-    Gauge, KernelFile, OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling, TextGauge, Unavailable,
-};
+pub use probe::{Gauge, KernelFile, OpenedProbe, Probe, ProbeReading, ProbeTarget, Sampling, TextGauge, Unavailable};
 pub use session::{Session, Snapshot, measure_around};

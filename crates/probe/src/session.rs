@@ -77,12 +77,7 @@ impl Session {
 
     /// Computes the readings of a task from its three snapshots. Readings of a failed gauge and of a counter that decreased are
     /// left out (`iowait` may decrease, see proc_stat(5), and so do the counters of a replaced device).
-    pub fn compute_readings(
-        &self,
-        before: &Snapshot,
-        at_return: &Snapshot,
-        at_synced: &Snapshot,
-    ) -> Readings {
+    pub fn compute_readings(&self, before: &Snapshot, at_return: &Snapshot, at_synced: &Snapshot) -> Readings {
         let mut readings = Readings::default();
         let all = self.probes.iter().flat_map(|open| open.probe.readings);
         for (i, reading) in all.enumerate() {
@@ -123,8 +118,7 @@ impl Session {
 /// Calls `work` and reads all probes before and after it, for the device of a directory. Returns the result of `work`, the
 /// readings, and notes on probes that could not be read.
 pub fn measure_around<T>(kernel: &SysRoot, dir: &Path, work: impl FnOnce() -> T) -> (T, Readings, Vec<Note>) {
-    let device =
-        device::device_of_path(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
+    let device = device::device_of_path(kernel, dir).ok().flatten().map(|device| (device.major, device.minor));
     let (mut session, mut notes) = Session::open(&ProbeTarget { kernel: kernel.clone(), device });
     let before = session.read_before();
     let done = work();
@@ -171,18 +165,13 @@ mod tests {
             ("proc/self/clear_refs", String::new()),
             (
                 "proc/meminfo",
-                ["Cached", "Dirty", "Writeback", "Slab"]
-                    .map(|name| format!("{name}: {counter} kB\n"))
-                    .concat(),
+                ["Cached", "Dirty", "Writeback", "Slab"].map(|name| format!("{name}: {counter} kB\n")).concat(),
             ),
             ("proc/pressure/io", pressure.clone()),
             ("proc/pressure/cpu", pressure.clone()),
             ("proc/pressure/memory", pressure),
             (STAT, format!("{}\n", vec![counter.to_string(); 17].join(" "))),
-            (
-                "sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag",
-                format!("{}\0", GuestPlan::HOST_FILES_DEVICE),
-            ),
+            ("sys/bus/virtio/drivers/9pnet_virtio/virtio1/mount_tag", format!("{}\0", GuestPlan::HOST_FILES_DEVICE)),
             ("proc/interrupts", format!(" 25: {counter}  PCI-MSI 81921-edge  virtio1-requests\n")),
         ]
     }

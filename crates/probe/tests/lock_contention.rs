@@ -32,9 +32,7 @@ fn traced(options: &TraceOptions, work: impl FnOnce()) -> Option<Profile> {
     let tracer = match Tracer::start(options) {
         Ok(tracer) => tracer,
         Err(
-            why @ (TraceError::NotPermitted { .. }
-            | TraceError::NoTracefs { .. }
-            | TraceError::NoTracepoint { .. }),
+            why @ (TraceError::NotPermitted { .. } | TraceError::NoTracefs { .. } | TraceError::NoTracepoint { .. }),
         ) => {
             fsarena_sys::testkit::skipped(&why.to_string());
             return None;

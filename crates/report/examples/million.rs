@@ -28,8 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     for number in record.readings.len()..20 {
-        let info =
-            MetricSpec::new(format!("more_{number}_count"), Unit::Count, Direction::Lower, String::new());
+        let info = MetricSpec::new(format!("more_{number}_count"), Unit::Count, Direction::Lower, String::new());
         record.readings.push(info);
         record.samples.values.push(record.samples.values[0].clone());
     }

@@ -37,15 +37,14 @@ pub fn page(state: &Bisection, commands: &[String], functions: Option<Page>) -> 
     );
     document.heading(2, "Comparisons");
     let header = ["candidate", "against", "verdict", "difference, 95% interval", "rounds"];
-    document.table(
-        Table::of_words(header).with_rows(state.comparisons.iter().map(|one| comparison_row(state, one))),
-    );
+    document.table(Table::of_words(header).with_rows(state.comparisons.iter().map(|one| comparison_row(state, one))));
     let runs: Vec<&str> = state.comparisons.iter().flat_map(|one| &one.runs).map(String::as_str).collect();
     document.text(format!("The runs, in this order: {}.", runs.join(", ")));
     document.text(method_note(state));
-    let skipped = state.tried.values().filter_map(|one| {
-        Some(format!("{}: {}", one.title(), shorten(one.skipped.as_ref()?, MAX_REASON_CHARS)))
-    });
+    let skipped = state
+        .tried
+        .values()
+        .filter_map(|one| Some(format!("{}: {}", one.title(), shorten(one.skipped.as_ref()?, MAX_REASON_CHARS))));
     document.titled_list("Skipped", skipped.collect());
     let mut json = serde_json::to_value(state).unwrap_or_default();
     if let Value::Object(fields) = &mut json {
@@ -90,10 +89,8 @@ fn answer_paragraphs(state: &Bisection) -> Vec<String> {
     match &state.ending {
         None => vec!["The bisection goes on.".into(), ends_sentence],
         Some(Ending::Found { parent, child, .. }) => {
-            let last =
-                state.comparisons.iter().rfind(|one| one.candidates == [parent.as_str(), child.as_str()]);
-            let effect =
-                last.and_then(|one| one.effect).map_or(String::new(), |effect| format_effect(&effect));
+            let last = state.comparisons.iter().rfind(|one| one.candidates == [parent.as_str(), child.as_str()]);
+            let effect = last.and_then(|one| one.effect).map_or(String::new(), |effect| format_effect(&effect));
             let found = format!(
                 "{} is the first bad {}: compared with {}, {subject} changes by {effect}.",
                 title(child),
@@ -104,16 +101,12 @@ fn answer_paragraphs(state: &Bisection) -> Vec<String> {
         }
         Some(Ending::NoChange) => {
             vec![
-                format!(
-                    "No change: BAD meets the claim `{}` against GOOD, so there is nothing to find.",
-                    state.claim
-                ),
+                format!("No change: BAD meets the claim `{}` against GOOD, so there is nothing to find.", state.claim),
                 ends_sentence,
             ]
         }
         Some(Ending::Inconclusive { why, .. }) => {
-            let remedy =
-                "More rounds, a larger budget, a quieter machine or counts of instructions can decide it.";
+            let remedy = "More rounds, a larger budget, a quieter machine or counts of instructions can decide it.";
             vec![format!("Inconclusive: {why}. {remedy}"), ends_sentence]
         }
     }
@@ -121,12 +114,7 @@ fn answer_paragraphs(state: &Bisection) -> Vec<String> {
 
 /// A change with its interval: `+1.02% [+1.01% to +1.03%]`.
 fn format_effect(effect: &Effect) -> String {
-    format!(
-        "{} [{} to {}]",
-        signed_percent(effect.estimate),
-        signed_percent(effect.low),
-        signed_percent(effect.high)
-    )
+    format!("{} [{} to {}]", signed_percent(effect.estimate), signed_percent(effect.low), signed_percent(effect.high))
 }
 
 /// A fraction in per cent with its sign and three significant digits: steps are compared more finely than variants.
@@ -166,8 +154,7 @@ fn comparison_row(state: &Bisection, one: &Comparison) -> Vec<Cell> {
 fn method_note(state: &Bisection) -> String {
     let candidates = plural(state.candidate_count, candidate_kind(state));
     let share = state.comparisons.iter().map(|one| one.error_split).max().unwrap_or(1);
-    let error_note =
-        format!("The error probability of all comparisons together is 5%; each uses at least 5%/{share}.");
+    let error_note = format!("The error probability of all comparisons together is 5%; each uses at least 5%/{share}.");
     let counts_note = if state.figures_are_counts {
         " Counts repeat, so a step is decided if the candidate is near the same end in each of two rounds; the ends and the first bad candidate have enough rounds for an interval."
     } else {
@@ -236,7 +223,8 @@ mod tests {
         page.write("term", Screen { width: Some(400), colour: false }, &mut out).unwrap();
         let text = String::from_utf8(out).unwrap();
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let found = "3 (C) is the first bad commit: compared with 2 (B), total.elapsed changes by +2.00% [+1.99% to +2.01%].";
+        let found =
+            "3 (C) is the first bad commit: compared with 2 (B), total.elapsed changes by +2.00% [+1.99% to +2.01%].";
         assert!(text.contains(found), "{text}");
         assert!(text.contains("5 (Break it): make: exit 2") && text.contains("git show c"), "{text}");
         assert_eq!((&page.json["exit"], &page.json["ending"]["child"]), (&0.into(), &"c".into()));

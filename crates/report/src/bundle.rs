@@ -112,21 +112,17 @@ pub fn readme(manifest: &Manifest, reports: &[Report]) -> Result<Vec<u8>, Error>
          the reports that the data contradict. Without fsarena: sha256sum -c SHA256SUMS.",
     );
     document.heading(2, "Files");
-    document.table(
-        Table::of_words(["file", "content"]).with_rows(FILES.map(|(file, content)| row![file, content])),
-    );
+    document.table(Table::of_words(["file", "content"]).with_rows(FILES.map(|(file, content)| row![file, content])));
     document.heading(2, "Versions");
     for run in &manifest.runs {
         for machine in &run.machines {
             let name = machine.get("hostname").map_or("", String::as_str);
             document.heading(3, format!("{} on {name}", run.id));
             let program = [("fsarena".to_string(), run.fsarena.clone())];
-            document
-                .table(Table::of_pairs(["version or fact", ""], program.into_iter().chain(machine.clone())));
+            document.table(Table::of_pairs(["version or fact", ""], program.into_iter().chain(machine.clone())));
         }
     }
-    document
-        .text(format!("fsarena {} (build {}) made this bundle.", manifest.fsarena, manifest.fsarena_build));
+    document.text(format!("fsarena {} (build {}) made this bundle.", manifest.fsarena, manifest.fsarena_build));
     let mut text = vec![];
     markdown::write(&document, None, &mut text)?;
     Ok(text)

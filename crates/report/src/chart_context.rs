@@ -66,11 +66,7 @@ impl<'a> ChartContext<'a> {
     pub fn legend(&self, variants: &[usize], with_shapes: bool) -> Vec<LegendKey> {
         let key = |variant: &usize| {
             let (name, style) = (self.name(*variant), self.styles[*variant]);
-            if with_shapes {
-                style.legend_key(name)
-            } else {
-                LegendKey::new(name, style.colour, KeySign::Area(1.0))
-            }
+            if with_shapes { style.legend_key(name) } else { LegendKey::new(name, style.colour, KeySign::Area(1.0)) }
         };
         variants.iter().map(key).collect()
     }
@@ -78,16 +74,9 @@ impl<'a> ChartContext<'a> {
     /// A panel of bars from zero, one for each row, with their values and whiskers. It cuts whiskers at
     /// [`CUT_OFF_MULTIPLE`] times the longest bar. `height` is that of the whole panel without rows, and of
     /// each row.
-    pub fn bar_panel(
-        &self,
-        (title, label): (&str, &str),
-        unit: Unit,
-        rows: &[BarRow],
-        height: (u32, u32),
-    ) -> Panel {
+    pub fn bar_panel(&self, (title, label): (&str, &str), unit: Unit, rows: &[BarRow], height: (u32, u32)) -> Panel {
         let longest = rows.iter().filter_map(|(_, value, _)| *value).fold(0.0, f64::max);
-        let furthest =
-            rows.iter().filter_map(|(.., whisker)| Some(whisker.as_ref()?.1)).fold(longest, f64::max);
+        let furthest = rows.iter().filter_map(|(.., whisker)| Some(whisker.as_ref()?.1)).fold(longest, f64::max);
         // Without any bar above zero, the intervals determine the axis.
         let limit = if longest > 0.0 { furthest.min(longest * CUT_OFF_MULTIPLE) } else { furthest };
         let mut marks = vec![];
@@ -113,11 +102,8 @@ pub fn clipped_whisker(
     format_end: impl Fn(f64) -> String,
 ) -> (Option<Mark>, String) {
     let Some((low, high)) = interval else { return (None, String::new()) };
-    let (clipped_end, text) = if high > limit {
-        (Some(String::new()), format!(" →{}", format_end(high)))
-    } else {
-        (None, String::new())
-    };
+    let (clipped_end, text) =
+        if high > limit { (Some(String::new()), format!(" →{}", format_end(high))) } else { (None, String::new()) };
     (Some(Mark::HorizontalInterval { x: (low, high), y, clipped_end }), text)
 }
 

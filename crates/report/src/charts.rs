@@ -55,11 +55,7 @@ mod tests {
     #[test]
     fn every_kind_is_registered() {
         let kind = |line: &str| {
-            Some(
-                line.strip_prefix("pub fn ")?
-                    .strip_suffix("(context: &ChartContext) -> Vec<Chart> {")?
-                    .to_string(),
-            )
+            Some(line.strip_prefix("pub fn ")?.strip_suffix("(context: &ChartContext) -> Vec<Chart> {")?.to_string())
         };
         crate::registry::assert_complete("charts", include_str!("charts.rs"), kind);
     }

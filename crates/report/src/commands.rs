@@ -108,8 +108,7 @@ fn task_times(record: &RunRecord, cells: impl Iterator<Item = usize>) -> BTreeMa
 
 /// The task during which a command of its cell began.
 fn task_at(tasks: &[TaskTime], began: f64) -> Option<u32> {
-    let is_running =
-        |(from, until, _): &&TaskTime| (from - CLOCK_TOLERANCE..=until + CLOCK_TOLERANCE).contains(&began);
+    let is_running = |(from, until, _): &&TaskTime| (from - CLOCK_TOLERANCE..=until + CLOCK_TOLERANCE).contains(&began);
     // At the boundary of two tasks, the earlier one has ended.
     tasks.iter().filter(is_running).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, task)| *task)
 }
@@ -127,8 +126,7 @@ pub fn format_logged_command(command: &CommandRecord) -> String {
 /// A command as text that a shell accepts: `mkfs.ext4 -q /dev/loop0`. Equal commands that ran several times are one
 /// entry, with their number and the last of them.
 fn command_as_shell_text(command: &CommandRecord) -> String {
-    let shell_words =
-        |argv: &[String]| argv.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ");
+    let shell_words = |argv: &[String]| argv.iter().map(|word| shell_quoted(word)).collect::<Vec<_>>().join(" ");
     let last = command.last.as_ref().map_or(String::new(), |last| format!(" … {}", shell_words(last)));
     let count = if command.times > 1 { format!(" ({} times)", command.times) } else { String::new() };
     let cwd = command.cwd.as_ref().map_or(String::new(), |cwd| format!(" (in {cwd})"));
@@ -139,11 +137,7 @@ fn command_as_shell_text(command: &CommandRecord) -> String {
 fn shell_quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+^".contains(c);
     let word: String = word.chars().take(2_000).collect();
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+    if !word.is_empty() && word.chars().all(is_plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]
@@ -166,10 +160,7 @@ mod tests {
 
     #[test]
     fn words_are_quoted_for_a_shell() {
-        assert_eq!(
-            command_as_shell_text(&line("c", &["cp", "-r", "a b", "it's"]).command),
-            "cp -r 'a b' 'it'\\''s'"
-        );
+        assert_eq!(command_as_shell_text(&line("c", &["cp", "-r", "a b", "it's"]).command), "cp -r 'a b' 'it'\\''s'");
     }
 
     #[test]

@@ -385,10 +385,8 @@ mod tests {
     #[test]
     fn nine_columns_become_five_and_four() {
         let names: Vec<String> = (0..10).map(|i| format!("c{i}")).collect();
-        let table = Table {
-            rows: vec![names.iter().map(|n| n.as_str().into()).collect()],
-            ..Table::of_figures(names.clone())
-        };
+        let table =
+            Table { rows: vec![names.iter().map(|n| n.as_str().into()).collect()], ..Table::of_figures(names.clone()) };
         let parts = table.split(5);
         assert_eq!(parts[0].header, ["c0", "c1", "c2", "c3", "c4", "c5"]);
         assert_eq!(parts[1].header, ["c0", "c6", "c7", "c8", "c9"]);
@@ -416,10 +414,7 @@ mod tests {
         assert_eq!(words("xfs 1.05 ≈ [0.6, 1.2] or"), ["xfs", "1.05\u{a0}≈\u{a0}[0.6,\u{a0}1.2]", "or"]);
         assert_eq!(words("1.00 (0.145 s) by"), ["1.00\u{a0}(0.145\u{a0}s)", "by"]);
         assert_eq!(words("costs 11.8% [−37.5, 207]."), ["costs", "11.8%\u{a0}[−37.5,\u{a0}207]."]);
-        assert_eq!(
-            words("in 8 rounds (a, b), 12 MiB at"),
-            ["in", "8", "rounds", "(a,", "b),", "12\u{a0}MiB", "at"]
-        );
+        assert_eq!(words("in 8 rounds (a, b), 12 MiB at"), ["in", "8", "rounds", "(a,", "b),", "12\u{a0}MiB", "at"]);
         assert_eq!(unjoin_figures(&join_figures("1.05 [0.6–1.2] 3 s")), "1.05 [0.6–1.2] 3 s");
         assert_eq!(join_figures("[0.6–1.2]"), "[0.6\u{2060}–\u{2060}1.2]");
     }

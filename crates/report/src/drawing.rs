@@ -343,13 +343,7 @@ impl Mark {
     }
 
     /// A text that is not bold. See [`Mark::Text`] for the arguments.
-    pub fn text(
-        at: (f64, f64),
-        offset: (i32, i32),
-        text: impl Into<String>,
-        colour: Colour,
-        anchor: Anchor,
-    ) -> Mark {
+    pub fn text(at: (f64, f64), offset: (i32, i32), text: impl Into<String>, colour: Colour, anchor: Anchor) -> Mark {
         Mark::Text { at, offset, text: text.into(), colour, anchor, bold: false }
     }
 

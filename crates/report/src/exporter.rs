@@ -22,10 +22,7 @@ pub(crate) fn write_json(value: &Value, out: &mut dyn Write) -> Result<(), Error
 ///
 /// # Errors
 /// If the file cannot be written, or `write` fails.
-pub(crate) fn write_file(
-    path: &Path,
-    write: impl FnOnce(&mut dyn Write) -> Result<(), Error>,
-) -> Result<(), Error> {
+pub(crate) fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<(), Error>) -> Result<(), Error> {
     let mut out = BufWriter::new(File::create(path).map_err(Error::file(path))?);
     write(&mut out)?;
     out.flush().map_err(Error::file(path))

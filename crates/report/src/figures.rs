@@ -105,12 +105,8 @@ pub fn mean_cost_row(title: String, all: &CombinedTasks, unit: Unit) -> Vec<Cell
     let cell = |(variant, rounds): (usize, &Vec<f64>)| {
         let own_mean = mean(rounds.iter().filter(|value| !value.is_nan()));
         let cell = match all.comparison.variants[variant].mean_ratio {
-            Some(ratio) => {
-                Cell::two_lines(three_digits_beside(ratio.value, &[1.0]), mean_interval_line(&ratio))
-            }
-            None if best == Some(variant) => {
-                Cell::two_lines("1.00", value_or_dash(Some(own_mean), unit)).strong()
-            }
+            Some(ratio) => Cell::two_lines(three_digits_beside(ratio.value, &[1.0]), mean_interval_line(&ratio)),
+            None if best == Some(variant) => Cell::two_lines("1.00", value_or_dash(Some(own_mean), unit)).strong(),
             None => value_or_dash(Some(own_mean).filter(|mean| !mean.is_nan()), unit).into(),
         };
         cell.with_source(Source::new(None, std::iter::once(variant).chain(best)))

@@ -27,9 +27,7 @@ impl FindingWriter<'_> {
                 let mode = against.map_or("random", |at| &self.matrix.modes[at.mode].name);
                 format!("slower than {mode}")
             }
-            Rule::BandwidthFalls if part.worst_flag().ratio.value > 1.0 => {
-                "too fast for its larger blocks".into()
-            }
+            Rule::BandwidthFalls if part.worst_flag().ratio.value > 1.0 => "too fast for its larger blocks".into(),
             Rule::BandwidthFalls => "moves less with larger blocks".into(),
             Rule::IopsRise => match self.common_edge(part) {
                 Some(edge) => format!("collapses under {edge}"),
@@ -74,12 +72,10 @@ impl FindingWriter<'_> {
     fn part_sentences(&self, finding: &Finding, part: &FindingPart) -> String {
         // The title already names the cells of the whole finding.
         let is_whole_finding = part.cells() == finding.cells();
-        let place =
-            if is_whole_finding { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
+        let place = if is_whole_finding { String::new() } else { format!(" at {}", self.extent(&part.cells())) };
         let (worst, least) = (part.worst_flag(), part.mildest_flag().ratio.value);
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
-        let (here, iops, against) =
-            (capitalise(&self.cell_phrase(at)), self.iops(at), self.against_phrase(worst));
+        let (here, iops, against) = (capitalise(&self.cell_phrase(at)), self.iops(at), self.against_phrase(worst));
         match (part.rule, worst.against) {
             (Rule::AboveDevice, device) => self.above_device(worst, &place, device),
             (Rule::BelowDevice | Rule::SequentialBelowRandom, _) => {
@@ -150,10 +146,8 @@ impl FindingWriter<'_> {
         let (at, ratio, interval) = (worst.at, worst.ratio.value, change_interval(&worst.ratio));
         let (size, other_size) = (self.size(at), self.size(other));
         let (bandwidth, other_bandwidth) = (self.bandwidth(at), self.bandwidth(other));
-        let figures = format!(
-            "with {} {bandwidth} at {size}, {other_bandwidth} at {other_size}{interval}",
-            self.threads(at)
-        );
+        let figures =
+            format!("with {} {bandwidth} at {size}, {other_bandwidth} at {other_size}{interval}", self.threads(at));
         if ratio > 1.0 {
             return format!(
                 "Smaller blocks move more bytes than larger ones{place}: {figures}; {} over the region. The small \
@@ -185,8 +179,7 @@ impl FindingWriter<'_> {
         };
         let others: Vec<String> = rows.values().map(|flag| loss(flag)).collect();
         let also = if others.is_empty() { "" } else { ", and so do " };
-        let (series, size, share) =
-            (self.series_name(worst.at), self.size(worst.at), percent_less(worst.ratio.value));
+        let (series, size, share) = (self.series_name(worst.at), self.size(worst.at), percent_less(worst.ratio.value));
         let (from, to) = (worst.against.map_or(String::new(), count), self.threads(worst.at));
         let iops = worst.against.map_or(String::new(), |at| self.iops(at));
         format!(
@@ -236,8 +229,7 @@ impl FindingWriter<'_> {
             return String::new();
         };
         let share = |at: CellPosition| {
-            let both =
-                self.matrix.iops(at).zip(self.matrix.iops(CellPosition { variant: peer.variant, ..at }));
+            let both = self.matrix.iops(at).zip(self.matrix.iops(CellPosition { variant: peer.variant, ..at }));
             both.map_or(String::new(), |(own, other)| percent(own / other))
         };
         format!(
@@ -281,8 +273,7 @@ impl FindingWriter<'_> {
 
     /// The block sizes and threads of cells: `512 B to 4 KiB with 1 to 128 threads`.
     fn extent(&self, cells: &BTreeSet<CellPosition>) -> String {
-        let size_and_threads =
-            |at: &CellPosition| (self.matrix.sizes[at.size], self.matrix.threads[at.threads]);
+        let size_and_threads = |at: &CellPosition| (self.matrix.sizes[at.size], self.matrix.threads[at.threads]);
         cell_extent(&cells.iter().map(size_and_threads).collect())
     }
 

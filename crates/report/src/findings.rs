@@ -120,9 +120,7 @@ fn matrix_rows(
     figure: impl Fn(CellPosition) -> Option<f64>,
 ) -> Vec<Vec<Option<f64>>> {
     let row = |size: usize| {
-        (0..matrix.threads.len())
-            .map(|threads| figure(CellPosition { variant, mode, size, threads }))
-            .collect()
+        (0..matrix.threads.len()).map(|threads| figure(CellPosition { variant, mode, size, threads })).collect()
     };
     (0..matrix.sizes.len()).map(row).collect()
 }
@@ -149,21 +147,16 @@ pub fn summary(matrix: &Matrix, analysis: &MatrixAnalysis) -> String {
     );
     match analysis.findings.len() {
         0 => format!("No anomaly in {searched}."),
-        found => format!(
-            "{} in {searched}. The largest over the most cells comes first.",
-            plural(found, "finding")
-        ),
+        found => format!("{} in {searched}. The largest over the most cells comes first.", plural(found, "finding")),
     }
 }
 
 /// Explains the evidence for the findings, which depends on the number of rounds.
 pub fn describe_evidence(analysis: &MatrixAnalysis) -> String {
     match analysis.rounds {
-        0 | 1 => {
-            "Each cell has one value, so chance is unknown: values are compared with fixed tolerances, and a \
+        0 | 1 => "Each cell has one value, so chance is unknown: values are compared with fixed tolerances, and a \
                   deviation that no neighbouring cell shares is left out unless it is over 20%."
-                .into()
-        }
+            .into(),
         rounds if rounds < FIRST_LOOK_ROUNDS => format!(
             "Up to {rounds} rounds a cell. A cell is flagged if the range of its rounds lies beyond the tolerance: with \
              fewer than {FIRST_LOOK_ROUNDS} rounds this range is no confidence interval, and nothing is decided."
@@ -204,14 +197,10 @@ fn add_tables(document: &mut Document, matrix: &Matrix, findings: &[Finding]) {
         };
         let mark = marks.get(&at).map_or(String::new(), |numbers| format!(" [{}]", numbers.join(",")));
         let client_mark = if matrix.is_client_bound(at) { " !" } else { "" };
-        Cell::two_lines(
-            format!("{}{client_mark}{mark}", format_iops(operations)),
-            format_bandwidth(bandwidth),
-        )
+        Cell::two_lines(format!("{}{client_mark}{mark}", format_iops(operations)), format_bandwidth(bandwidth))
     };
     document.heading(2, "The figures");
-    document
-        .text("Operations a second, under them megabytes a second. In brackets: the findings of that cell.");
+    document.text("Operations a second, under them megabytes a second. In brackets: the findings of that cell.");
     for (mode, info) in matrix.modes.iter().enumerate() {
         document.heading(3, info.name.as_str());
         for (variant, subject) in matrix.variants.iter().enumerate() {

@@ -60,10 +60,7 @@ impl VariantStacks {
 ///
 /// # Errors
 /// If the run has counted no instructions, or has no task of this name.
-pub fn counted_instructions(
-    record: &RunRecord,
-    name: &str,
-) -> Result<(TaskId, BTreeMap<String, Vec<f64>>), Error> {
+pub fn counted_instructions(record: &RunRecord, name: &str) -> Result<(TaskId, BTreeMap<String, Vec<f64>>), Error> {
     let Some((_, values)) = record.metric(reading::KERNEL_INSTRUCTIONS) else {
         return Err(Error::Usage(format!(
             "run {} has no counts of kernel instructions yet; it has some after its first finished cell",
@@ -79,12 +76,9 @@ pub fn counted_instructions(
             by_variant.entry(variant.name.clone()).or_default().push(*value);
         }
     }
-    let most =
-        |by_variant: &BTreeMap<String, Vec<f64>>| by_variant.values().flatten().copied().fold(0.0, f64::max);
+    let most = |by_variant: &BTreeMap<String, Vec<f64>>| by_variant.values().flatten().copied().fold(0.0, f64::max);
     let candidates = counted.into_iter().filter(|(task, _)| name.is_empty() || task.to_string() == name);
-    candidates
-        .max_by(|a, b| most(&a.1).total_cmp(&most(&b.1)))
-        .ok_or_else(|| record.unknown_task(name).into())
+    candidates.max_by(|a, b| most(&a.1).total_cmp(&most(&b.1))).ok_or_else(|| record.unknown_task(name).into())
 }
 
 /// All functions of all variants. With two variants the largest difference comes first, else the function with the most
@@ -102,8 +96,7 @@ fn instructions_by_function(variants: &[VariantStacks]) -> Vec<FunctionInstructi
         .into_iter()
         .map(|(name, samples)| instructions_of_function(name, samples, &weights))
         .collect();
-    let size =
-        |function: &FunctionInstructions| function.difference.unwrap_or(function.instructions[0]).abs();
+    let size = |function: &FunctionInstructions| function.difference.unwrap_or(function.instructions[0]).abs();
     functions.sort_by(|a, b| size(b).total_cmp(&size(a)));
     functions
 }
@@ -123,12 +116,7 @@ fn instructions_of_function(name: &str, samples: Vec<u64>, weights: &[f64]) -> F
 }
 
 /// Makes the page of one task. `flame_graphs` has a title and a path for each flame graph.
-pub fn instructions_page(
-    run: &str,
-    task: &str,
-    variants: &[VariantStacks],
-    flame_graphs: &[(String, String)],
-) -> Page {
+pub fn instructions_page(run: &str, task: &str, variants: &[VariantStacks], flame_graphs: &[(String, String)]) -> Page {
     let functions = instructions_by_function(variants);
     let mut document = Document::default();
     document.heading(1, format!("Where the instructions of {task} go"));
@@ -173,8 +161,7 @@ fn summary(variants: &[VariantStacks], functions: &[FunctionInstructions]) -> St
         (Some(difference), Some(margin)) if difference.abs() > margin => {
             // Differences of other functions can add up to more, or have the opposite sign.
             let is_most = 2.0 * difference / (second_total - first_total) > 1.0;
-            let what =
-                if is_most { "Most of the difference is in" } else { "The function that differs most is" };
+            let what = if is_most { "Most of the difference is in" } else { "The function that differs most is" };
             format!("{totals} {what} {} ({} ± {} M).", first.function, millions(difference), millions(margin))
         }
         _ => format!("{totals} No function differs by more than its margin of error."),
@@ -206,9 +193,7 @@ fn chain_lines(variants: &[&VariantStacks]) -> Vec<String> {
             chains.entry(frames.join(";")).or_insert_with(|| vec![0; variants.len()])[at] += thousands;
         }
     }
-    let line = |(chain, counts): (String, Vec<u64>)| {
-        counts.iter().fold(chain, |line, count| format!("{line} {count}"))
-    };
+    let line = |(chain, counts): (String, Vec<u64>)| counts.iter().fold(chain, |line, count| format!("{line} {count}"));
     chains.into_iter().map(line).collect()
 }
 
@@ -234,11 +219,7 @@ fn flame_graph(title: &str, variants: &[&VariantStacks]) -> Result<Vec<u8>, Erro
 ///
 /// # Errors
 /// If there are no samples, or a file cannot be written.
-pub fn write_flame_graphs(
-    dir: &Path,
-    task: &str,
-    variants: &[VariantStacks],
-) -> Result<Vec<(String, String)>, Error> {
+pub fn write_flame_graphs(dir: &Path, task: &str, variants: &[VariantStacks]) -> Result<Vec<(String, String)>, Error> {
     std::fs::create_dir_all(dir).map_err(Error::file(dir))?;
     let mut graphs = vec![];
     for (at, variant) in variants.iter().enumerate() {

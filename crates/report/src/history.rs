@@ -25,10 +25,7 @@ pub const MAX_RUNS: usize = 200;
 
 /// Chooses the reference for a variant: the other variant that the most runs measured together with it. Of several with
 /// the same count it is the first. `None` if the variant is in no run, or never beside another.
-pub fn choose_reference<'a>(
-    variant: &str,
-    variants_of_runs: impl Iterator<Item = &'a [String]>,
-) -> Option<String> {
+pub fn choose_reference<'a>(variant: &str, variants_of_runs: impl Iterator<Item = &'a [String]>) -> Option<String> {
     let runs: Vec<&[String]> =
         variants_of_runs.filter(|variants| variants.iter().any(|name| name == variant)).collect();
     let others = runs.iter().flat_map(|variants| variants.iter()).filter(|name| *name != variant);
@@ -113,10 +110,7 @@ pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<FoundChange> {
     for (number, change) in changes.iter().enumerate() {
         let begin = number.checked_sub(1).map_or(0, |earlier| changes[earlier].at);
         let end = changes.get(number + 1).map_or(points.len(), |next| next.at);
-        let near = (
-            change.at.saturating_sub(SHORTEST_SEGMENT - 1),
-            (change.at + SHORTEST_SEGMENT).min(points.len()),
-        );
+        let near = (change.at.saturating_sub(SHORTEST_SEGMENT - 1), (change.at + SHORTEST_SEGMENT).min(points.len()));
         found.push(FoundChange {
             run: points[change.at].run.clone(),
             ln_change: change.after - change.before,
@@ -131,8 +125,7 @@ pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<FoundChange> {
 }
 
 fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Table {
-    let mut header =
-        vec!["run".to_string(), "begun".into(), format!("{} of {}", query.metric, query.variant)];
+    let mut header = vec!["run".to_string(), "begun".into(), format!("{} of {}", query.metric, query.variant)];
     if paired {
         let reference = query.reference.as_deref().unwrap_or_default();
         header.push(format!("{} over {reference}", query.variant));
@@ -140,8 +133,7 @@ fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change],
     header.extend(["rounds", "machine", "level"].map(String::from));
     let mut table = Table::of_words(header);
     for (at, point) in points.iter().enumerate().rev() {
-        let mut row =
-            row![point.run.as_str(), format_start(&point.started), with_unit(point.median, point.info.unit)];
+        let mut row = row![point.run.as_str(), format_start(&point.started), with_unit(point.median, point.info.unit)];
         if let Some(ratio) = point.ratio {
             row.push(ratio_cell(ratio, if ratio.provisional { " ?" } else { "" }));
         }
@@ -270,12 +262,7 @@ fn history_title(query: &HistoryQuery, paired: bool) -> String {
 }
 
 /// A sentence for each change, or one sentence that no run or no change was found.
-fn change_sentences(
-    query: &HistoryQuery,
-    points: &[HistoryPoint],
-    changes: &[Change],
-    paired: bool,
-) -> Vec<String> {
+fn change_sentences(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Vec<String> {
     match (points, changes) {
         ([], _) => vec![format!("No run of {} has {} of {}.", query.study, query.metric, query.variant)],
         (points, []) => vec![format!("No change was found over {}.", plural(points.len(), "run"))],
@@ -297,8 +284,7 @@ fn describe_change(points: &[HistoryPoint], change: &Change, paired: bool) -> St
         Direction::Higher if factor > 1.0 => ", better",
         _ => ", worse",
     };
-    let level =
-        |log: f64| if paired { three_digits(log.exp()) } else { with_unit(log.exp(), point.info.unit) };
+    let level = |log: f64| if paired { three_digits(log.exp()) } else { with_unit(log.exp(), point.info.unit) };
     let machine = if point.machine == earlier.machine {
         String::new()
     } else {
@@ -369,8 +355,7 @@ fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Chang
 
 /// The panel of ratios to the reference. Its vertical axis has natural logarithms as coordinates.
 fn ratio_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]) -> Panel {
-    let interval_ends =
-        points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
+    let interval_ends = points.iter().filter_map(|point| point.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let (low, high) = widen_range((0.0, 0.0), interval_ends.map(f64::ln));
     let reference = query.reference.as_deref().unwrap_or_default();
     let y = with_headroom(Axis::changes(format!("{} over {reference}", query.variant), low, high));
@@ -381,11 +366,9 @@ fn ratio_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]
 /// The panel of the variant's medians, with a line through them.
 fn median_panel(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change]) -> Panel {
     let medians = || points.iter().map(|point| point.median);
-    let interval_ends =
-        points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
+    let interval_ends = points.iter().filter_map(|point| point.typical).flat_map(|typical| [typical.low, typical.high]);
     // A logarithmic axis has no zero: an interval that starts at 0 is drawn from the end of the axis.
-    let (low, high) =
-        widen_range((f64::INFINITY, 0.0), medians().chain(interval_ends.filter(|end| *end > 0.0)));
+    let (low, high) = widen_range((f64::INFINITY, 0.0), medians().chain(interval_ends.filter(|end| *end > 0.0)));
     let label = format!("{} of {}", query.metric, query.variant);
     let y = with_headroom(Axis::log_in_unit(label, low / 1.05, high * 1.05, points[0].info.unit));
     let line: Vec<_> = medians().enumerate().map(|(at, median)| (at as f64, median)).collect();
@@ -434,10 +417,7 @@ fn date_axis(points: &[HistoryPoint]) -> Axis {
         Some(point) => day(point),
         None => String::new(),
     };
-    Axis {
-        has_grid_lines: false,
-        ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date)
-    }
+    Axis { has_grid_lines: false, ..Axis::linear("runs, oldest first", -0.5, points.len() as f64 - 0.5, date) }
 }
 
 /// An upright line and a word for each change, half way between the run before it and the run where it appeared.
@@ -496,13 +476,7 @@ mod tests {
             machine: if at < 8 { "h, Linux 6.17" } else { "h, Linux 6.18" }.into(),
             info: info.clone(),
             work: 7,
-            ratio: Some(Ratio {
-                value: *value,
-                low: value * 0.98,
-                high: value * 1.02,
-                rounds: 9,
-                provisional: false,
-            }),
+            ratio: Some(Ratio { value: *value, low: value * 0.98, high: value * 1.02, rounds: 9, provisional: false }),
             median: 2.0,
             typical: Some(Ratio { value: 2.0, low: 1.9, high: 2.1, rounds: 9, provisional: false }),
             style: SeriesStyle { colour: VERMILLION, shape: Shape::Square, dash: Dash::Solid },
@@ -512,8 +486,7 @@ mod tests {
     }
 
     /// Eight runs at one level, seven at another.
-    const STEP: [f64; 15] =
-        [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
+    const STEP: [f64; 15] = [1.0, 1.01, 0.99, 1.02, 0.98, 1.005, 0.995, 1.015, 1.3, 1.31, 1.29, 1.32, 1.28, 1.3, 1.31];
 
     fn render_markdown(page: &Page) -> String {
         let mut out = vec![];
@@ -529,10 +502,7 @@ mod tests {
     fn the_page_names_the_run_the_kernels_and_the_confirmation_of_a_change() {
         let page = history_page(&query(Some("ext4")), points(&STEP));
         let json = &page.json;
-        assert_eq!(
-            (&json["changes"][0]["run"], &json["changes"][0]["confirmed"]),
-            (&json!("run-08"), &json!(true))
-        );
+        assert_eq!((&json["changes"][0]["run"], &json["changes"][0]["confirmed"]), (&json!("run-08"), &json!(true)));
         let text = render_markdown(&page);
         assert!(text.contains("Confirmed") && text.contains("run-08") && text.contains("6.17 → "), "{text}");
         assert!(text.contains("worse"), "{text}");
@@ -563,8 +533,7 @@ mod tests {
     #[test]
     fn the_reference_is_the_variant_that_most_runs_have() {
         let runs = [vec!["xfs", "btrfs", "ext4"], vec!["ext4", "xfs"], vec!["ext3", "btrfs"]];
-        let runs: Vec<Vec<String>> =
-            runs.map(|variants| variants.into_iter().map(String::from).collect()).into();
+        let runs: Vec<Vec<String>> = runs.map(|variants| variants.into_iter().map(String::from).collect()).into();
         assert_eq!(choose_reference("xfs", runs.iter().map(Vec::as_slice)), Some("ext4".into()));
         assert_eq!(choose_reference("jfs", runs.iter().map(Vec::as_slice)), None);
     }

@@ -280,10 +280,7 @@ mod tests {
         document.parts.push(Part::Code("toml", hostile.into()));
         document.parts.push(Part::Facts(vec![hostile.into()]));
         let html = render_fragment(&document).unwrap().html;
-        assert!(
-            !html.contains("<script") && !html.contains('\u{1b}') && !html.contains('\u{202e}'),
-            "{html}"
-        );
+        assert!(!html.contains("<script") && !html.contains('\u{1b}') && !html.contains('\u{202e}'), "{html}");
         assert_eq!(html.matches("&#60;script&#62;").count(), 11, "{html}");
     }
 }

@@ -188,8 +188,7 @@ impl VariantIntervals {
                 compare_with_references(&until, &bare_devices(record), info.direction)
             });
         }
-        let Some((_, latest)) = self.by_rounds.last_key_value().filter(|(_, latest)| latest.order.len() >= 2)
-        else {
+        let Some((_, latest)) = self.by_rounds.last_key_value().filter(|(_, latest)| latest.order.len() >= 2) else {
             return;
         };
         for &variant in &latest.order {
@@ -265,8 +264,7 @@ impl Notices {
                 NoteKind::Options | NoteKind::Weaker | NoteKind::Unavailable | NoteKind::Remark => {}
             }
         }
-        notices.fairness =
-            fairness.into_iter().map(|(text, variants)| variants_sentence(text, variants)).collect();
+        notices.fairness = fairness.into_iter().map(|(text, variants)| variants_sentence(text, variants)).collect();
         notices
     }
 

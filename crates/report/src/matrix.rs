@@ -84,12 +84,7 @@ fn mode_table(variants: &[&str], figures: &[&MatrixFigure], unit_and_direction: 
 }
 
 /// The cell of a variant at one block size and number of threads; empty if it has no figure there.
-fn figure_cell(
-    figures: &[&MatrixFigure],
-    at: (u64, u32),
-    variant: usize,
-    (unit, direction): UnitAndDirection,
-) -> Cell {
+fn figure_cell(figures: &[&MatrixFigure], at: (u64, u32), variant: usize, (unit, direction): UnitAndDirection) -> Cell {
     let here = || figures.iter().filter(|figure| figure.at == at);
     let Some(own) = here().find(|figure| figure.variant == variant) else { return Cell::default() };
     let is_better = |a: f64, b: f64| match direction {
@@ -125,11 +120,7 @@ pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analy
             let Some(value) = result.median else { continue };
             let is_tied = !task.comparison.is_provisional()
                 && task.comparison.without_significant_difference().contains(&variant);
-            let mark = format!(
-                "{}{}",
-                if is_tied { NOT_DIFFERENT } else { "" },
-                medians.signs(&task.task.id, variant)
-            );
+            let mark = format!("{}{}", if is_tied { NOT_DIFFERENT } else { "" }, medians.signs(&task.task.id, variant));
             let index = record.task(&task.task.id);
             let is_bare_device = analysis.grid.references.contains(&variant);
             let mode = task.task.id.name.clone();
@@ -138,8 +129,7 @@ pub fn add_medians(document: &mut Document, record: &RunRecord, analysis: &Analy
     }
     let has_device_shares = add_device_shares(&mut figures, analysis.metric.unit);
     add_tables(document, &record.names(), &figures, (analysis.metric.unit, analysis.metric.direction));
-    let mut text =
-        String::from("Medians over rounds; the best of each block size and number of threads stands out.");
+    let mut text = String::from("Medians over rounds; the best of each block size and number of threads stands out.");
     if !analysis.is_provisional() {
         text.push_str(
             " ≈ marks variants with no significant difference from the best at 95%, which does not make them equal.",
@@ -163,12 +153,10 @@ fn add_device_shares(figures: &mut [MatrixFigure], unit: Unit) -> bool {
     if !matches!(unit, Unit::PerSecond | Unit::BytesPerSecond) {
         return false;
     }
-    let bare_device: Vec<MatrixFigure> =
-        figures.iter().filter(|figure| figure.is_bare_device).cloned().collect();
+    let bare_device: Vec<MatrixFigure> = figures.iter().filter(|figure| figure.is_bare_device).cloned().collect();
     for figure in figures.iter_mut().filter(|figure| !figure.is_bare_device) {
-        let ceiling = bare_device
-            .iter()
-            .find(|bare_device| bare_device.mode == figure.mode && bare_device.at == figure.at);
+        let ceiling =
+            bare_device.iter().find(|bare_device| bare_device.mode == figure.mode && bare_device.at == figure.at);
         if let Some(ceiling) = ceiling.filter(|bare_device| bare_device.value > 0.0) {
             figure.mark = format!("{} {}", figure.mark, percent(figure.value / ceiling.value));
         }
@@ -186,10 +174,7 @@ const SIGNS: [(char, &str); 4] = [
     (PAGE_CACHE_SIGN, "data path page cache, under a tenth of the bytes reached the device"),
     (MIXED_SIGN, "data path mixed, under nine tenths of the bytes reached the device"),
     (UNSTEADY_SIGN, "the load did not become steady in time"),
-    (
-        CLIENT_BOUND_SIGN,
-        "client-bound, the generator itself takes more than a tenth of the time of an operation",
-    ),
+    (CLIENT_BOUND_SIGN, "client-bound, the generator itself takes more than a tenth of the time of an operation"),
 ];
 
 /// The medians of the readings from which the signs after figures follow. A list is empty if the run did not measure it.
@@ -287,8 +272,7 @@ fn run_rows(record: &RunRecord) -> Vec<MatrixRow> {
             rows.len() - 1
         });
         rows[index].iops[cell.round as usize] = Some(*value);
-        shares[index]
-            .extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
+        shares[index].extend(client_shares.as_ref().map(|values| values[sample]).filter(|share| !share.is_nan()));
     }
     for (row, shares) in rows.iter_mut().zip(&shares) {
         row.client_bound = median(shares).is_some_and(|share| share > MAX_CLIENT_SHARE);
@@ -384,8 +368,7 @@ pub fn cell_extent(cells: &BTreeSet<(u64, u32)>) -> String {
     let sizes: BTreeSet<u64> = cells.iter().map(|(bytes, _)| *bytes).collect();
     let counts: BTreeSet<u32> = cells.iter().map(|(_, threads)| *threads).collect();
     let (Some(smallest), Some(largest)) = (sizes.first(), sizes.last()) else { return String::new() };
-    let (fewest_threads, most_threads) =
-        (counts.first().copied().unwrap_or(0), counts.last().copied().unwrap_or(0));
+    let (fewest_threads, most_threads) = (counts.first().copied().unwrap_or(0), counts.last().copied().unwrap_or(0));
     let with = if fewest_threads == most_threads {
         format_threads(most_threads)
     } else {
@@ -423,10 +406,7 @@ mod tests {
         let grid = |cells: &[(u64, u32)]| cell_extent(&cells.iter().copied().collect());
         assert_eq!(grid(&[(512, 1)]), "512 B with 1 thread");
         assert_eq!(grid(&[(512, 1), (512, 2), (1024, 1), (1024, 2)]), "512 B to 1 KiB with 1 to 2 threads");
-        assert_eq!(
-            grid(&[(512, 1), (512, 2), (1024, 1)]),
-            "512 B to 1 KiB with 1 to 2 threads (3 of 4 cells)"
-        );
+        assert_eq!(grid(&[(512, 1), (512, 2), (1024, 1)]), "512 B to 1 KiB with 1 to 2 threads (3 of 4 cells)");
     }
 
     #[test]

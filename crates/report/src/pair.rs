@@ -65,11 +65,7 @@ impl PairRow {
 
 /// The comparison of the two variants of a run, by each of these metrics and by [`COST_METRICS`]. Empty unless the run has
 /// exactly two variants. The rows are ordered by task, then by metric.
-pub fn pair_rows<'a>(
-    record: &RunRecord,
-    metrics: impl Iterator<Item = &'a str>,
-    margin: f64,
-) -> Vec<PairRow> {
+pub fn pair_rows<'a>(record: &RunRecord, metrics: impl Iterator<Item = &'a str>, margin: f64) -> Vec<PairRow> {
     if record.variants.len() != 2 {
         return vec![];
     }
@@ -91,8 +87,7 @@ pub fn pair_rows<'a>(
 pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, margin: f64) -> Vec<PairRow> {
     let Some(grid) = Grid::of(record, id) else { return vec![] };
     let metric = &grid.metric;
-    let both_measured =
-        |values: &[Vec<f64>]| [a, b].iter().all(|variant| values[*variant].iter().any(|v| !v.is_nan()));
+    let both_measured = |values: &[Vec<f64>]| [a, b].iter().all(|variant| values[*variant].iter().any(|v| !v.is_nan()));
     let mut tasks = grid.comparable_tasks();
     tasks.retain(|task| both_measured(&grid.values[*task]));
     let means = grid.mean_costs();
@@ -110,12 +105,7 @@ pub fn rows_of_metric(record: &RunRecord, (a, b): (usize, usize), id: &str, marg
     if tasks.len() <= MAX_LISTED_TASKS {
         for &task in &tasks {
             let (name, values) = (grid.tasks[task].id.to_string(), &grid.values[task]);
-            rows.extend(row(
-                name,
-                log_ratios(&values[a], &values[b]),
-                tasks.len() == 1,
-                Some(&means.values[task]),
-            ));
+            rows.extend(row(name, log_ratios(&values[a], &values[b]), tasks.len() == 1, Some(&means.values[task])));
         }
     }
     rows

@@ -138,11 +138,7 @@ fn split_list(list: &str) -> Vec<&str> {
 
 /// A ratio with its interval: `1.12 [1.10–1.14]`; without an interval if there is only one round.
 pub fn ratio_with_interval(Ratio { value, low, high, rounds, .. }: Ratio) -> String {
-    if rounds < 2 {
-        number::three_digits_beside(value, &[1.0])
-    } else {
-        number::ratio_with_interval(value, low, high)
-    }
+    if rounds < 2 { number::three_digits_beside(value, &[1.0]) } else { number::ratio_with_interval(value, low, high) }
 }
 
 /// The number of rounds needed to find a difference: `24`, or `over 400` for `None`.
@@ -186,10 +182,7 @@ mod tests {
         let text = format!("No clear winner in 20 tasks: {}.", items.collect::<Vec<_>>().join(", "));
         let clipped = shorten_sentence(&text);
         assert!(clipped.ends_with("ext4 at update-3 [1.2, 3.4] and 16 more."), "{clipped}");
-        assert!(
-            clipped.chars().count() < 180 && text.starts_with(&clipped[..clipped.len() - 13]),
-            "{clipped}"
-        );
+        assert!(clipped.chars().count() < 180 && text.starts_with(&clipped[..clipped.len() - 13]), "{clipped}");
         let prose = "A sentence without a list stays whole however long it is. ".repeat(5);
         assert_eq!(super::shorten_sentence(&prose), prose);
         assert_eq!(super::shorten_sentence("Won: a, b."), "Won: a, b.");

@@ -142,8 +142,7 @@ fn task_table(published: &PublishedSet, metric: &str) -> Table {
         table.rows.push(figure_row(label, variants.iter().map(figure).collect(), total_name.is_some()));
     }
     if let Some(total_name) = total_name {
-        let total =
-            |variant: &&str| published.total(variant, metric).map(|sum| (format_as_printed(sum, unit), sum));
+        let total = |variant: &&str| published.total(variant, metric).map(|sum| (format_as_printed(sum, unit), sum));
         let label = format!("{} of {} tasks", total_name.to_uppercase(), published.tasks_in_totals().len());
         table.rows.push(figure_row(label, variants.iter().map(total).collect(), true));
     }
@@ -242,8 +241,7 @@ fn metric_title(published: &PublishedSet, metric: &str) -> String {
 fn sample_cell(figure: &Figure, recomputed: &RecomputedFigures) -> Cell {
     let printed = format!("{:.*}", usize::from(figure.decimals), figure.value);
     let is_this_figure = |misfit: &&Misfit| {
-        (&misfit.sample, &misfit.variant, &misfit.derived.metric)
-            == (&figure.sample, &figure.variant, &figure.metric)
+        (&misfit.sample, &misfit.variant, &misfit.derived.metric) == (&figure.sample, &figure.variant, &figure.metric)
     };
     match recomputed.misfits.iter().find(is_this_figure) {
         Some(misfit) => Cell::two_lines(printed, format!("≠ {}", format_quotient(misfit))).strong(),

@@ -28,11 +28,7 @@ impl RatioVerdict {
     pub fn of_rounds(ratio: Option<Ratio>, narrow: Option<(f64, f64)>, margin: f64) -> RatioVerdict {
         let (Some(ratio), Some((low, high))) = (ratio, narrow) else { return RatioVerdict::Provisional };
         let log_margin = margin.ln_1p();
-        RatioVerdict::from_tests(
-            ratio.provisional,
-            ratio.is_significant(),
-            -log_margin < low && high < log_margin,
-        )
+        RatioVerdict::from_tests(ratio.provisional, ratio.is_significant(), -log_margin < low && high < log_margin)
     }
 
     /// Judges a ratio of two independent samples. It uses the 95% interval instead of the 90% interval, which makes the test of
@@ -70,10 +66,7 @@ impl RatioVerdict {
 /// A cell with a ratio and a mark behind it, and the interval in its second line.
 pub fn ratio_cell(ratio: impl Into<Estimate>, mark: &str) -> Cell {
     let Estimate { value, low, high } = ratio.into();
-    Cell::two_lines(
-        format!("{}{mark}", number::three_digits_beside(value, &[1.0])),
-        number::ratio_interval(low, high),
-    )
+    Cell::two_lines(format!("{}{mark}", number::three_digits_beside(value, &[1.0])), number::ratio_interval(low, high))
 }
 
 /// Names the better side, or the side with more if no direction is better.

@@ -56,11 +56,7 @@ impl Comparer<'_> {
                 let is_sentence = value.as_str().is_some_and(|text| text.contains(' '));
                 let are_equal = other.is_some_and(|other| is_equal(value, other));
                 if !are_equal && (self.with_sentences || !is_sentence) {
-                    self.add_difference(
-                        place,
-                        quote_value(value),
-                        other.map_or("missing".into(), quote_value),
-                    );
+                    self.add_difference(place, quote_value(value), other.map_or("missing".into(), quote_value));
                 }
             }
         }
@@ -81,8 +77,7 @@ fn is_equal(one: &Value, other: &Value) -> bool {
 
 /// The name of an element of a list, by which readers know it.
 fn element_name(value: &Value) -> Option<String> {
-    let named =
-        ["variant", "task", "metric", "claim", "name", "id", "text"].iter().find_map(|key| value.get(key))?;
+    let named = ["variant", "task", "metric", "claim", "name", "id", "text"].iter().find_map(|key| value.get(key))?;
     match named {
         Value::String(name) => Some(name.clone()),
         object @ Value::Object(_) => element_name(object),
@@ -137,8 +132,7 @@ mod tests {
 
     #[test]
     fn words_are_figures_and_sentences_are_not() {
-        let (one, other) =
-            (json!({"best": "xfs", "says": "Use xfs."}), json!({"best": "ext4", "says": "Keep ext4."}));
+        let (one, other) = (json!({"best": "xfs", "says": "Use xfs."}), json!({"best": "ext4", "says": "Keep ext4."}));
         assert_eq!(places(one.clone(), other.clone(), false), ["best: xfs ext4"]);
         assert_eq!(places(one, other, true).len(), 2);
     }

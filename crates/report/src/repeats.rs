@@ -31,10 +31,7 @@ impl Spread {
             let task = &record.tasks[record.samples.task[row] as usize];
             if task.in_totals && !count.is_nan() {
                 let filesystem = record.variants[cell.variant].level(factor::FS).to_string();
-                counts
-                    .entry((filesystem, format!("{} {}", cell.workload, task.id)))
-                    .or_default()
-                    .push(*count);
+                counts.entry((filesystem, format!("{} {}", cell.workload, task.id))).or_default().push(*count);
             }
         }
         counts.iter().filter_map(|(key, counts)| Spread::from_counts(key, counts)).collect()
@@ -65,8 +62,7 @@ pub struct FilesystemSpread {
 }
 
 impl Row for FilesystemSpread {
-    const COLUMNS: &'static [&'static str] =
-        &["filesystem", "tasks", "median: MEDIAN SPREAD", "worst", "worst_task"];
+    const COLUMNS: &'static [&'static str] = &["filesystem", "tasks", "median: MEDIAN SPREAD", "worst", "worst_task"];
 }
 
 /// The largest difference between restored and booted cells, in per cent of kernel instructions: the median over the tasks. Their
@@ -79,8 +75,7 @@ pub const MAX_RESTORED_DIFFERENCE_PERCENT: f64 = 2.0;
 pub fn restored_differences(restored: &[Spread], booted: &[Spread]) -> Vec<f64> {
     let mut differences = vec![];
     for spread in restored {
-        let same_task =
-            |other: &&Spread| (&other.filesystem, &other.task) == (&spread.filesystem, &spread.task);
+        let same_task = |other: &&Spread| (&other.filesystem, &other.task) == (&spread.filesystem, &spread.task);
         let Some(other) = booted.iter().find(same_task) else { continue };
         if let (Some(restored_count), Some(booted_count)) =
             (spread.kernel_instructions.first(), other.kernel_instructions.first())
@@ -111,8 +106,7 @@ pub fn summarize_by_filesystem(spreads: &[Spread]) -> Vec<FilesystemSpread> {
 pub fn describe_spreads(spreads: &[Spread], repeats: usize, median_percent: Option<f64>) -> String {
     let Some(median_percent) = median_percent else { return "Nothing was counted.\n".into() };
     let unchanged = spreads.iter().filter(|one| one.percent == 0.0).count();
-    let verdict =
-        if median_percent <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
+    let verdict = if median_percent <= PROMISED_SPREAD_PERCENT { "as promised" } else { "which is MORE than promised" };
     format!(
         "\nKernel instructions of {repeats} repeats of a cell differ by {} (median over {} tasks), {verdict} (at most {PROMISED_SPREAD_PERCENT}%); \
          {unchanged} tasks took exactly the same number each time.\n",
@@ -124,8 +118,7 @@ pub fn describe_spreads(spreads: &[Spread], repeats: usize, median_percent: Opti
 /// A sentence for people on the differences between restored and booted cells, whose median is `median_percent`.
 pub fn describe_restored_differences(differences: &[f64], median_percent: f64) -> String {
     let largest = differences.iter().copied().fold(0.0, f64::max);
-    let verdict =
-        if median_percent <= MAX_RESTORED_DIFFERENCE_PERCENT { "within" } else { "which is MORE than" };
+    let verdict = if median_percent <= MAX_RESTORED_DIFFERENCE_PERCENT { "within" } else { "which is MORE than" };
     format!(
         "Cells that started from a saved machine differ from cells that booted by {} (median over {} tasks, at most {}), {verdict} \
          the limit of {MAX_RESTORED_DIFFERENCE_PERCENT}%.\n",
@@ -149,11 +142,8 @@ mod tests {
 
     #[test]
     fn each_filesystem_has_a_summary() {
-        let of = |fs: &str, task: &str, counts: &[f64]| {
-            Spread::from_counts(&(fs.into(), task.into()), counts).unwrap()
-        };
-        let spreads =
-            [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
+        let of = |fs: &str, task: &str, counts: &[f64]| Spread::from_counts(&(fs.into(), task.into()), counts).unwrap();
+        let spreads = [of("ext4", "a", &[1.0, 1.0]), of("ext4", "b", &[1.0, 3.0]), of("xfs", "a", &[5.0, 5.0])];
         let lines = summarize_by_filesystem(&spreads);
         assert_eq!((lines.len(), lines[0].worst_task.as_str(), lines[0].tasks), (2, "b", 2));
         assert!(describe_spreads(&spreads, 2, Some(0.0)).contains("2 tasks took exactly the same"));
@@ -162,10 +152,8 @@ mod tests {
 
     #[test]
     fn restored_cells_are_compared_with_booted_ones_by_task() {
-        let of =
-            |task: &str, counts: &[f64]| Spread::from_counts(&("xfs".into(), task.into()), counts).unwrap();
-        let (restored, booted) =
-            ([of("a", &[101.0, 101.0]), of("b", &[5.0])], [of("a", &[100.0]), of("c", &[5.0])]);
+        let of = |task: &str, counts: &[f64]| Spread::from_counts(&("xfs".into(), task.into()), counts).unwrap();
+        let (restored, booted) = ([of("a", &[101.0, 101.0]), of("b", &[5.0])], [of("a", &[100.0]), of("c", &[5.0])]);
         let differences = restored_differences(&restored, &booted);
         assert!(differences.len() == 1 && (differences[0] - 1.0).abs() < 1e-9, "{differences:?}");
         assert!(describe_restored_differences(&differences, 3.0).contains("MORE than the limit"));

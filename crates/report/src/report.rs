@@ -5,9 +5,7 @@ use crate::{commands::Commands, document::terminal::Screen, error::Error};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor::{FS, default_level};
 use fsarena_core::host::{self, Storage};
-use fsarena_core::observations::{
-    MetricSeries, claim_series, claim_series_among, reading_series, variant_orders,
-};
+use fsarena_core::observations::{MetricSeries, claim_series, claim_series_among, reading_series, variant_orders};
 use fsarena_core::{claim::Claim, conclusion, exit::ExitCode, names::unknown, plan::compared_variants};
 use fsarena_core::{record::RunRecord, sample::Direction, setting_text::setting, study};
 use fsarena_stats::analyse::{Analysis, analyse};
@@ -86,8 +84,7 @@ fn check_conclusions(record: &RunRecord) -> Result<Vec<CheckedConclusion>, Error
     let mut checked = check(&conclusions, &study.published()?, &record.names(), judge);
     if !is_on_rotating_disk(record) {
         for one in checked.iter_mut().filter(|one| one.conclusion.rotating_disk) {
-            let missing =
-                Some("it is about a rotating disk, and the disk of this run is not known to be one".into());
+            let missing = Some("it is about a rotating disk, and the disk of this run is not known to be one".into());
             one.run_verdict = ConclusionVerdict { missing, ..ConclusionVerdict::default() };
         }
     }
@@ -96,8 +93,7 @@ fn check_conclusions(record: &RunRecord) -> Result<Vec<CheckedConclusion>, Error
 
 /// Whether the device under test, or the disk that held its image, is known to be a rotating disk.
 fn is_on_rotating_disk(record: &RunRecord) -> bool {
-    let storage =
-        |prefix: &str| record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, prefix));
+    let storage = |prefix: &str| record.hosts.iter().find_map(|host| Storage::from_facts(&host.facts, prefix));
     storage(host::ERASED_PREFIX).or_else(|| storage(host::IMAGES_PREFIX)).is_some_and(|disk| disk.rotating)
 }
 
@@ -158,14 +154,10 @@ pub fn find_current_variant(variants: &[Variant], name: Option<&str>) -> Result<
 pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<Report, Error> {
     check_weights(&record.tasks, &options.weights)?;
     let named = find_current_variant(&record.variants, options.current.as_deref())?;
-    let current =
-        named.map(|variant| CurrentVariant { variant, guessed: false }).or_else(|| guess_current(&record));
-    let metrics =
-        if options.metrics.is_empty() { DEFAULT_METRICS.map(String::from).to_vec() } else { options.metrics };
-    let analyses: Vec<Analysis> = metrics
-        .iter()
-        .map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?)))
-        .collect::<Result<_, Error>>()?;
+    let current = named.map(|variant| CurrentVariant { variant, guessed: false }).or_else(|| guess_current(&record));
+    let metrics = if options.metrics.is_empty() { DEFAULT_METRICS.map(String::from).to_vec() } else { options.metrics };
+    let analyses: Vec<Analysis> =
+        metrics.iter().map(|metric| Ok(analyse(MetricSeries::of(&record, metric)?))).collect::<Result<_, Error>>()?;
     let mut claims = judge_all(claim_series(&record, &record.plan.claims));
     let names = compared_variants(&record.variants);
     options.claims.iter_mut().for_each(|claim| claim.replace_roles(&names));

@@ -33,7 +33,8 @@ fn data_block(report: &Report) -> (String, String) {
     if !columns.is_empty() || !report.commands.texts.is_empty() {
         cells.extend(record.cells.iter().map(|cell| json!([cell.round, cell.position, cell.variant])));
     }
-    let metric = |MetricColumn { info, .. }: &MetricColumn| json!({"name": info.unit.with_suffix(&info.id), "help": info.help});
+    let metric =
+        |MetricColumn { info, .. }: &MetricColumn| json!({"name": info.unit.with_suffix(&info.id), "help": info.help});
     let head = json!({
         "tasks": record.tasks.iter().map(task_label).collect::<Vec<_>>(),
         "variants": record.names(),
@@ -47,10 +48,7 @@ fn data_block(report: &Report) -> (String, String) {
     // The values are most of the block and already JSON: appending them as text avoids parsing them.
     let head = head.to_string();
     let json = format!("{},\"values\":[{}]}}", &head[..head.len() - 1], values.join(","));
-    (
-        escape_for_script(&json),
-        samples_caption(record, values.len(), left_out, report.commands.commands_left_out),
-    )
+    (escape_for_script(&json), samples_caption(record, values.len(), left_out, report.commands.commands_left_out))
 }
 
 /// The values of one metric.
@@ -64,8 +62,7 @@ struct MetricColumn {
 fn fitting_columns(report: &Report) -> (Vec<MetricColumn>, usize) {
     let record = &report.record;
     let of_report = report.analyses.iter().map(|analysis| analysis.metric.id.as_str());
-    let others =
-        METRICS.iter().map(|def| def.spec.id).chain(record.readings.iter().map(|info| info.id.as_str()));
+    let others = METRICS.iter().map(|def| def.spec.id).chain(record.readings.iter().map(|info| info.id.as_str()));
     let (mut columns, mut left_out, mut bytes) = (vec![], 0, 0);
     for id in distinct(of_report.chain(others)) {
         // Too many samples do not fit, whatever their values.
@@ -125,12 +122,7 @@ fn escape_for_script(json: &str) -> String {
 }
 
 /// The caption of the table of samples, with the numbers of metrics and commands that are left out.
-fn samples_caption(
-    record: &RunRecord,
-    metrics: usize,
-    metrics_left_out: usize,
-    commands_left_out: u64,
-) -> String {
+fn samples_caption(record: &RunRecord, metrics: usize, metrics_left_out: usize, commands_left_out: u64) -> String {
     let samples = plural(record.samples.len(), "sample");
     let csv = advice::print_samples(&record.id);
     let rest = match (metrics, metrics_left_out) {
@@ -158,9 +150,7 @@ mod tests {
     #[test]
     fn escaped_json_cannot_end_the_script_element() {
         let safe = escape_for_script("{\"a\":\"</script><!--&\u{2028}\"}");
-        assert!(
-            !safe.contains('<') && !safe.contains('>') && !safe.contains('&') && !safe.contains('\u{2028}')
-        );
+        assert!(!safe.contains('<') && !safe.contains('>') && !safe.contains('&') && !safe.contains('\u{2028}'));
         let read: Value = serde_json::from_str(&safe).unwrap();
         assert_eq!(read["a"], "</script><!--&\u{2028}");
     }

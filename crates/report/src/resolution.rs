@@ -104,8 +104,8 @@ impl Row for Power {
     ];
 
     fn table_text(&self, field: &str) -> Option<String> {
-        let [effect, low, high] = [self.effect_percent, self.low_percent, self.high_percent]
-            .map(|value| number::percent(value / 100.0));
+        let [effect, low, high] =
+            [self.effect_percent, self.low_percent, self.high_percent].map(|value| number::percent(value / 100.0));
         match field {
             "more_percent" => Some(format!("{}%", self.more_percent)),
             "effect_percent" => Some(effect),
@@ -133,16 +133,16 @@ impl Resolution {
             }
         }
         let log_ratios_to_base = |variants: &[Vec<f64>], at: usize| log_ratios(&variants[0], &variants[at]).d;
-        let identical: Vec<Vec<f64>> =
-            measured.values().map(|variants| log_ratios_to_base(variants, 1)).collect();
+        let identical: Vec<Vec<f64>> = measured.values().map(|variants| log_ratios_to_base(variants, 1)).collect();
         let (verdicts, false_verdicts) = count_false_verdicts(&identical, rounds);
         let (mut noise, mut power) = (vec![], vec![]);
         for ((task, metric), variants) in &measured {
             noise.extend(noise_of(task, metric, &log_ratios_to_base(variants, 1)));
             let more_percent = more_percent.iter().enumerate().take(variants.len()).skip(2);
-            power.extend(more_percent.filter_map(|(at, percent)| {
-                power_of(task, metric, *percent, &log_ratios_to_base(variants, at))
-            }));
+            power.extend(
+                more_percent
+                    .filter_map(|(at, percent)| power_of(task, metric, *percent, &log_ratios_to_base(variants, at))),
+            );
         }
         let host = record.hosts.first();
         Resolution {
@@ -200,12 +200,7 @@ impl Resolution {
         let mut items = vec![];
         for noise in self.noise.iter().filter(|noise| QUOTED.contains(&noise.metric.as_str())) {
             if let Some(resolves) = noise.resolves_8_percent {
-                items.push(format!(
-                    "{} of {} {}",
-                    number::percent(resolves / 100.0),
-                    noise.task,
-                    noise.metric
-                ));
+                items.push(format!("{} of {} {}", number::percent(resolves / 100.0), noise.task, noise.metric));
             }
         }
         if items.is_empty() {
@@ -266,8 +261,7 @@ mod tests {
 
     #[test]
     fn the_quoted_sentence_has_differences_and_false_verdicts() {
-        let noise =
-            noise_of("cp", "elapsed", &[0.01, -0.02, 0.015, -0.01, 0.02, -0.005, 0.01, -0.015]).unwrap();
+        let noise = noise_of("cp", "elapsed", &[0.01, -0.02, 0.015, -0.01, 0.02, -0.005, 0.01, -0.015]).unwrap();
         let stored = Resolution {
             measured_at_s: 0,
             hostname: "bench".into(),

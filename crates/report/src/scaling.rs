@@ -151,8 +151,7 @@ pub fn overview_table<'s>(scalings: impl Iterator<Item = &'s Scaling>) -> Table 
             share_left_at_end(scaling)
         ]
     };
-    Table::of_words(["series", "law", "saturates at", "peaks at", "left at the end"])
-        .with_rows(scalings.map(row))
+    Table::of_words(["series", "law", "saturates at", "peaks at", "left at the end"]).with_rows(scalings.map(row))
 }
 
 /// All sentences about one curve.
@@ -276,17 +275,13 @@ pub fn share_left_at_end(scaling: &Scaling) -> String {
 fn peak_sentence(scaling: &Scaling) -> String {
     let last_clients = scaling.series.n.last().copied().unwrap_or(f64::NAN);
     let modelled = scaling.modelled_peak.map_or(String::new(), |peak| {
-        let high =
-            if peak.high.is_finite() { three_digits(peak.high) } else { "beyond what was measured".into() };
+        let high = if peak.high.is_finite() { three_digits(peak.high) } else { "beyond what was measured".into() };
         let low = Some(peak.low).filter(|low| low.is_finite());
         let range = low.map_or(String::new(), |low| format!(" ({}–{high})", three_digits(low)));
         format!(", by the law at {}{range}", three_digits(peak.value))
     });
-    let peak = format!(
-        "It peaks at {} clients with {}{modelled}",
-        peak_range(scaling),
-        three_digits(scaling.peak.throughput)
-    );
+    let peak =
+        format!("It peaks at {} clients with {}{modelled}", peak_range(scaling), three_digits(scaling.peak.throughput));
     match &scaling.peak.ratio_at_end {
         None => format!("{peak}: that is the most that was measured."),
         Some(_) => {
@@ -319,14 +314,10 @@ mod tests {
 
     #[test]
     fn the_sentences_name_the_law_the_saturation_and_the_peak() {
-        let power: Vec<(f64, f64)> = [1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0, 50.0]
-            .map(|n: f64| (n, 0.34 * n.powf(0.29)))
-            .into();
+        let power: Vec<(f64, f64)> =
+            [1.0, 2.0, 3.0, 5.0, 8.0, 10.0, 20.0, 30.0, 40.0, 50.0].map(|n: f64| (n, 0.34 * n.powf(0.29))).into();
         let sentences = sentences_about(&power);
-        assert!(
-            sentences[0].starts_with("Throughput follows the power law: 0.340·N^0.290, R² 1.000"),
-            "{sentences:?}"
-        );
+        assert!(sentences[0].starts_with("Throughput follows the power law: 0.340·N^0.290, R² 1.000"), "{sentences:?}");
         assert_eq!(sentences[1], "It is not saturated up to 20 clients: twice as many bring over 5%.");
         assert!(sentences[2].ends_with("that is the most that was measured."), "{sentences:?}");
     }

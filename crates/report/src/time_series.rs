@@ -93,8 +93,7 @@ pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
 /// Each round has a median length of its points; the largest of these medians is the length of a stretch. It is a median,
 /// because the last point of a round ends with the last operation, so it can be far longer than the others.
 fn combine_rounds(rounds: &[&[Point]]) -> Vec<Stretch> {
-    let usual_length =
-        |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
+    let usual_length = |points: &&[Point]| median(&points.iter().map(|point| point.length_s).collect::<Vec<_>>());
     let longest = rounds.iter().filter_map(usual_length).fold(0.0, f64::max);
     let mut ends: Vec<f64> = rounds.iter().map(|points| points.last().map_or(0.0, Point::end_s)).collect();
     ends.sort_by(f64::total_cmp);
@@ -108,10 +107,8 @@ fn combine_rounds(rounds: &[&[Point]]) -> Vec<Stretch> {
 
 /// The stretch from `start_s` on; `None` if no round has points in it.
 fn stretch_at(rounds: &[&[Point]], start_s: f64, length_s: f64) -> Option<Stretch> {
-    let parts: Vec<RoundFigures> = rounds
-        .iter()
-        .filter_map(|points| RoundFigures::between(points, start_s, start_s + length_s))
-        .collect();
+    let parts: Vec<RoundFigures> =
+        rounds.iter().filter_map(|points| RoundFigures::between(points, start_s, start_s + length_s)).collect();
     let median_of = |figure: fn(&RoundFigures) -> f64| median(&parts.iter().map(figure).collect::<Vec<_>>());
     let percentile = |figure: fn(&LatencyPercentiles) -> u64| {
         let known = parts.iter().filter_map(|part| Some(figure(part.latency.as_ref()?) as f64));
@@ -150,9 +147,8 @@ impl RoundFigures {
         if covered_s <= 0.0 {
             return None;
         }
-        let mean = |rate: fn(&Point) -> f64| {
-            points.iter().map(|one| rate(one) * overlap_s(one)).sum::<f64>() / covered_s
-        };
+        let mean =
+            |rate: fn(&Point) -> f64| points.iter().map(|one| rate(one) * overlap_s(one)).sum::<f64>() / covered_s;
         Some(RoundFigures {
             operations_per_s: mean(Point::operations_per_s),
             bytes_per_s: mean(Point::bytes_per_s),
@@ -168,11 +164,9 @@ mod tests {
 
     #[test]
     fn the_sentence_counts_the_stretches_left_out() {
-        let point =
-            Point { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
-        let note = |count| {
-            left_out_note(&SeriesTable { sample_row: vec![0; 3], points: vec![point; 3], left_out: count })
-        };
+        let point = Point { start_s: 0.0, length_s: 1.0, warm_up: false, operations: 1, bytes: 1, latency: None };
+        let note =
+            |count| left_out_note(&SeriesTable { sample_row: vec![0; 3], points: vec![point; 3], left_out: count });
         assert_eq!(note(0), None);
         let sentence = note(6).unwrap();
         assert!(sentence.contains("3 of 9 stretches are shown, those of every 3rd round"), "{sentence}");
@@ -186,9 +180,8 @@ mod tests {
 
     #[test]
     fn rounds_of_equal_length_are_combined_point_by_point() {
-        let rounds = [[10, 100, 110], [20, 90, 120], [30, 80, 100]].map(|of| {
-            of.into_iter().enumerate().map(|(at, count)| point(at as f64, 1.0, count)).collect::<Vec<_>>()
-        });
+        let rounds = [[10, 100, 110], [20, 90, 120], [30, 80, 100]]
+            .map(|of| of.into_iter().enumerate().map(|(at, count)| point(at as f64, 1.0, count)).collect::<Vec<_>>());
         let series = combine_rounds(&rounds.iter().map(Vec::as_slice).collect::<Vec<_>>());
         assert_eq!(series.iter().map(|one| one.operations_per_s).collect::<Vec<_>>(), [20.0, 90.0, 110.0]);
         assert_eq!(series[1].operations_range_per_s, (80.0, 100.0));

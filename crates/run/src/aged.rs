@@ -64,18 +64,15 @@ impl AgedImages {
         let checkpoints = CheckpointCache::open()?;
         let (images, trees) = (Images::new(), BTreeMap::new());
         let mut maker = ImageMaker { run, ager, checkpoints: &checkpoints, images, trees, staged: None };
-        let (aged, fresh): (Vec<&Variant>, Vec<&Variant>) = variants
-            .iter()
-            .filter(|variant| can_be_aged(variant))
-            .partition(|variant| age_of(variant).is_some());
+        let (aged, fresh): (Vec<&Variant>, Vec<&Variant>) =
+            variants.iter().filter(|variant| can_be_aged(variant)).partition(|variant| age_of(variant).is_some());
         let seeds = if has_aged_variants { seeds(&run.plan) } else { BTreeSet::from([ONLY_SEED]) };
         for seed in &seeds {
             maker.make_images_of_seed(&aged, &fresh, *seed, emit)?;
         }
         let images = maker.images;
         for variant in aged.iter().chain(&fresh) {
-            let model =
-                (age_of(variant).is_none() && has_aged_variants).then(|| most_similar_aged(variant, &aged));
+            let model = (age_of(variant).is_none() && has_aged_variants).then(|| most_similar_aged(variant, &aged));
             if let Some(text) = describe_images(variant, model, &seeds, &images) {
                 let note = Note::new(NoteKind::Options, text).task(factor::AGE);
                 emit(Event::Note(note.variant(&variant.name)))?;
@@ -119,9 +116,8 @@ fn seeds(plan: &Plan) -> BTreeSet<u64> {
 
 /// The aged variant whose files a variant without age gets: the one that has the most levels in common.
 fn most_similar_aged<'a>(variant: &Variant, aged: &[&'a Variant]) -> &'a Variant {
-    let common = |candidate: &Variant| {
-        variant.levels.iter().filter(|(id, level)| candidate.level(id) == **level).count()
-    };
+    let common =
+        |candidate: &Variant| variant.levels.iter().filter(|(id, level)| candidate.level(id) == **level).count();
     let mut model = aged[0];
     for candidate in &aged[1..] {
         if common(candidate) > common(model) {
@@ -229,13 +225,7 @@ struct ImageMaker<'a> {
 
 impl ImageMaker<'_> {
     /// Makes the images of all variants from one seed.
-    fn make_images_of_seed(
-        &mut self,
-        aged: &[&Variant],
-        fresh: &[&Variant],
-        seed: u64,
-        emit: RunSink,
-    ) -> Result<()> {
+    fn make_images_of_seed(&mut self, aged: &[&Variant], fresh: &[&Variant], seed: u64, emit: RunSink) -> Result<()> {
         for variant in aged {
             self.make_image(variant, seed, "", |maker| maker.age_image(variant, seed, emit))?;
         }
@@ -249,9 +239,7 @@ impl ImageMaker<'_> {
                 let workload = matrix::workload_of(variant, planned);
                 if kept_setup_of(&workload).is_some() {
                     let dir = workload.directory_name();
-                    self.make_image(variant, seed, &dir, |maker| {
-                        maker.set_up_image(variant, &workload, seed, emit)
-                    })?;
+                    self.make_image(variant, seed, &dir, |maker| maker.set_up_image(variant, &workload, seed, emit))?;
                 }
             }
         }
@@ -287,26 +275,20 @@ impl ImageMaker<'_> {
         let saved = self.with_filesystem(variant, emit, |maker, filesystem, emit| {
             let history = to_json(&maker.history(filesystem, ImageFiles::Aged(&work))?)?;
             let mut saved = maker.checkpoints.find(&history);
-            let (parts_done, part_count) =
-                (saved.as_ref().map_or(0, |saved| saved.info.parts_done), work.part_count());
+            let (parts_done, part_count) = (saved.as_ref().map_or(0, |saved| saved.info.parts_done), work.part_count());
             if let Some(saved) = saved.as_ref().filter(|_| parts_done < part_count) {
                 saved.restore(&filesystem.devices)?;
             }
             for part in parts_done..part_count {
-                let text =
-                    format!("Ageing {}, image {seed}: part {} of {part_count}.", variant.name, part + 1);
+                let text = format!("Ageing {}, image {seed}: part {} of {part_count}.", variant.name, part + 1);
                 emit(Event::Forecast { text })?;
                 let mut info = match &saved {
                     Some(saved) => saved.info.clone(),
                     None => make_filesystem(filesystem, &history, emit)?,
                 };
                 info.parts_done = part + 1;
-                info.left_tree = maker.ager.perform_step(
-                    filesystem,
-                    AgeStep::Part { work: work.clone(), part },
-                    None,
-                    emit,
-                )?;
+                info.left_tree =
+                    maker.ager.perform_step(filesystem, AgeStep::Part { work: work.clone(), part }, None, emit)?;
                 saved = Some(maker.checkpoints.save(info, &filesystem.devices)?);
             }
             saved.ok_or_else(|| CellError::internal("the history has no parts"))
@@ -443,13 +425,8 @@ impl ImageMaker<'_> {
         grammar::pin_random_values(def, &mut options.mkfs);
         let stack = ager.make_links(variant, &layout, &devices)?;
         let top: Devices = stack.as_ref().map_or_else(|| devices.clone(), Devices::from);
-        let filesystem = VariantFilesystem {
-            variant,
-            def,
-            options,
-            devices: top,
-            needs_mkfs: std::cell::Cell::new(false),
-        };
+        let filesystem =
+            VariantFilesystem { variant, def, options, devices: top, needs_mkfs: std::cell::Cell::new(false) };
         let result = work(self, &filesystem, emit);
         if let Some(stack) = stack {
             stack.release(&mut |_| ())?;
@@ -458,11 +435,7 @@ impl ImageMaker<'_> {
     }
 
     /// Everything that decides the content of an image.
-    fn history<'b>(
-        &self,
-        filesystem: &'b VariantFilesystem,
-        work: ImageFiles<'b>,
-    ) -> Result<History<'b>, CellError> {
+    fn history<'b>(&self, filesystem: &'b VariantFilesystem, work: ImageFiles<'b>) -> Result<History<'b>, CellError> {
         let VariantFilesystem { variant, def, options, devices, .. } = filesystem;
         Ok(History {
             generator: GENERATOR_VERSION,
@@ -495,11 +468,7 @@ fn tree_of(saved: &Checkpoint) -> Result<TreeDigest, CellError> {
 }
 
 /// Makes the filesystem of a variant. Returns the description of its first checkpoint.
-fn make_filesystem(
-    filesystem: &VariantFilesystem,
-    history: &str,
-    emit: RunSink,
-) -> Result<CheckpointInfo, CellError> {
+fn make_filesystem(filesystem: &VariantFilesystem, history: &str, emit: RunSink) -> Result<CheckpointInfo, CellError> {
     let VariantFilesystem { variant, def, devices, .. } = filesystem;
     let mut commands = vec![];
     let mut log = |record| commands.push(record);

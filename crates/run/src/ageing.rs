@@ -79,11 +79,9 @@ impl AgeWork {
             AgeWork::Churn(plan) => plan.perform_part(part, dir).map_err(Error::io("ageing", dir))?,
             AgeWork::Git(pulls) => pulls.perform_part(part, dir, agent_dir, log)?,
             AgeWork::Command { seed, words, .. } => {
-                let env =
-                    [("FSARENA_DIR", dir.as_os_str().to_owned()), ("FSARENA_SEED", seed.to_string().into())];
+                let env = [("FSARENA_DIR", dir.as_os_str().to_owned()), ("FSARENA_SEED", seed.to_string().into())];
                 let number = [("FSARENA_AGEING_RUN", (part + 1).to_string().into())];
-                let env =
-                    env.into_iter().chain(number).map(|(name, value)| (name.to_string(), value)).collect();
+                let env = env.into_iter().chain(number).map(|(name, value)| (name.to_string(), value)).collect();
                 let (argv, dir) = (words.clone(), dir.into());
                 let command = Invocation { argv, dir, env, time_limit: COMMAND_LIMIT, metric_rules: vec![] };
                 command.run_and_log(log)?;
@@ -98,12 +96,7 @@ impl AgeWork {
 ///
 /// # Errors
 /// If the filesystem refuses an operation, for example because it is full.
-pub fn perform_step(
-    step: &AgeStep,
-    root: &Path,
-    agent_dir: &Path,
-    log: Log,
-) -> Result<Option<TreeState>, CellError> {
+pub fn perform_step(step: &AgeStep, root: &Path, agent_dir: &Path, log: Log) -> Result<Option<TreeState>, CellError> {
     let tree_dir = agent_dir.join(TREE_DIR);
     match step {
         AgeStep::Part { work, part } => {

@@ -94,14 +94,10 @@ fn run_cell(request: &AgentRequest, mark: fn(Mark), answers: Answers, emit: Cell
     }
     let result = match &request.role {
         ProcessRole::Supervisor(rights) => privsep::supervise_worker(request, rights, &mut bench, answers),
-        _ => {
-            run_tasks(request, &mut bench, &mut |ask, bench| perform_privileged(request, ask, bench, answers))
-        }
+        _ => run_tasks(request, &mut bench, &mut |ask, bench| perform_privileged(request, ask, bench, answers)),
     };
     match &request.mount {
-        Some(mount) if request.age_step.is_some() => {
-            result.and(Ok(target::unmount(mount, &mut bench.log())?))
-        }
+        Some(mount) if request.age_step.is_some() => result.and(Ok(target::unmount(mount, &mut bench.log())?)),
         // Unmount a full or broken filesystem too. If both fail, the failure of the tasks is reported.
         Some(mount) => {
             let measured = match result {

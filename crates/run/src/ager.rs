@@ -87,11 +87,7 @@ pub trait Ager {
 }
 
 /// A cell that stands for the ageing of a variant in the request to an agent.
-pub fn ageing_cell(
-    run: &RunContext,
-    variant: &Variant,
-    workload: Option<&WorkloadPlan>,
-) -> Result<Cell, CellError> {
+pub fn ageing_cell(run: &RunContext, variant: &Variant, workload: Option<&WorkloadPlan>) -> Result<Cell, CellError> {
     let workload = workload.or(run.plan.workloads.first());
     let workload = workload.ok_or_else(|| CellError::internal("a plan without workload"))?;
     Ok(Cell {
@@ -184,11 +180,8 @@ impl Ager for LocalAger<'_> {
             AgeStep::Setup => (target.join(WORK_DIR), self.backing.source_disk.root().to_path_buf()),
             _ => (target.join(AGED_DIR), self.stage_dir()?),
         };
-        let request = AgentRequest {
-            mount: Some(mount),
-            age_step: Some(step),
-            ..run.request(&cell, &root, &source_dir)
-        };
+        let request =
+            AgentRequest { mount: Some(mount), age_step: Some(step), ..run.request(&cell, &root, &source_dir) };
         let mounted = run.journal.note(UndoStep::unmount(target))?;
         let (mut events, mut left_tree) = (vec![], None);
         let mut keep = |event: CellEvent| match event {

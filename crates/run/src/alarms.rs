@@ -130,15 +130,13 @@ impl Alarms {
     /// # Errors
     /// The file cannot be written.
     pub fn store(&mut self, alarm: Alarm) -> Result<()> {
-        let is_same = |stored_alarm: &Alarm| {
-            stored_alarm.history == alarm.history && stored_alarm.number == alarm.number
-        };
+        let is_same =
+            |stored_alarm: &Alarm| stored_alarm.history == alarm.history && stored_alarm.number == alarm.number;
         match self.stored.alarms.iter_mut().find(|stored_alarm| is_same(stored_alarm)) {
             Some(stored_alarm) => *stored_alarm = alarm,
             None => self.stored.alarms.push(alarm),
         }
-        let text =
-            serde_json::to_vec_pretty(&self.stored).map_err(|error| RunError::Plan(error.to_string()))?;
+        let text = serde_json::to_vec_pretty(&self.stored).map_err(|error| RunError::Plan(error.to_string()))?;
         // A rename replaces the file at once, so another process never reads half of it.
         let new_file = self.file.with_extension("json.new");
         std::fs::write(&new_file, text).map_err(Error::io("writing", &new_file))?;

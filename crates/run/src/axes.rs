@@ -44,10 +44,7 @@ pub const AXES: &[Axis] = &[
 
 /// Every factor that a plan can vary, in the order in which the name of a variant lists the levels.
 pub fn factors() -> Vec<FactorDef> {
-    factor::sorted_for_names(
-        BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(),
-        |def| def.id,
-    )
+    factor::sorted_for_names(BUILT_IN.iter().copied().chain(AXES.iter().map(|axis| axis.def)).collect(), |def| def.id)
 }
 
 /// Sets up every level of a variant. After an error, undoes the levels that are set up already.
@@ -64,14 +61,7 @@ pub fn set_up(
     let mut conditions = Conditions::default();
     for axis in AXES.iter().filter(|axis| !variant.level(axis.def.id).is_empty()) {
         let factor = axis.def.id;
-        (axis.set_up)(&mut CellSetup {
-            kernel,
-            journal,
-            variant,
-            factor,
-            devices,
-            conditions: &mut conditions,
-        })?;
+        (axis.set_up)(&mut CellSetup { kernel, journal, variant, factor, devices, conditions: &mut conditions })?;
     }
     Ok(conditions)
 }

@@ -77,9 +77,9 @@ impl BackingDevices {
     }
 
     fn device(&self, spec: &DeviceSpec) -> Result<&ScratchDevice> {
-        self.devices.get(spec).ok_or_else(|| {
-            RunError::Plan(format!("the run was begun without a device for {}", spec.image_name()))
-        })
+        self.devices
+            .get(spec)
+            .ok_or_else(|| RunError::Plan(format!("the run was begun without a device for {}", spec.image_name())))
     }
 
     /// The device that the user named for erasing, if any.
@@ -196,20 +196,13 @@ impl ImageDirs<'_> {
 }
 
 /// Emits a note with the properties of a device that somebody needs to repeat the run.
-fn emit_device_note(
-    device: &ScratchDevice,
-    plan: &DevicePlan,
-    spec: &DeviceSpec,
-    emit: RunSink,
-) -> Result<()> {
+fn emit_device_note(device: &ScratchDevice, plan: &DevicePlan, spec: &DeviceSpec, emit: RunSink) -> Result<()> {
     let Some(block) = device.device() else { return Ok(()) };
     let DevicePlan { direct_io, discard, .. } = plan;
     let made = match spec.storage {
         DeviceStorage::Erased => None,
         DeviceStorage::Made(BackingDevice::Zram) => Some("zram, compressed memory".into()),
-        DeviceStorage::Made(made) => {
-            Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name()))
-        }
+        DeviceStorage::Made(made) => Some(format!("{} image, direct I/O {direct_io}, discard {discard}", made.name())),
     };
     let fact = |name: &str, value: Option<String>| value.map(|value| format!("{name} {value}"));
     let facts = [
@@ -259,8 +252,7 @@ impl SourceDisk {
         let device = match &plan.device.other_device {
             Some(other) => open_source_disk(kernel, other)?,
             None => {
-                let image =
-                    image::create(journal, &images.join("other.img"), requirements.source_disk_bytes, true)?;
+                let image = image::create(journal, &images.join("other.img"), requirements.source_disk_bytes, true)?;
                 let options = loop_options(&plan.device);
                 let device = with_log(emit, |log| loopdev::attach(journal, image.path(), options, log))??;
                 ScratchDevice::from_loop(device, image)?
@@ -269,8 +261,7 @@ impl SourceDisk {
         let (def, options) = source_filesystem(&plan.device)?;
         with_log(emit, |log| lifecycle::format(&device, def, &options, log))??;
         let mount_point = MadeDir::make(journal, target)?;
-        let mounted =
-            with_log(emit, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
+        let mounted = with_log(emit, |log| mount::mount(journal, log, device.path(), target, def.id, &options.mount))??;
         let source_disk = SourceDisk { mounted, mount_point, device };
         work::make_inputs(plan, source_disk.root())?;
         Ok(source_disk)

@@ -120,9 +120,7 @@ impl BaselineToSave {
         let figures = collect_figures(record, &self.variant);
         if figures.is_empty() {
             let (name, variant) = (&self.name, &self.variant.name);
-            return Err(RunError::Plan(format!(
-                "--save-baseline {name}: the run has no figures of {variant}"
-            )));
+            return Err(RunError::Plan(format!("--save-baseline {name}: the run has no figures of {variant}")));
         }
         let plan = toml::to_string(&record.plan).map_err(|error| RunError::Plan(error.to_string()))?;
         let kernel = guest_kernel(&record.plan, &self.variant)?;
@@ -178,10 +176,7 @@ impl Baseline {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let known = names(runs);
                 let unknown = unknown("baseline", name, known.iter().map(String::as_str));
-                return Err(RunError::Plan(format!(
-                    "{unknown}. Save one: {}",
-                    setting("save_baseline", name)
-                )));
+                return Err(RunError::Plan(format!("{unknown}. Save one: {}", setting("save_baseline", name))));
             }
             Err(error) => return Err(Error::io("reading", &file)(error).into()),
         };
@@ -200,8 +195,7 @@ impl Baseline {
         let mut levels = self.variant.levels.clone();
         let kernel_copy = runs.join(BASELINES_DIR).join(&self.name).join(KERNEL_DIR);
         if kernel_copy.is_dir() {
-            let kernel_copy =
-                std::path::absolute(&kernel_copy).map_err(Error::io("finding", &kernel_copy))?;
+            let kernel_copy = std::path::absolute(&kernel_copy).map_err(Error::io("finding", &kernel_copy))?;
             levels.insert(factor::KERNEL.into(), kernel_copy.display().to_string());
         } else if let Some(release) = &self.kernel_release {
             levels.insert(factor::KERNEL.into(), format!("{DEBIAN}:{release}"));
@@ -308,8 +302,7 @@ pub(crate) fn copy_kernel(kernel: &GuestKernel, to: &Path) -> Result<()> {
     }
     let image = boot.join(format!("vmlinuz-{release}"));
     std::fs::copy(&kernel.image, &image).map_err(Error::io("copying", &kernel.image))?;
-    let write =
-        |path: PathBuf, bytes: &[u8]| std::fs::write(&path, bytes).map_err(Error::io("writing", &path));
+    let write = |path: PathBuf, bytes: &[u8]| std::fs::write(&path, bytes).map_err(Error::io("writing", &path));
     write(boot.join(format!("config-{release}")), kernel.config.as_bytes())?;
     for module in guest_modules(&kernel.modules) {
         write(modules.join(format!("{}.ko", module.name)), &module.elf)?;
@@ -357,13 +350,10 @@ mod tests {
 
     #[test]
     fn states_differ_in_named_parts() {
-        let dependencies = |parts: &[(&str, &str)]| {
-            Dependencies(parts.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect())
-        };
-        let (one, other) = (
-            dependencies(&[("mkfs.xfs", "1"), ("QEMU", "2")]),
-            dependencies(&[("mkfs.xfs", "3"), ("fsarena", "4")]),
-        );
+        let dependencies =
+            |parts: &[(&str, &str)]| Dependencies(parts.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect());
+        let (one, other) =
+            (dependencies(&[("mkfs.xfs", "1"), ("QEMU", "2")]), dependencies(&[("mkfs.xfs", "3"), ("fsarena", "4")]));
         assert_eq!(one.differences(&other), ["QEMU", "mkfs.xfs", "fsarena"]);
         assert!(one.differences(&one).is_empty());
     }

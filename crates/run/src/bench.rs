@@ -43,15 +43,10 @@ pub fn device_numbers(device: &BlockDevice) -> (u32, u32) {
 
 /// A note that the device readings cover only the first device, for a filesystem on several.
 pub fn first_device_note(devices: &[&Path]) -> Option<Note> {
-    let (first, other_devices) =
-        devices.split_first().filter(|(_, other_devices)| !other_devices.is_empty())?;
-    let other_devices: Vec<String> =
-        other_devices.iter().map(|device| device.display().to_string()).collect();
-    let text = format!(
-        "readings of the device are of {} alone, not of {}",
-        first.display(),
-        other_devices.join(" and ")
-    );
+    let (first, other_devices) = devices.split_first().filter(|(_, other_devices)| !other_devices.is_empty())?;
+    let other_devices: Vec<String> = other_devices.iter().map(|device| device.display().to_string()).collect();
+    let text =
+        format!("readings of the device are of {} alone, not of {}", first.display(), other_devices.join(" and "));
     Some(Note::new(NoteKind::Remark, text).task("device"))
 }
 
@@ -169,17 +164,13 @@ impl<'a> Bench<'a> {
     /// Waits until the machine is idle before the task of this name; adds a note if it is still busy at the timeout.
     pub fn wait_until_idle(&mut self, task: &str) {
         self.emit(CellEvent::Phase { name: Phase::Idle(task.into()) });
-        let target = idle::IdleTarget {
-            kernel: &self.kernel,
-            device: self.device,
-            timeouts_in_a_row: self.timeouts_in_a_row,
-        };
+        let target =
+            idle::IdleTarget { kernel: &self.kernel, device: self.device, timeouts_in_a_row: self.timeouts_in_a_row };
         let wait = wait_until_idle(target, self.idle_plan);
         self.record_time(SpentOn::Idle, wait.waited);
         self.timeouts_in_a_row = if wait.busy.is_empty() { 0 } else { self.timeouts_in_a_row + 1 };
         if !wait.busy.is_empty() {
-            let mut text =
-                format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
+            let mut text = format!("still busy after {:.1} s: {}", wait.waited.as_secs_f64(), wait.busy.join(", "));
             if !wait.disturbers.is_empty() {
                 text.push_str(&format!("{MEANWHILE_SEPARATOR}{}", wait.disturbers.join(", ")));
             }
@@ -267,13 +258,8 @@ impl<'a> Bench<'a> {
         if command_peak > readings.get(reading::PEAK_MEMORY).unwrap_or(0.0) {
             readings.set(reading::PEAK_MEMORY, command_peak);
         }
-        let sample = Sample {
-            task: info.clone(),
-            started_at,
-            readings,
-            series: output.series,
-            latencies: output.latencies,
-        };
+        let sample =
+            Sample { task: info.clone(), started_at, readings, series: output.series, latencies: output.latencies };
         self.emit(CellEvent::Sample(sample));
         output.parts.into_iter().for_each(|part| self.emit(CellEvent::Sample(part.into_sample(started_at))));
         Ok(())

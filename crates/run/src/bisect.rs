@@ -158,9 +158,7 @@ impl Bisector {
         let bytes = input::read(&file, MAX_FILE_BYTES).map_err(Error::io("reading", &file))?;
         let damaged = |why: String| RunError::Plan(format!("{}: {why}", file.display()));
         let state: Bisection = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        require(state.format == FORMAT, || {
-            damaged(format!("written by a newer fsarena (format {})", state.format))
-        })?;
+        require(state.format == FORMAT, || damaged(format!("written by a newer fsarena (format {})", state.format)))?;
         let candidates = Candidates::of(&state, &dir)?;
         Ok(Bisector { state, dir, runs: runs.into(), candidates, counted_until: Instant::now() })
     }
@@ -221,9 +219,7 @@ impl Bisector {
         let seconds_left = self.left_s();
         for comparison in &mut self.state.comparisons {
             // Steps that are still needed are reopened one after the other.
-            if comparison.purpose != Purpose::Step
-                && comparison.result == Some(ComparisonResult::Inconclusive)
-            {
+            if comparison.purpose != Purpose::Step && comparison.result == Some(ComparisonResult::Inconclusive) {
                 (comparison.result, comparison.allowed_s) =
                     (None, seconds_left.map(|seconds_left| comparison.seconds + seconds_left / 2.0));
             }
@@ -349,8 +345,7 @@ impl Bisector {
 
     /// Adds a comparison. `steps` are the steps that are left, this one included.
     fn begin_comparison(&mut self, purpose: Purpose, candidates: &[&str], steps: usize) -> NextAction {
-        let mut comparison =
-            Comparison::new(purpose, candidates, self.state.next_error_split(purpose, steps));
+        let mut comparison = Comparison::new(purpose, candidates, self.state.next_error_split(purpose, steps));
         let parts = match purpose {
             Purpose::Ends => steps + 2,
             Purpose::Step => steps + 1,
@@ -394,9 +389,11 @@ impl Bisector {
     /// between them are confirmed already.
     fn confirm(&mut self, parent: String, child: String, possible: Vec<String>) -> NextAction {
         let pair = [parent.as_str(), child.as_str()];
-        let confirmation = self.state.comparisons.iter().position(|one| {
-            matches!(one.purpose, Purpose::Ends | Purpose::Confirmation) && one.candidates == pair
-        });
+        let confirmation = self
+            .state
+            .comparisons
+            .iter()
+            .position(|one| matches!(one.purpose, Purpose::Ends | Purpose::Confirmation) && one.candidates == pair);
         let Some(at) = confirmation else {
             return self.begin_comparison(Purpose::Confirmation, &pair, 0);
         };
@@ -404,11 +401,7 @@ impl Bisector {
         let why = match self.state.comparisons[at].result {
             None => return NextAction::Measure(at),
             Some(ComparisonResult::NoChange) => {
-                format!(
-                    "{} and {} do not differ, so the steps contradict each other",
-                    title(&parent),
-                    title(&child)
-                )
+                format!("{} and {} do not differ, so the steps contradict each other", title(&parent), title(&child))
             }
             Some(ComparisonResult::Inconclusive) => {
                 format!("it is inconclusive whether {} differs from {}", title(&child), title(&parent))
@@ -429,10 +422,7 @@ impl Bisector {
         };
         if let Some(why) = &made.skipped {
             if [&self.state.good, &self.state.bad].into_iter().any(|end| end == id) {
-                return Err(RunError::Cell {
-                    variant: made.title(),
-                    source: CellError::new(Cause::Work, why.clone()),
-                });
+                return Err(RunError::Cell { variant: made.title(), source: CellError::new(Cause::Work, why.clone()) });
             }
             display.show(&format!("skipped {}: {}", made.title(), shorten(why, MAX_REASON_CHARS)));
         }
@@ -451,10 +441,7 @@ impl Bisector {
     /// The rounds after which a comparison is judged next; None if it has as many as it may have.
     fn next_rounds(&self, comparison: &Comparison) -> Option<usize> {
         let rounds_done = comparison.effect.map_or(0, |effect| effect.rounds);
-        if self.state.figures_are_counts
-            && comparison.purpose == Purpose::Step
-            && rounds_done < COUNTED_ROUNDS
-        {
+        if self.state.figures_are_counts && comparison.purpose == Purpose::Step && rounds_done < COUNTED_ROUNDS {
             return Some(COUNTED_ROUNDS);
         }
         let next = next_look(rounds_done, comparison.error_split as usize)?.min(self.state.max_rounds);
@@ -475,9 +462,7 @@ impl Bisector {
             Some(run) => RunRequest::resume(run, None, None)?,
             None => {
                 let rounds_done = comparison.effect.map_or(0, |effect| effect.rounds);
-                let Some(rounds) =
-                    self.next_rounds(comparison).filter(|_| self.has_time_for_more(comparison))
-                else {
+                let Some(rounds) = self.next_rounds(comparison).filter(|_| self.has_time_for_more(comparison)) else {
                     self.state.comparisons[at].result = Some(ComparisonResult::Inconclusive);
                     return Ok(());
                 };
@@ -493,8 +478,7 @@ impl Bisector {
         request.user.clone_from(&self.state.user);
         request.machines_dir = Some(self.machines_dir());
         let mut consumer = display.run_display();
-        let mut registrar =
-            RunRegistrar { file: self.dir.join(FILE_NAME), state: &mut self.state, at, saved: Ok(()) };
+        let mut registrar = RunRegistrar { file: self.dir.join(FILE_NAME), state: &mut self.state, at, saved: Ok(()) };
         let result = execute(request, &mut [&mut *consumer, &mut registrar]);
         let saved = registrar.saved;
         drop(consumer);
@@ -524,9 +508,7 @@ impl Bisector {
     /// Whether only the candidate of a step is to blame for an error that ended its run: the ends pass every check.
     fn is_candidate_at_fault(&self, at: usize, error: &RunError) -> bool {
         let one = &self.state.comparisons[at];
-        if one.purpose != Purpose::Step
-            || matches!(error, RunError::EveryVariantFailed(_) | RunError::Agent(_))
-        {
+        if one.purpose != Purpose::Step || matches!(error, RunError::EveryVariantFailed(_) | RunError::Agent(_)) {
             return false;
         }
         let Ok(mut plan) = self.plan(at, 1) else { return false };
@@ -568,17 +550,8 @@ impl Bisector {
         // Further rounds need other data than the first ones.
         let seed = mix(mix(base.seed, at as u64), one.runs.len() as u64);
         let margin = base.stop.margin;
-        let stop =
-            StopPlan { rounds: rounds as u32, warmup: base.stop.warmup, margin, ..StopPlan::default() };
-        Ok(Plan {
-            title: format!("bisect {}", self.state.id),
-            question,
-            seed,
-            claims,
-            variants,
-            stop,
-            ..base
-        })
+        let stop = StopPlan { rounds: rounds as u32, warmup: base.stop.warmup, margin, ..StopPlan::default() };
+        Ok(Plan { title: format!("bisect {}", self.state.id), question, seed, claims, variants, stop, ..base })
     }
 
     /// The variant of a candidate that was made.
@@ -616,8 +589,7 @@ impl Bisector {
                 judge_ends(bisected_pair(&self.state.claim)?, &differences, margin, share)
             }
             Purpose::Step => {
-                let counted =
-                    self.state.figures_are_counts.then(|| judge_counted_step(&triples, direction)).flatten();
+                let counted = self.state.figures_are_counts.then(|| judge_counted_step(&triples, direction)).flatten();
                 counted.or_else(|| judge_step(&triples, direction, share))
             }
             Purpose::Confirmation => {
@@ -651,8 +623,7 @@ impl Bisector {
             let record = fsarena_store::read(&RunDir::find(&self.runs, id)?)?;
             let state = RunState::new(record);
             let departures = state.departures();
-            let departure =
-                names.iter().enumerate().find_map(|(at, name)| Some((at, departures.get(name)?.clone())));
+            let departure = names.iter().enumerate().find_map(|(at, name)| Some((at, departures.get(name)?.clone())));
             if departure.is_some() {
                 return Ok(PooledRounds { rounds, departure });
             }

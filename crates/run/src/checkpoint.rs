@@ -227,11 +227,8 @@ impl BlockWriter<'_> {
         self.hasher.update(&numbers);
         self.output.write_all(&numbers)?;
         let digest = self.hasher.finalize().to_hex()[..32].to_string();
-        let info = serde_json::to_vec(&CheckpointInfo {
-            distinct_blocks: self.numbers_by_hash.len() as u32,
-            digest,
-            ..info
-        })?;
+        let info =
+            serde_json::to_vec(&CheckpointInfo { distinct_blocks: self.numbers_by_hash.len() as u32, digest, ..info })?;
         self.output.write_all(&info)?;
         self.output.write_all(&(info.len() as u64).to_le_bytes())?;
         self.output.write_all(MAGIC)?;
@@ -289,8 +286,7 @@ impl Checkpoint {
         if hasher.finalize().to_hex()[..32] != *info.digest {
             return Err(damaged());
         }
-        let numbers =
-            numbers.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap_or_default()));
+        let numbers = numbers.chunks_exact(4).map(|four| u32::from_le_bytes(four.try_into().unwrap_or_default()));
         let numbers: Vec<u32> = numbers.collect();
         if numbers.iter().any(|number| *number >= info.distinct_blocks) {
             return Err(damaged());
@@ -305,10 +301,7 @@ impl Checkpoint {
     pub fn restore(&self, devices: &Devices) -> Result<()> {
         let sizes: Vec<u64> = devices.all().map(|device| device.size_bytes()).collect();
         if sizes != self.info.device_bytes {
-            let why = format!(
-                "an image of {:?} bytes does not fit devices of {sizes:?} bytes",
-                self.info.device_bytes
-            );
+            let why = format!("an image of {:?} bytes does not fit devices of {sizes:?} bytes", self.info.device_bytes);
             return Err(RunError::Plan(why));
         }
         let mut index = 0;

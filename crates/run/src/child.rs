@@ -90,13 +90,11 @@ pub fn run_agent(
     let group = journal.note(kill_group_step(child.id() as i32))?;
     // The agent does nothing until it gets its request, so all its work is under these limits. A failure is returned only
     // after the group is undone below, which kills the agent.
-    let confined =
-        confinement.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
+    let confined = confinement.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let tracking_group = make_tracking_group(journal, request, confinement, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
     let stopped_limit = StoppedLimit { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
-    let outcome =
-        pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &stopped_limit));
+    let outcome = pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &stopped_limit));
     // Kills what is left of the agent's process group, also after a success.
     group.undo()?;
     // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID

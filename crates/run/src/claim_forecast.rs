@@ -46,12 +46,7 @@ struct OpenClaim {
 ///
 /// Before the first look of the sequential test every variant runs. From then on a round runs only the variants of open
 /// claims. If the budget is too short to decide all claims, the round runs those that cost the fewest seconds to decide.
-pub fn forecast_claims(
-    record: &RunRecord,
-    live: &VariantNames,
-    rounds: u32,
-    left_s: Option<f64>,
-) -> RoundForecast {
+pub fn forecast_claims(record: &RunRecord, live: &VariantNames, rounds: u32, left_s: Option<f64>) -> RoundForecast {
     let is_before_first_look = (rounds as usize) < FIRST_LOOK_ROUNDS;
     let (mut open, mut undecidable, mut failed) = (Vec::new(), 0, None);
     for judged in judge_all(claim_series(record, &record.plan.claims)) {
@@ -73,15 +68,12 @@ pub fn forecast_claims(
         open.push(OpenClaim { variants, rounds: rounds_to_decide(&judged, record.plan.stop.margin()) });
     }
     let cost = |variants: &VariantNames| round_seconds(record, variants);
-    let variants =
-        if is_before_first_look { live.clone() } else { choose_variants(&mut open, &cost, left_s) };
+    let variants = if is_before_first_look { live.clone() } else { choose_variants(&mut open, &cost, left_s) };
     RoundForecast {
         answered: failed.or(match (open.len(), undecidable) {
             (0, 0) => Some("every claim is decided".into()),
             (0, 1) => Some("every claim is decided but one, which no round can decide".into()),
-            (0, undecidable) => {
-                Some(format!("every claim is decided but {undecidable}, which no round can decide"))
-            }
+            (0, undecidable) => Some(format!("every claim is decided but {undecidable}, which no round can decide")),
             _ => None,
         }),
         still_open: match open.len() + undecidable {
@@ -131,11 +123,7 @@ pub fn fastest_round_s(record: &RunRecord, variant: &str) -> Option<f64> {
 
 /// The variants of the claims that the next round works on: the claims that cost the fewest seconds to decide, as many as
 /// can all be decided in `left_s` seconds, but at least one. `cost` returns the seconds of a round of variants.
-fn choose_variants(
-    open: &mut [OpenClaim],
-    cost: &dyn Fn(&VariantNames) -> f64,
-    left_s: Option<f64>,
-) -> VariantNames {
+fn choose_variants(open: &mut [OpenClaim], cost: &dyn Fn(&VariantNames) -> f64, left_s: Option<f64>) -> VariantNames {
     let price = |claim: &OpenClaim| claim.rounds * cost(&claim.variants);
     open.sort_by(|a, b| price(a).total_cmp(&price(b)));
     let (mut variants, mut rounds) = (BTreeSet::new(), 0.0f64);
@@ -235,10 +223,7 @@ mod tests {
         assert_eq!(forecast_claims(&record, &live, 8, None).answered, None);
         record.plan.stop.has_gate = true;
         let answered = forecast_claims(&record, &live, 8, None).answered;
-        assert_eq!(
-            answered.as_deref(),
-            Some("the gate fails: touch.elapsed: xfs <= ext2 within 5% is refuted")
-        );
+        assert_eq!(answered.as_deref(), Some("the gate fails: touch.elapsed: xfs <= ext2 within 5% is refuted"));
     }
 
     #[test]

@@ -68,15 +68,13 @@ impl Config {
         let bytes = match input::read(&path, MAX_BYTES) {
             Ok(bytes) => bytes,
             // HOME can be the home directory of another user, which this user may not read.
-            Err(error)
-                if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) =>
-            {
+            Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied].contains(&error.kind()) => {
                 return Ok(Config { path: Some(path), ..Config::default() });
             }
             Err(error) => return Err(PlanError::without_position(&origin, error.to_string())),
         };
-        let text = String::from_utf8(bytes)
-            .map_err(|_| PlanError::without_position(&origin, "the file is not UTF-8 text"))?;
+        let text =
+            String::from_utf8(bytes).map_err(|_| PlanError::without_position(&origin, "the file is not UTF-8 text"))?;
         Ok(Config { path: Some(path), exists: true, ..Config::parse(&origin, &text)? })
     }
 
@@ -147,8 +145,8 @@ fn home() -> Option<String> {
 /// Parses the text of a config file into settings; `home` replaces a leading `~`.
 fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, PlanError> {
     let fault = |span: Range<usize>, message: &str| PlanError::at(origin, text, span, message);
-    let file = DeTable::parse(text)
-        .map_err(|error| fault(error.span().unwrap_or(0..0), &first_line(error.message())))?;
+    let file =
+        DeTable::parse(text).map_err(|error| fault(error.span().unwrap_or(0..0), &first_line(error.message())))?;
     let mut entries = vec![];
     for (name, value) in file.get_ref() {
         match value.get_ref() {
@@ -168,10 +166,7 @@ fn parse(origin: &str, text: &str, home: Option<&str>) -> Result<Vec<Setting>, P
         };
         let value_text = flag_value(value, home).map_err(|why| fault(value.span(), &why))?;
         if value_text.contains('\0') {
-            return Err(fault(
-                value.span(),
-                "a NUL character can be in no path, name or number: take it out",
-            ));
+            return Err(fault(value.span(), "a NUL character can be in no path, name or number: take it out"));
         }
         let at = fault(value.span(), "").position.unwrap_or_default();
         settings.push(Setting { key, commands, value: value_text.leak(), at });

@@ -66,8 +66,7 @@ impl Side {
         let mut variant = Variant { name: as_name.into(), levels: measured.levels.clone() };
         if let Some(baseline) = find_baseline(record, measured, runs) {
             variant.levels = baseline.levels(runs)?;
-        } else if let Some(release) =
-            host.facts.get(&format!("{RELEASE_PREFIX}{}", measured.level(factor::KERNEL)))
+        } else if let Some(release) = host.facts.get(&format!("{RELEASE_PREFIX}{}", measured.level(factor::KERNEL)))
             && is_packaged(measured.level(factor::KERNEL))
         {
             variant.levels.insert(factor::KERNEL.into(), format!("debian:{release}"));
@@ -168,11 +167,7 @@ impl ChangeToConfirm<'_> {
             let is_gone = |key: &&&String| side.stored_parts.get(**key) != side.current_parts.get(**key);
             let gone: Vec<&str> = differences.iter().filter(is_gone).map(|key| key.as_str()).collect();
             if !gone.is_empty() {
-                return Confirmation::NotPossible(format!(
-                    "{} of run {} is gone",
-                    gone.join(", "),
-                    record.id
-                ));
+                return Confirmation::NotPossible(format!("{} of run {} is gone", gone.join(", "), record.id));
             }
         }
         match self.comparison(after, [old.variant, new.variant], before) {

@@ -75,8 +75,7 @@ impl RunContext {
 
     /// Notes on differences between the variants that make their comparison unfair.
     pub fn fairness_notes(&self, facts: &BTreeMap<String, VariantFacts>) -> Vec<Note> {
-        let clones =
-            |planned| find_workload(&self.plan, planned).is_ok_and(|(work, job)| work.may_clone(&job));
+        let clones = |planned| find_workload(&self.plan, planned).is_ok_and(|(work, job)| work.may_clone(&job));
         let may_clone = self.plan.workloads.iter().any(clones);
         // A level that is varied alone differs from its plain variant in nothing else.
         let alone: Vec<&str> = self.plan.vary.keys().map(String::as_str).collect();

@@ -84,11 +84,10 @@ impl DeviceLayout {
     /// # Errors
     /// An unknown filesystem or option set.
     pub fn of(plan: &Plan, variant: &Variant, bytes: u64) -> Result<DeviceLayout, Error> {
-        let storage =
-            match factor::device::parse_device(variant.level(factor::DEVICE)).map_err(Error::Options)? {
-                Some(device) => DeviceStorage::Made(device),
-                None => default_storage(&plan.device.backing),
-            };
+        let storage = match factor::device::parse_device(variant.level(factor::DEVICE)).map_err(Error::Options)? {
+            Some(device) => DeviceStorage::Made(device),
+            None => default_storage(&plan.device.backing),
+        };
         let links = links::parse_level(variant.level(factor::STACK)).map_err(Error::Options)?;
         let role = if links.is_empty() { DeviceRole::Whole } else { DeviceRole::Stacked };
         let bytes = links::bytes_below(&links, bytes);
@@ -156,10 +155,7 @@ mod tests {
     use crate::testing::empty_record;
 
     fn variant(levels: &[(&str, &str)]) -> Variant {
-        Variant {
-            name: "a".into(),
-            levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-        }
+        Variant { name: "a".into(), levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect() }
     }
 
     #[test]

@@ -46,13 +46,7 @@ impl DirectoryExecutor {
             }
         }
         clients.check(&run.plan, &variants, emit)?;
-        Ok(DirectoryExecutor {
-            run,
-            source_dir,
-            inputs: DrawnInputs::default(),
-            clients,
-            run_dirs: BTreeMap::new(),
-        })
+        Ok(DirectoryExecutor { run, source_dir, inputs: DrawnInputs::default(), clients, run_dirs: BTreeMap::new() })
     }
 }
 
@@ -85,8 +79,7 @@ impl Executor for DirectoryExecutor {
         let text = "nothing was formatted: these directories differ in age, fullness and fragmentation as well as \
                     in their filesystems, and all rounds use the same filesystem";
         let note = Note::new(NoteKind::Fairness, text);
-        let note =
-            note.fix(format!("as root, without {}, every round starts on a fresh mkfs", setting("on", "")));
+        let note = note.fix(format!("as root, without {}, every round starts on a fresh mkfs", setting("on", "")));
         self.clients.remarks().into_iter().chain([note]).collect()
     }
 
@@ -106,8 +99,7 @@ fn check_absent(dir: &Path) -> Result<()> {
 fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note> {
     let mut notes = vec![];
     if let Some(mount) = kernel.mount_of(dir) {
-        let text =
-            format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
+        let text = format!("{} on {}: {},{}", mount.fs_type, mount.source, mount.mount_options, mount.super_options);
         notes.push(Note::new(NoteKind::Options, text).task(MOUNT_NOTE));
     }
     if let Some(percent) = Space::at_path(dir).ok().and_then(|space| space.used_percent()) {
@@ -115,8 +107,7 @@ fn directory_notes(kernel: &SysRoot, dir: &Path, source_dir: &Path) -> Vec<Note>
     }
     let device_of = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
     if device_of(dir).is_some() && device_of(dir) == device_of(source_dir) {
-        let text =
-            "the source disk is a directory of the same filesystem: copies to and from it stay on one device";
+        let text = "the source disk is a directory of the same filesystem: copies to and from it stay on one device";
         let fix = format!("{} with a directory on another device", setting("other", "DIR"));
         notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
     }

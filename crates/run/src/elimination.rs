@@ -123,8 +123,7 @@ impl<'a> Search<'a> {
     /// Describes the choice among these variants, if it costs at most the fraction `max_regret` more than the best; else
     /// None. Chooses a variant that gives up safety only if no safe one is left.
     fn good_choice(&self, remaining: &[usize], max_regret: f64) -> Option<String> {
-        let mut eligible: Vec<usize> =
-            remaining.iter().copied().filter(|at| self.safe.contains(at)).collect();
+        let mut eligible: Vec<usize> = remaining.iter().copied().filter(|at| self.safe.contains(at)).collect();
         let mut regrets = self.among_safe.clone();
         if eligible.is_empty() {
             eligible = remaining.to_vec();
@@ -236,10 +235,7 @@ mod tests {
     fn a_choice_that_is_good_enough_ends_the_run_at_a_look() {
         assert!(remaining_and_answer(&THREE, 8, 8, 0.05).1.unwrap().contains(" costs at most "));
         let two = [("ext2", 1.0), ("xfs", 1.5)];
-        assert_eq!(
-            remaining_and_answer(&two, 8, 8, 0.001).1.unwrap(),
-            "ext2 costs at most 0.00% more than the best"
-        );
+        assert_eq!(remaining_and_answer(&two, 8, 8, 0.001).1.unwrap(), "ext2 costs at most 0.00% more than the best");
     }
 
     #[test]
@@ -270,11 +266,7 @@ mod tests {
         // Each cell takes two seconds, except the very first one: that of ext4 ran with cold caches and took 19 s.
         let kept = |record: &RunRecord, left_s| {
             let forecast = eliminate(record, &live, 1, 0.01, Some(left_s));
-            (
-                forecast.variants.into_iter().collect::<Vec<_>>(),
-                forecast.dropped_for_time.len(),
-                forecast.needed,
-            )
+            (forecast.variants.into_iter().collect::<Vec<_>>(), forecast.dropped_for_time.len(), forecast.needed)
         };
         let ext4 = record.cells.iter_mut().find(|cell| record.variants[cell.variant].name == "ext4").unwrap();
         ext4.spent = vec![(SpentOn::Total, 19_000_000_000)];

@@ -25,11 +25,7 @@ impl ErasedDevice {
     ///
     /// # Errors
     /// The device cannot be written.
-    pub fn prepare(
-        run: &RunContext,
-        device: Option<&ScratchDevice>,
-        emit: RunSink,
-    ) -> Result<Option<ErasedDevice>> {
+    pub fn prepare(run: &RunContext, device: Option<&ScratchDevice>, emit: RunSink) -> Result<Option<ErasedDevice>> {
         let Some((scratch, device)) = device.and_then(|scratch| Some((scratch, scratch.device()?))) else {
             return Ok(None);
         };
@@ -37,9 +33,8 @@ impl ErasedDevice {
         let plan = &run.plan;
         // A discard would end the steady state into which the first part of a resumed run has brought the device.
         let is_preconditioned = plan.device.precondition && run.requirements.is_resumed;
-        let discards = !is_preconditioned
-            && device.supports_discard()
-            && with_log(emit, |log| scratch.discard(log))?.is_ok();
+        let discards =
+            !is_preconditioned && device.supports_discard() && with_log(emit, |log| scratch.discard(log))?.is_ok();
         if plan.device.precondition && !is_preconditioned {
             emit(Event::Note(precondition(scratch, discards)?))?;
         } else if !is_preconditioned && !discards {
@@ -239,10 +234,7 @@ mod tests {
                 "warning_temp_time": {minutes}, "critical_comp_time": 1}}}}"#
             ))
         };
-        assert_eq!(
-            at(5, 0).facts(),
-            ["firmware 2B2QEXM7", "3% of its rated life used", "71 °C at the start"]
-        );
+        assert_eq!(at(5, 0).facts(), ["firmware 2B2QEXM7", "3% of its rated life used", "71 °C at the start"]);
         assert_eq!(at(5, 0).throttled_since(&at(5, 0)), None);
         let hot = at(7, 0).throttled_since(&at(5, 0)).unwrap();
         assert_eq!(hot, "71 °C, 2 more minutes above its warning temperature");
@@ -258,14 +250,9 @@ mod tests {
 
     #[test]
     fn five_rounds_with_equal_speed_are_steady() {
-        let steady =
-            describe_preconditioning("/dev/x", true, 60.0, &[900.0, 100.0, 100.0, 100.0, 100.0, 100.0]);
+        let steady = describe_preconditioning("/dev/x", true, 60.0, &[900.0, 100.0, 100.0, 100.0, 100.0, 100.0]);
         assert_eq!(steady.kind, NoteKind::Remark);
-        assert!(
-            steady.text.contains("for 6 rounds of 60.0 s, in the last 5 of them 100 writes/s"),
-            "{}",
-            steady.text
-        );
+        assert!(steady.text.contains("for 6 rounds of 60.0 s, in the last 5 of them 100 writes/s"), "{}", steady.text);
         let falling: Vec<f64> = (0..25).map(|round| 1e4 / f64::from(round + 1)).collect();
         let never = describe_preconditioning("/dev/x", false, 60.0, &falling);
         assert!(never.kind == NoteKind::Fairness && never.text.contains("not steady"), "{}", never.text);

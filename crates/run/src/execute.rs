@@ -72,15 +72,7 @@ pub struct RunOutcome {
 impl RunRequest {
     /// A plan to run as it is.
     pub fn new(plan: Plan, destination: Destination) -> RunRequest {
-        RunRequest {
-            plan,
-            destination,
-            profiling: None,
-            user: None,
-            remarks: vec![],
-            shell: None,
-            machines_dir: None,
-        }
+        RunRequest { plan, destination, profiling: None, user: None, remarks: vec![], shell: None, machines_dir: None }
     }
 
     /// The request to finish an interrupted run. The permission to overwrite a filesystem signature is not stored with the
@@ -117,11 +109,7 @@ impl RunRequest {
 
 /// Replaces the signature that a resumed run may overwrite on an erased device. The field is None if the run erases no such
 /// device; then the user must not give a signature.
-fn replace_signature(
-    setting_name: &str,
-    field: Option<&mut Option<String>>,
-    signature: Option<String>,
-) -> Result<()> {
+fn replace_signature(setting_name: &str, field: Option<&mut Option<String>>, signature: Option<String>) -> Result<()> {
     let Some(field) = field else {
         return require(signature.is_none(), || {
             let flag = setting(setting_name, "");
@@ -261,9 +249,7 @@ pub fn execute_by(
     })?;
     let _only_run = match RUNNING.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            return Err(RunError::Plan(
-                "this process is executing another run: wait until it has ended".into(),
-            ));
+            return Err(RunError::Plan("this process is executing another run: wait until it has ended".into()));
         }
         Err(TryLockError::Poisoned(lock)) => lock.into_inner(),
         Ok(lock) => lock,
@@ -283,14 +269,10 @@ pub fn execute_by(
     let agent_config = AgentConfig::of_run(request.user.as_deref(), request.profiling, &request.plan)?;
     let (variants, mut requirements) = check_with_clients(&request, &*clients, &agent_config.user)?;
     requirements.is_resumed = matches!(request.destination, Destination::ResumedRun(_));
-    let mut progress =
-        |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));
+    let mut progress = |done, total| consumers.iter_mut().for_each(|consumer| consumer.show_trials(done, total));
     // The options of a resumed run were tried when it began.
-    let trials = if requirements.is_resumed {
-        vec![]
-    } else {
-        try_options(&request, &variants, &requirements, &mut progress)?
-    };
+    let trials =
+        if requirements.is_resumed { vec![] } else { try_options(&request, &variants, &requirements, &mut progress)? };
     requirements.remarks.extend(request.remarks);
     requirements.remarks.extend(agent_config.notes.iter().cloned());
     let plan = preflight::choose_accelerator(request.plan, &mut requirements)?;
@@ -345,9 +327,7 @@ impl RunPlace {
                 RunPlace::Stored(run)
             }
             Destination::ResumedRun(run) => RunPlace::Stored(run),
-            Destination::ConsumersOnly(parent) => {
-                RunPlace::Scratch(ScratchDir::make(&parent, "fsarena-scratch")?)
-            }
+            Destination::ConsumersOnly(parent) => RunPlace::Scratch(ScratchDir::make(&parent, "fsarena-scratch")?),
         })
     }
 
@@ -461,9 +441,7 @@ impl CheckedRun {
             host.facts.extend(self.agent_config.facts());
         }
         host.facts.extend(clients.facts());
-        host.facts.extend(
-            self.requirements.storage.iter().flat_map(|(place_name, storage)| storage.facts(place_name)),
-        );
+        host.facts.extend(self.requirements.storage.iter().flat_map(|(place_name, storage)| storage.facts(place_name)));
         if is_stored {
             host.facts.extend(digest_facts(&self.requirements)?);
         }

@@ -76,8 +76,7 @@ impl ScratchDir {
         let parent = parent.canonicalize().map_err(Error::io("reading", parent))?;
         let dir = parent.join(format!("{name}-{}", std::process::id()));
         let journal = Journal::create(&undo::state_dir(), &dir.to_string_lossy())?;
-        let why =
-            || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
+        let why = || format!("{0} exists already; remove it if an earlier run left it: rm -r {0}", dir.display());
         require(dir.symlink_metadata().is_err(), || RunError::Plan(why()))?;
         Ok(ScratchDir { dir: MadeDir::make_tree(&journal, &dir)?, journal })
     }

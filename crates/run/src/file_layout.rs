@@ -9,8 +9,7 @@ use crate::target::{mount, sync_all, unmount};
 use fsarena_core::cell::{Cell, TaskInfo, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Phase, SpentOn};
 use fsarena_core::metric::layout::{
-    AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS_PER_FILE, FILES, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE,
-    LAYOUT_SCORE,
+    AFTER, BEFORE, DYNAMIC_SCORE, EXTENTS_PER_FILE, FILES, FREE_CLASSES, FREE_EXTENTS, LARGEST_FREE, LAYOUT_SCORE,
 };
 use fsarena_core::plan::Plan;
 use fsarena_core::sample::{Readings, Sample};
@@ -66,20 +65,16 @@ pub fn measure_after(cell: &Cell, target: &Path, bench: &mut Bench) -> CellResul
 fn measure(cell: &Cell, target: &Path, info: &TaskInfo, bench: &mut Bench) -> CellResult {
     bench.emit(CellEvent::Phase { name: Phase::Task(info.id.to_string()) });
     let begun = Instant::now();
-    let started_at =
-        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+    let started_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
     sync_all(&[target]).map_err(fsarena_sys::Error::io("syncing", target))?;
     let mut readings = Readings::default();
-    let note =
-        |text: String| Note::new(NoteKind::Unavailable, text).variant(&cell.variant.name).task(&info.title);
+    let note = |text: String| Note::new(NoteKind::Unavailable, text).variant(&cell.variant.name).task(&info.title);
     let tree = FileTree::list(target);
     let sampled = tree.sample(cell.seed);
     let mut tally = LayoutTally::new(block_bytes(target));
     match tally.read(&sampled) {
         Ok(()) => tally.set(&mut readings),
-        Err(_) => {
-            bench.note(note(format!("the kernel has no FIEMAP for {}", cell.variant.level(factor::FS))))
-        }
+        Err(_) => bench.note(note(format!("the kernel has no FIEMAP for {}", cell.variant.level(factor::FS)))),
     }
     if tree.files > MAX_FILES {
         let more = if tree.is_incomplete { "more than " } else { "" };
@@ -135,8 +130,7 @@ impl FileTree {
             let (mut files, mut subdirectories) = (0, vec![]);
             for entry in entries(&directory) {
                 name_count += 1;
-                let left_out =
-                    directory == root && IGNORED_DIRS.iter().any(|name| entry.file_name() == *name);
+                let left_out = directory == root && IGNORED_DIRS.iter().any(|name| entry.file_name() == *name);
                 match entry.file_type() {
                     Ok(kind) if kind.is_file() => files += 1,
                     Ok(kind) if kind.is_dir() && !left_out && device(&entry.path()) == own_device => {
@@ -204,8 +198,7 @@ impl LayoutTally {
     /// The filesystem has no FIEMAP.
     fn read(&mut self, directories: &[&Path]) -> Result<(), Errno> {
         for directory in directories {
-            for entry in entries(directory).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
-            {
+            for entry in entries(directory).filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
                 let Ok(file) = File::open(entry.path()) else { continue };
                 match extents_of(&file) {
                     Ok(extents) => self.add(&extents),
@@ -227,8 +220,7 @@ impl LayoutTally {
         if extents.is_empty() || extents.iter().any(without_place) {
             return;
         }
-        let breaks =
-            extents.windows(2).filter(|two| two[0].physical + two[0].length != two[1].physical).count();
+        let breaks = extents.windows(2).filter(|two| two[0].physical + two[0].length != two[1].physical).count();
         let blocks: u64 = extents.iter().map(|extent| extent.length.div_ceil(self.block_bytes)).sum();
         self.files += 1;
         self.pieces += breaks as u64 + 1;

@@ -118,12 +118,7 @@ impl GuestExecutor {
 
     /// Makes the filesystem of a cell on its image. This is not a timed task, because mkfs runs on the host, not in the
     /// guest. An error is a failure of the variant.
-    fn format(
-        &mut self,
-        cell: &Cell,
-        def: &'static FsDef,
-        emit: CellSink,
-    ) -> Result<CellFilesystem, CellError> {
+    fn format(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<CellFilesystem, CellError> {
         emit(CellEvent::Phase { name: Phase::Task("mkfs".into()) });
         let mut options = lifecycle::variant_options(def, &cell.variant)?;
         let written = cell.variant.level(factor::MKFS);
@@ -166,8 +161,7 @@ impl GuestExecutor {
         };
         let MadeFilesystem { description, features, packed_bytes } = made;
         if !self.facts.contains_key(&cell.variant.name) {
-            let bytes =
-                packed_bytes.map_or(String::new(), |bytes| format!("once in the run: {bytes} bytes; "));
+            let bytes = packed_bytes.map_or(String::new(), |bytes| format!("once in the run: {bytes} bytes; "));
             let made = Note::new(NoteKind::Options, bytes + &description).task("mkfs");
             let made = Some(made).filter(|_| !description.is_empty());
             for note in lifecycle::recipe_change_note(&cell.variant).into_iter().chain(made) {
@@ -206,12 +200,7 @@ impl GuestExecutor {
     ///
     /// # Errors
     /// The emulator cannot be started, or its files cannot be written.
-    fn rehearse_new_programs(
-        &mut self,
-        cell: &Cell,
-        def: &'static FsDef,
-        emit: CellSink,
-    ) -> Result<Option<Outcome>> {
+    fn rehearse_new_programs(&mut self, cell: &Cell, def: &'static FsDef, emit: CellSink) -> Result<Option<Outcome>> {
         let is_new = self.programs.as_ref().is_some_and(|programs| programs.is_new(cell));
         if !is_new || self.run.shell.is_some() {
             return Ok(None);
@@ -322,8 +311,7 @@ impl GuestExecutor {
                 }
             };
             let Ok(formatted) = self.format(&cell, def, &mut keep_command) else { continue };
-            let started =
-                self.start_guest(&cell, &formatted, GuestRun::with(&PowerSupply::on()), &mut keep_command)?;
+            let started = self.start_guest(&cell, &formatted, GuestRun::with(&PowerSupply::on()), &mut keep_command)?;
             if let StartedGuest::Restored(guest) = started {
                 self.early.begin(&cell, before, *guest);
             }
@@ -369,9 +357,8 @@ impl GuestExecutor {
         let median = boots.get(boots.len() / 2)?.as_secs_f64();
         let longest = boots.last()?.as_secs_f64();
         let count = boots.len();
-        let text = format!(
-            "from launch to the first timed operation: {median:.1} s, the longest of {count} {longest:.1} s"
-        );
+        let text =
+            format!("from launch to the first timed operation: {median:.1} s, the longest of {count} {longest:.1} s");
         Some(Note::new(NoteKind::Remark, text).task("boot"))
     }
 }
@@ -535,8 +522,7 @@ fn caveat(guest: &GuestPlan, kernels: &Kernels) -> Note {
              machine, reversed none, and left 9 inconclusive: docs/guide/guests.md)"
         }
     };
-    let text =
-        format!("these filesystems ran in {}, {kernels}: {worth}", Backing::Guest(guest.clone()).executor());
+    let text = format!("these filesystems ran in {}, {kernels}: {worth}", Backing::Guest(guest.clone()).executor());
     Note::new(NoteKind::Fairness, text)
 }
 
@@ -557,18 +543,12 @@ mod tests {
 
     #[test]
     fn several_kernels_are_listed_with_the_levels_of_the_variants() {
-        let kernel = |release: &str| GuestKernel {
-            image: "/k".into(),
-            release: release.into(),
-            ..GuestKernel::default()
-        };
+        let kernel =
+            |release: &str| GuestKernel { image: "/k".into(), release: release.into(), ..GuestKernel::default() };
         let mut kernels = Kernels::default();
         kernels.by_level.insert("debian:6.1".into(), kernel("6.1.0-9-amd64"));
         assert_eq!(describe_kernels(&kernels), "kernel 6.1.0-9-amd64");
         kernels.by_level.insert("debian:6.12".into(), kernel("6.12.1-amd64"));
-        assert_eq!(
-            describe_kernels(&kernels),
-            "kernels 6.1.0-9-amd64 (debian:6.1), 6.12.1-amd64 (debian:6.12)"
-        );
+        assert_eq!(describe_kernels(&kernels), "kernels 6.1.0-9-amd64 (debian:6.1), 6.12.1-amd64 (debian:6.12)");
     }
 }

@@ -4,8 +4,8 @@ use crate::axes::{self, Conditions, load::parse_memory};
 use crate::packed_programs::{self, SOURCE_DIR};
 use crate::pools::Pool;
 use crate::protocol::{
-    AgentMessage, AgentRequest, COPIES_DIR, GuestPrograms, GuestRequest, MountRequest, Power, ProcessRole,
-    Rights, write_message,
+    AgentMessage, AgentRequest, COPIES_DIR, GuestPrograms, GuestRequest, MountRequest, Power, ProcessRole, Rights,
+    write_message,
 };
 use crate::shell::Shell;
 use crate::{agent, bench, error::CellError};
@@ -53,10 +53,7 @@ fn run_cell(mut booted: BootedGuest) -> io::Result<()> {
         Ok(conditions) => std::mem::forget(conditions),
         // A level that cannot be set up is a failure of the cell.
         Err(error) => {
-            return write_message(
-                &mut events,
-                &AgentMessage::End(CellError::missing(error.to_string()).into()),
-            );
+            return write_message(&mut events, &AgentMessage::End(CellError::missing(error.to_string()).into()));
         }
     }
     let mark: fn(Mark) = if guest.memory_layout.is_some() { counter::wait_and_mark } else { counter::mark };
@@ -88,10 +85,7 @@ fn run_programs(
         write_message(events, &AgentMessage::OpenedFiles(recorder.finish()))?;
     }
     let tried_network = host_root::network_attempts() > attempts;
-    write_message(
-        events,
-        &AgentMessage::End(if tried_network { explain_missing_network(outcome) } else { outcome }),
-    )?;
+    write_message(events, &AgentMessage::End(if tried_network { explain_missing_network(outcome) } else { outcome }))?;
     // The mounts of copies would keep the source disk in use.
     let unmount = |copy: &PathBuf| rustix::mount::unmount(copy, rustix::mount::UnmountFlags::empty());
     Ok(programs.copies.iter().try_for_each(unmount)?)
@@ -138,14 +132,8 @@ fn prepare(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Result<Con
     // directory made here.
     [&request.root, &request.source_dir].into_iter().try_for_each(std::fs::create_dir_all)?;
     // With access times, the age of a file in seconds would determine whether reading it also writes.
-    mount::mount_by_syscall(
-        &booted.source_disk,
-        &request.source_dir,
-        &guest.source_fs_type,
-        "noatime",
-        &mut |_| (),
-    )
-    .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
+    mount::mount_by_syscall(&booted.source_disk, &request.source_dir, &guest.source_fs_type, "noatime", &mut |_| ())
+        .map_err(|error| Error::other(format!("mounting the source disk: {error}")))?;
     if let Some(programs) = &guest.programs {
         let copies = request.source_dir.join(COPIES_DIR);
         for path in &programs.copies {
@@ -156,8 +144,7 @@ fn prepare(booted: &mut BootedGuest, guest: &mut GuestRequest) -> io::Result<Con
         request.paths_to_look_up.clone_from(&programs.paths_to_look_up);
     }
     // Programs of the stack are on the source disk.
-    let (device, links) =
-        booted.assemble_stack(|name| packed_programs::command(Path::new(SOURCE_DIR), name))?;
+    let (device, links) = booted.assemble_stack(|name| packed_programs::command(Path::new(SOURCE_DIR), name))?;
     // Links store their metadata on the disk below them, so that disk is measured.
     let measured = if links.is_some() { &booted.disks[0] } else { &device };
     let in_memory = request.mount.as_ref().is_some_and(MountRequest::is_volatile);
@@ -210,12 +197,7 @@ fn set_environment(variables: &[(String, String)]) {
 }
 
 /// Makes the filesystem on the device, unless mkfs has made it on the host. A pool is closed again.
-fn make_filesystem(
-    booted: &mut BootedGuest,
-    device: &Path,
-    source_disk: &Path,
-    pool: Option<&Pool>,
-) -> io::Result<()> {
+fn make_filesystem(booted: &mut BootedGuest, device: &Path, source_disk: &Path, pool: Option<&Pool>) -> io::Result<()> {
     let Some((program, args)) = booted.config.stack.mkfs.split_first() else { return Ok(()) };
     let mut commands = vec![];
     let argv = Argv::new(program).args(args).arg(device);
@@ -232,12 +214,7 @@ fn make_filesystem(
 
 /// Sets the device of the journal in the filesystem and in the mount options. mkfs ran on the host, so the filesystem does
 /// not yet have the number that the journal's device has in this guest.
-fn set_journal_device(
-    variant: &Variant,
-    mount: &mut MountRequest,
-    disk: &Path,
-    journal: &Path,
-) -> io::Result<()> {
+fn set_journal_device(variant: &Variant, mount: &mut MountRequest, disk: &Path, journal: &Path) -> io::Result<()> {
     let def = filesystems::find(variant.level(factor::FS)).map_err(Error::other)?;
     external_journal::write_device_number(def, disk, journal)?;
     if let Some(option) = lifecycle::journal_option(def, journal) {

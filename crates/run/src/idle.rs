@@ -87,11 +87,7 @@ impl Timeouts {
     fn new(plan: &IdlePlan, timeouts_in_a_row: u32) -> Timeouts {
         let share = if timeouts_in_a_row < MAX_FULL_TIMEOUTS { 1.0 } else { SHORT_SHARE };
         let usual = Duration::from_secs_f64(plan.timeout_s * share);
-        Timeouts {
-            usual,
-            background: usual.mul_f64(BACKGROUND_FACTOR),
-            after_background: usual.mul_f64(SHORT_SHARE),
-        }
+        Timeouts { usual, background: usual.mul_f64(BACKGROUND_FACTOR), after_background: usual.mul_f64(SHORT_SHARE) }
     }
 }
 
@@ -233,8 +229,9 @@ fn filesystems_at_work(kernel: &SysRoot) -> (Vec<(MountEntry, String)>, Option<S
     }
     if !working.is_empty() {
         match thread_names(kernel) {
-            Ok(names) => working
-                .retain(|(_, thread)| names.iter().any(|name| name.trim_end().ends_with(thread.as_str()))),
+            Ok(names) => {
+                working.retain(|(_, thread)| names.iter().any(|name| name.trim_end().ends_with(thread.as_str())))
+            }
             Err(error) => return (vec![], unknown(&error)),
         }
     }
@@ -290,10 +287,7 @@ mod tests {
             std::fs::write(path, text).unwrap();
         };
         write("proc/meminfo", &format!("MemTotal: 1 kB\nDirty:   {dirty_kib} kB\nWriteback:  0 kB\n"));
-        write(
-            "proc/pressure/io",
-            "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 total=5\n",
-        );
+        write("proc/pressure/io", "some avg10=0.00 avg60=0.00 avg300=0.00 total=77\nfull avg10=0.00 total=5\n");
         write("sys/dev/block/7:0/stat", stat);
         write("proc/12/comm", "bash\n");
         write("proc/self/mountinfo", "");
@@ -358,10 +352,7 @@ mod tests {
         let line = format!("36 35 7:0 / /mnt rw,noatime - xfs {device} rw\n");
         std::fs::write(root.path().join("proc/self/mountinfo"), line).unwrap();
         let kernel = SysRoot::at(root.path());
-        let wait = wait_until_idle(
-            IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 },
-            &plan(),
-        );
+        let wait = wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 }, &plan());
         (wait.busy, wait.waited.as_millis())
     }
 
@@ -417,10 +408,7 @@ mod tests {
         let lazy = "lazy_itable_init=1,nodiscard";
         assert!(busy_with("lazy_itable_init=0", MOUNTED).is_empty());
         assert!(busy_with(lazy, "").is_empty(), "it was unmounted");
-        assert!(
-            busy_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(),
-            "its device cannot be read"
-        );
+        assert!(busy_with(lazy, &MOUNTED.replace("IMAGE", "/no/such")).is_empty(), "its device cannot be read");
         assert!(busy_with(lazy, "36 35 7:0 / /mnt ro - ext4 IMAGE ro\n").is_empty());
         assert!(busy_with(lazy, "36 35 7:0 / /mnt rw - xfs IMAGE rw\n").is_empty());
     }
@@ -436,9 +424,7 @@ mod tests {
         std::fs::create_dir(&mount).unwrap();
         let run_command = |argv: Argv| argv.run_checked(&mut |_| {}).unwrap();
         run_command(Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(&image));
-        run_command(
-            Argv::new("mount").args(["-o", "loop,noinit_itable,commit=3600"]).arg(&image).arg(&mount),
-        );
+        run_command(Argv::new("mount").args(["-o", "loop,noinit_itable,commit=3600"]).arg(&image).arg(&mount));
         // By itself the kernel writes this within an hour.
         let name = "in-a-transaction";
         std::fs::create_dir(mount.join(name)).unwrap();
@@ -456,11 +442,7 @@ mod tests {
             let kernel = SysRoot::at(root.path());
             let plan = IdlePlan { timeout_s: 20.0, ..plan() };
             move || {
-                wait_until_idle(
-                    IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 },
-                    &plan,
-                )
-                .busy
+                wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 }, &plan).busy
             }
         });
         // Long enough for the first poll of the thread, even on a busy machine.
@@ -478,10 +460,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let kernel = SysRoot::at(root.path());
         let plan = IdlePlan { timeout_s: 60.0, ..plan() };
-        let wait = wait_until_idle(
-            IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 },
-            &plan,
-        );
+        let wait = wait_until_idle(IdleTarget { kernel: &kernel, device: Some((7, 0)), timeouts_in_a_row: 0 }, &plan);
         let files = ["proc/meminfo", "sys/dev/block/7:0/stat", "proc/self/mountinfo"];
         assert_eq!(wait.busy.len(), files.len(), "{:?}", wait.busy);
         for (busy, file) in wait.busy.iter().zip(files) {

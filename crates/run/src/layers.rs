@@ -47,8 +47,8 @@ fn parse(level: &str) -> Result<Option<(&'static LayerDef, u32)>, String> {
     }
     let ids = || LAYERS.iter().map(|layer| layer.id).chain([NONE]);
     let layer = LAYERS.iter().find(|layer| layer.id == id).ok_or_else(|| unknown("layer", id, ids()))?;
-    let count = number
-        .map_or(Some(1), |number| number.parse().ok().filter(|count| (1..=layer.max_count).contains(count)));
+    let count =
+        number.map_or(Some(1), |number| number.parse().ok().filter(|count| (1..=layer.max_count).contains(count)));
     match count {
         Some(count) if number.is_none() || layer.max_count > 1 => Ok(Some((layer, count))),
         _ if layer.max_count > 1 => {
@@ -79,9 +79,7 @@ pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
     let level = variant.level(factor::LAYER);
     let refused = |why: String| Err(RunError::of_variant(variant, format!("layer={level}: {why}")));
     if variant.level(factor::FS) == factor::RAW {
-        return refused(
-            "a layer lies over a mounted filesystem, and fs=raw has none; leave out one of them".into(),
-        );
+        return refused("a layer lies over a mounted filesystem, and fs=raw has none; leave out one of them".into());
     }
     let (def, _) = filesystem_of(variant)?;
     let id = def.id;
@@ -91,9 +89,7 @@ pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
         ));
     }
     if !def.traits.unix || !def.traits.case_sensitive {
-        return refused(format!(
-            "{id} lacks owners, links or names that differ in case; take another filesystem"
-        ));
+        return refused(format!("{id} lacks owners, links or names that differ in case; take another filesystem"));
     }
     Ok(())
 }

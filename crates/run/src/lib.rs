@@ -56,9 +56,7 @@ mod testing;
 pub mod work;
 
 pub use error::{CellError, RunError};
-pub use execute::{
-    Destination, RunOutcome, RunRequest, check, execute, execute_by, program_build, try_options,
-};
+pub use execute::{Destination, RunOutcome, RunRequest, check, execute, execute_by, program_build, try_options};
 pub use executor::ScratchDir;
 pub use fsarena_core::setting_text::{SettingFormat, format_settings_by};
 pub use recorder::{Beginning, Consumer};

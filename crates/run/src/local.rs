@@ -12,8 +12,7 @@ use crate::packed::{PackedFilesystems, WORK_DIR};
 use crate::protocol::{AgentRequest, MountRequest};
 use crate::work::DrawnInputs;
 use crate::{
-    backing::BackingDevices, backing::make_stack, child, erased::ErasedDevice, layers,
-    preflight::raw_device_refusal,
+    backing::BackingDevices, backing::make_stack, child, erased::ErasedDevice, layers, preflight::raw_device_refusal,
 };
 use fsarena_core::cell::{Cell, Variant};
 use fsarena_core::event::{CellEvent, Note, NoteKind, Outcome, Phase, SpentOn};
@@ -58,8 +57,7 @@ impl LocalExecutor {
         let backing = BackingDevices::make(&run, emit)?;
         run.agent_config.role.give_to_workload_user(backing.source_disk.root())?;
         let role = run.agent_config.role.clone();
-        let packed =
-            PackedFilesystems::make(&run, role, &run.dir.join("packed"), backing.source_disk.root(), emit)?;
+        let packed = PackedFilesystems::make(&run, role, &run.dir.join("packed"), backing.source_disk.root(), emit)?;
         let erased = ErasedDevice::prepare(&run, backing.erased_device(), emit)?;
         let aged = AgedImages::make(&run, &LocalAger::new(&run, &backing), emit)?;
         let (packed, inputs) = (RefCell::new(packed), DrawnInputs::default());
@@ -103,8 +101,7 @@ impl LocalExecutor {
         let Some(aged) = &self.aged else { return Ok(None) };
         let Some(checkpoint) = aged.find(&self.run.plan, cell)? else { return Ok(None) };
         let options = lifecycle::variant_options(def, &cell.variant)?;
-        let mut bench =
-            Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
+        let mut bench = Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         bench.emit(CellEvent::Phase { name: Phase::Task("image".into()) });
         let begun = Instant::now();
         self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut bench.log()))?;
@@ -128,8 +125,7 @@ impl LocalExecutor {
         let packed = packed.as_mut().ok_or_else(|| CellError::internal("no files to pack were made"))?;
         let options = packed.options(cell, def)?;
         let variant = &cell.variant;
-        let mut bench =
-            Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
+        let mut bench = Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         if !packed.has_image(def, &options) {
             bench.wait_until_idle("mkfs");
             let work = |log: Log| packed.image(variant, def, &options, log).map(|_| TaskOutput::default());
@@ -164,8 +160,7 @@ impl LocalExecutor {
         if self.run.plan.device.precondition {
             options.disable_discard(def);
         }
-        let mut bench =
-            Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
+        let mut bench = Bench::open(&self.run.kernel, device_numbers(devices), &self.run.plan.idle, IGNORE_MARKS, emit);
         self.erased.iter().try_for_each(|erased| erased.discard_before_mkfs(devices, &mut bench.log()))?;
         bench.wait_until_idle("mkfs");
         let mut argv = vec![];
@@ -174,12 +169,8 @@ impl LocalExecutor {
             Ok(TaskOutput::default())
         };
         let sync = || devices.all().try_for_each(|device| File::open(device.path())?.sync_all());
-        let measured = bench.measure(
-            &bench::lifecycle_task("mkfs", "Make the filesystem"),
-            SpentOn::Lifecycle,
-            work,
-            sync,
-        );
+        let measured =
+            bench.measure(&bench::lifecycle_task("mkfs", "Make the filesystem"), SpentOn::Lifecycle, work, sync);
         let level = cell.variant.level(factor::MKFS);
         measured.map_err(|error: fsarena_fs::Error| CellError::of_mkfs(error, level))?;
         let begun = Instant::now();
@@ -301,12 +292,7 @@ impl LocalExecutor {
 
     /// Sets up the levels of the machine for a cell, and emits the notes on them. After an error only this cell
     /// fails; the run goes on.
-    fn set_up_conditions(
-        &self,
-        cell: &Cell,
-        devices: &Devices,
-        emit: CellSink,
-    ) -> Result<Conditions, CellError> {
+    fn set_up_conditions(&self, cell: &Cell, devices: &Devices, emit: CellSink) -> Result<Conditions, CellError> {
         let block_devices: Vec<_> = devices.all().filter_map(|device| device.device()).collect();
         let conditions = axes::set_up(&self.run.kernel, &self.run.journal, &cell.variant, &block_devices)?;
         let paths: Vec<&Path> = devices.all().map(|device| device.path()).collect();
@@ -412,10 +398,8 @@ mod tests {
         let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: 1 };
         let def = fsarena_fs::filesystems::find("btrfs").unwrap();
         let size_bytes = |mirrored: bool| {
-            let options = VariantOptions {
-                raid: Some(Raid { mirrored, member_count: 2 }),
-                ..VariantOptions::default()
-            };
+            let options =
+                VariantOptions { raid: Some(Raid { mirrored, member_count: 2 }), ..VariantOptions::default() };
             facts_of(&cell, def, options, 200, String::new()).size_bytes
         };
         assert_eq!([size_bytes(true), size_bytes(false)], [100, 200]);

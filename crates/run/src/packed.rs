@@ -56,14 +56,7 @@ impl PackedFilesystems {
         let mut packed = PackedFilesystems { images, files: BTreeMap::new(), dir };
         for variant in &variants {
             for planned in &run.plan.workloads {
-                packed.make_files(
-                    run,
-                    &role,
-                    variant,
-                    matrix::workload_of(variant, planned),
-                    source_dir,
-                    emit,
-                )?;
+                packed.make_files(run, &role, variant, matrix::workload_of(variant, planned), source_dir, emit)?;
             }
         }
         Ok(Some(packed))
@@ -88,11 +81,8 @@ impl PackedFilesystems {
         dirs::make_dirs(&root).map_err(Error::io("making", &root))?;
         let (variant, plan) = (variant.clone(), &run.plan);
         let cell = Cell { round: 0, position: 0, variant, workload, scale: plan.scale, seed: plan.seed };
-        let request = AgentRequest {
-            only_makes_files: true,
-            role: role.clone(),
-            ..run.request(&cell, &root, source_dir)
-        };
+        let request =
+            AgentRequest { only_makes_files: true, role: role.clone(), ..run.request(&cell, &root, source_dir) };
         let mut events = vec![];
         let mut keep = |event: CellEvent| match event {
             CellEvent::Command(record) => events.push(Event::Command(record)),
@@ -136,8 +126,7 @@ impl PackedFilesystems {
         log: Log,
     ) -> Result<&FormattedImage, CellError> {
         let level = variant.level(factor::MKFS);
-        let image =
-            self.images.get_or_format(def, options, log).map_err(|error| CellError::of_mkfs(error, level))?;
+        let image = self.images.get_or_format(def, options, log).map_err(|error| CellError::of_mkfs(error, level))?;
         lifecycle::check_option_set(def, variant, image.device.path())?;
         Ok(image)
     }

@@ -23,11 +23,7 @@ pub const BYTES_PER_PROGRAM: u64 = 16 << 20;
 ///
 /// # Errors
 /// A file cannot be found or copied.
-pub fn pack_programs<'a>(
-    names: impl IntoIterator<Item = &'a str>,
-    source_dir: &Path,
-    log: Log,
-) -> Result<()> {
+pub fn pack_programs<'a>(names: impl IntoIterator<Item = &'a str>, source_dir: &Path, log: Log) -> Result<()> {
     for name in names {
         let dir = source_dir.join(PROGRAMS_DIR).join(name);
         std::fs::create_dir_all(&dir).map_err(Error::io("making", &dir))?;

@@ -57,8 +57,7 @@ pub fn required_programs(plan: &Plan, variants: &[Variant]) -> Result<BTreeSet<S
         let has_one_disk = options.raid.is_none()
             && options.journal.is_none()
             && [factor::FAULTS, factor::STACK, factor::LAYER].iter().all(|id| variant.level(id).is_empty());
-        let why =
-            "only the writes to one disk are recorded, so leave out raid, journal, faults, stack and layer";
+        let why = "only the writes to one disk are recorded, so leave out raid, journal, faults, stack and layer";
         require(has_one_disk, || RunError::of_variant(variant, format!("{name} cuts the power: {why}")))?;
         let check = def.check.ok_or_else(|| {
             let id = def.id;
@@ -81,9 +80,8 @@ pub fn recover_and_check(kernel: &SysRoot, request: &AgentRequest, bench: &mut B
     let info = TaskInfo { in_totals: true, ..lifecycle_task("recover", "Come back after a power cut") };
     measure_mount(kernel, mount, &info, |log| checker.prepare_mount(log), bench)
         .map_err(|failed| failed.with_part("recover"))?;
-    let verified = run_tasks(request, bench, &mut |ask, bench| {
-        perform_privileged(request, ask, bench, &mut std::io::empty())
-    });
+    let verified =
+        run_tasks(request, bench, &mut |ask, bench| perform_privileged(request, ask, bench, &mut std::io::empty()));
     // Unmount a filesystem that lost files too.
     let unmounted = measure_unmount(mount, false, bench);
     verified.and(unmounted)?;
@@ -193,14 +191,11 @@ pub fn run_cell(cell: &Cell, image: &Path, dir: &Path, boot: Boot, emit: CellSin
     }
     emit(CellEvent::Phase { name: Phase::PowerCut });
     // Writes before the last flush are on the disk. Of the later ones, all are lost or `survivors_seed` selects those that are kept.
-    let replayed = match writes::replay(
-        &log,
-        image,
-        survivors_seed.map_or(UnflushedWrites::Lost, UnflushedWrites::Chosen),
-    ) {
-        Ok(replayed) => replayed,
-        Err(error) => return Ok(CellError::from(error).with_part("power cut").into()),
-    };
+    let replayed =
+        match writes::replay(&log, image, survivors_seed.map_or(UnflushedWrites::Lost, UnflushedWrites::Chosen)) {
+            Ok(replayed) => replayed,
+            Err(error) => return Ok(CellError::from(error).with_part("power cut").into()),
+        };
     for path in [&recorded, &log] {
         std::fs::remove_file(path).map_err(Error::io("removing", path))?;
     }

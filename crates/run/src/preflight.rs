@@ -28,9 +28,7 @@ use fsarena_sys::device::BlockDevice;
 use fsarena_sys::host::{storage_of_device, storage_of_directory};
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::{CommandError, Error, kernel::SysRoot, limits, program, user::User};
-use room::{
-    check_images, check_source_device, erased_size, image_size, images_dir, needed_bytes, source_disk_bytes,
-};
+use room::{check_images, check_source_device, erased_size, image_size, images_dir, needed_bytes, source_disk_bytes};
 use rustix::fs::Access;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{os::unix::fs::MetadataExt, path::Path};
@@ -196,14 +194,12 @@ fn check_devices(
     let mut defs = match backing {
         Backing::Guest(guest) => {
             let levels = variants.iter().map(|variant| variant.level(factor::KERNEL));
-            let wanted =
-                variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
+            let wanted = variants.iter().filter_map(|variant| filesystems::find(variant.level(factor::FS)).ok());
             let wanted: Vec<&FsDef> = wanted.collect();
             requirements.kernels = guests::find_kernels(guest, levels, &wanted)?;
             let counts_instructions = guest.emulator == Emulator::Exact;
             let age = variants.iter().any(axes::age::is_aged_by_program);
-            let of_ageing =
-                age.then(|| HostProgramNeeds { counts_instructions, ..HostProgramNeeds::default() });
+            let of_ageing = age.then(|| HostProgramNeeds { counts_instructions, ..HostProgramNeeds::default() });
             if let Some(programs) = requirements.host_programs.as_ref().or(of_ageing.as_ref()) {
                 programs.check_guests(&requirements.kernels)?;
             }
@@ -239,30 +235,20 @@ fn check_devices(
 }
 
 /// The storage below the images, the directories or the erased device of a run; empty for a run in memory.
-fn storage_below(
-    kernel: &SysRoot,
-    plan: &Plan,
-    variants: &[Variant],
-    runs: &Path,
-) -> BTreeMap<String, Storage> {
+fn storage_below(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path) -> BTreeMap<String, Storage> {
     let mut storage = BTreeMap::new();
     match &plan.device.backing {
         Backing::Loop { .. } | Backing::Guest(_) => {
-            storage.insert(
-                host::IMAGES_PREFIX.to_string(),
-                storage_of_directory(kernel, images_dir(&plan.device, runs)),
-            );
+            storage
+                .insert(host::IMAGES_PREFIX.to_string(), storage_of_directory(kernel, images_dir(&plan.device, runs)));
         }
         Backing::Erase { path, .. } => {
             let device = BlockDevice::open(kernel, path).ok();
-            storage
-                .extend(device.map(|device| (host::ERASED_PREFIX.to_string(), storage_of_device(&device))));
+            storage.extend(device.map(|device| (host::ERASED_PREFIX.to_string(), storage_of_device(&device))));
         }
         Backing::Dir => {
             let dirs = variants.iter().map(|variant| variant.level(factor::DIR));
-            storage.extend(
-                dirs.map(|dir| (host::directory_prefix(dir), storage_of_directory(kernel, Path::new(dir)))),
-            );
+            storage.extend(dirs.map(|dir| (host::directory_prefix(dir), storage_of_directory(kernel, Path::new(dir)))));
         }
         Backing::Ram | Backing::Zram => {}
     }
@@ -392,9 +378,7 @@ fn check_bare_devices(plan: &Plan, variants: &[Variant]) -> Result<()> {
     require(bare && variant.level(factor::OPTIONS) == "default", || RunError::of_variant(variant, why))?;
     plan.workloads.iter().try_for_each(|planned| {
         let why = || format!("workload {} needs a filesystem; leave out fs=raw", planned.name);
-        require(find_workload(plan, planned)?.0.supports_bare_device(), || {
-            RunError::of_variant(variant, why())
-        })
+        require(find_workload(plan, planned)?.0.supports_bare_device(), || RunError::of_variant(variant, why()))
     })
 }
 
@@ -461,8 +445,7 @@ fn check_directories(variants: &[Variant], room: Room, demands: &Demands) -> Res
         })?;
         fs_capabilities::check_directory(path, demands)?;
         let found = path.metadata().map_err(fsarena_sys::Error::io("looking at", path))?;
-        if let Some(earlier) = known.insert((found.dev(), found.ino()), dir).filter(|earlier| *earlier != dir)
-        {
+        if let Some(earlier) = known.insert((found.dev(), found.ino()), dir).filter(|earlier| *earlier != dir) {
             let message = format!("{earlier} and {dir} are the same directory; name it once");
             return Err(RunError::Plan(message));
         }

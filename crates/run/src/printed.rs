@@ -19,8 +19,7 @@ use std::sync::LazyLock;
 static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
     let timed = TIMER_READINGS.iter().chain(LIFECYCLE_READINGS).chain(INSTRUCTION_READINGS).copied();
     let always: Vec<&str> = timed.chain(probes::reading_defs()).map(|def| def.id).collect();
-    let is_always_derived =
-        |metric: &&MetricDef| (metric.formula)(&|id| always.contains(&id).then_some(1.0)).is_some();
+    let is_always_derived = |metric: &&MetricDef| (metric.formula)(&|id| always.contains(&id).then_some(1.0)).is_some();
     let derived = METRICS.iter().filter(is_always_derived).map(|metric| metric.spec);
     let mut taken = HashMap::new();
     for def in derived.chain(readings()) {
@@ -31,8 +30,7 @@ static TAKEN_NAMES: LazyLock<HashMap<String, &'static str>> = LazyLock::new(|| {
 });
 
 /// The ids of fsarena's own readings.
-static OWN_READINGS: LazyLock<HashSet<&'static str>> =
-    LazyLock::new(|| readings().map(|def| def.id).collect());
+static OWN_READINGS: LazyLock<HashSet<&'static str>> = LazyLock::new(|| readings().map(|def| def.id).collect());
 
 /// Builds the tables that [`declare_all`] uses, so that [`declare_all`] does not build them while a task is timed.
 pub fn build_tables() {
@@ -175,10 +173,7 @@ mod tests {
     fn the_parts_of_a_quotient_are_amounts_that_a_run_has() {
         let spec = |id: &str, quotient_of: Option<[&str; 2]>| {
             let quotient_of = quotient_of.map(|parts| parts.map(String::from));
-            MetricSpec {
-                quotient_of,
-                ..MetricSpec::new(id.into(), Unit::Count, Direction::Lower, String::new())
-            }
+            MetricSpec { quotient_of, ..MetricSpec::new(id.into(), Unit::Count, Direction::Lower, String::new()) }
         };
         let all = [
             spec("a_count", None),

@@ -85,9 +85,7 @@ impl AgentConfig {
             ProcessRole::Supervisor(rights) if rights.has_pid_namespace => {
                 "PID namespace, read-only mounts, dropped capabilities"
             }
-            ProcessRole::Supervisor(rights) if rights.has_mount_namespace => {
-                "read-only mounts, dropped capabilities"
-            }
+            ProcessRole::Supervisor(rights) if rights.has_mount_namespace => "read-only mounts, dropped capabilities",
             ProcessRole::Supervisor(_) => "dropped capabilities",
             _ => "the rights of this user",
         };
@@ -146,8 +144,7 @@ pub fn confine(kernel: &SysRoot, request: &AgentRequest) -> CellResult {
     match &request.role {
         ProcessRole::Supervisor(Rights { has_mount_namespace: true, .. }) => {
             let target = request.mount.as_ref().map_or(&request.root, |mount| &mount.target);
-            rights::enter_own_mount_namespace(kernel, &[target, &request.root, &request.source_dir])
-                .map_err(refused)
+            rights::enter_own_mount_namespace(kernel, &[target, &request.root, &request.source_dir]).map_err(refused)
         }
         ProcessRole::Single | ProcessRole::Supervisor(_) => Ok(()),
         ProcessRole::Worker(Rights { user, has_mount_namespace, has_pid_namespace }) => {
@@ -170,8 +167,7 @@ fn restrict_writes(request: &AgentRequest, own_proc: bool) -> io::Result<()> {
         dirs.extend(workload.extra_writable_dir().map(PathBuf::from));
     }
     let mounted = request.mount.as_ref().map(|mount| mount.target.as_path());
-    let is_device =
-        Place::for_workload(&request.cell.workload, &request.root, &request.source_dir).is_device();
+    let is_device = Place::for_workload(&request.cell.workload, &request.root, &request.source_dir).is_device();
     if mounted.is_none() && !is_device {
         dirs.push(request.root.clone());
     }
@@ -199,12 +195,7 @@ fn check_access(request: &AgentRequest, user: &str) -> CellResult {
 ///
 /// # Errors
 /// Those of the tasks, and those of the worker.
-pub fn supervise_worker(
-    request: &AgentRequest,
-    rights: &Rights,
-    bench: &mut Bench,
-    answers: Answers,
-) -> CellResult {
+pub fn supervise_worker(request: &AgentRequest, rights: &Rights, bench: &mut Bench, answers: Answers) -> CellResult {
     let place = Place::for_workload(&request.cell.workload, &request.root, &request.source_dir);
     make_root(&place)?;
     // The files of a read-only filesystem have their owners already.
@@ -245,8 +236,9 @@ fn run_worker(request: &AgentRequest, rights: &Rights, bench: &mut Bench, answer
     let status = ended.map_err(worker_error)?;
     match served.map_err(worker_error)? {
         Some(outcome) => CellError::result_of(outcome),
-        None => Err(child::exit_error("the process that runs the workload", status, &mut errors)
-            .map_err(worker_error)?),
+        None => {
+            Err(child::exit_error("the process that runs the workload", status, &mut errors).map_err(worker_error)?)
+        }
     }
 }
 

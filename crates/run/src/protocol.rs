@@ -325,8 +325,8 @@ pub fn write_message(pipe: &mut dyn Write, message: &impl Serialize) -> io::Resu
 /// # Errors
 /// The failure in the outcome, or the end of that process.
 pub fn send_privileged(answers: Answers, request: PrivilegedRequest) -> CellResult {
-    let outcome = exchange(answers, request)
-        .map_err(Error::io("sending a request to", "the process that started this one"))?;
+    let outcome =
+        exchange(answers, request).map_err(Error::io("sending a request to", "the process that started this one"))?;
     CellError::result_of(outcome)
 }
 

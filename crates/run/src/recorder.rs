@@ -68,8 +68,7 @@ impl<'a, 'b> Recorder<'a, 'b> {
         writer: Option<Writer>,
         consumers: &'a mut [&'b mut dyn Consumer],
     ) -> Recorder<'a, 'b> {
-        let begun_unix_s =
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        let begun_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
         let declared = Rc::new(RefCell::new(printed::metrics_printed_in(&record)));
         let begun = Instant::now();
         Recorder { state: RunState::new(record), declared, writer, consumers, begun_unix_s, begun }

@@ -39,8 +39,7 @@ pub fn collect_vocabulary(
     let available = match &overrides.backing {
         Some(Backing::Guest(guest)) => guest_filesystems(guest, &kernel_levels(file, overrides)),
         _ => {
-            let usable =
-                survey(kernel)?.into_iter().filter(|found| found.is_usable() && found.def.is_general());
+            let usable = survey(kernel)?.into_iter().filter(|found| found.is_usable() && found.def.is_general());
             usable.map(|found| found.def.id).collect()
         }
     };
@@ -103,15 +102,13 @@ mod tests {
         let (origin, text) = fsarena_core::app::shipped_plan(name).unwrap();
         let written = PlanFile::parse(&origin, text.as_bytes()).unwrap();
         let mut vocabulary = collect_vocabulary(&SysRoot::host(), None, overrides).unwrap();
-        vocabulary.available =
-            FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id.into()).collect();
+        vocabulary.available = FILESYSTEMS.iter().filter(|def| def.is_general()).map(|def| def.id.into()).collect();
         let stages: Vec<ParsedPlan> = match written.file.stages.as_slice() {
             [] => vec![written],
             stages => stages.iter().map(|stage| written.of_stage(stage)).collect(),
         };
-        let plan = |written: &ParsedPlan| {
-            fsarena_core::plan::resolve::resolve(written, overrides, &vocabulary).unwrap()
-        };
+        let plan =
+            |written: &ParsedPlan| fsarena_core::plan::resolve::resolve(written, overrides, &vocabulary).unwrap();
         stages.iter().map(plan).collect()
     }
 
@@ -138,8 +135,7 @@ mod tests {
 
     #[test]
     fn the_budget_of_a_shipped_plan_is_a_default_and_stays_one_when_it_is_stored() {
-        let with =
-            |budget_s| shipped_plans("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
+        let with = |budget_s| shipped_plans("piszcz", &Overrides { budget_s, ..Overrides::default() }).remove(0);
         let (plan, asked) = (with(None), with(Some(20.0)));
         assert!(plan.stop.has_default_budget && !asked.stop.has_default_budget);
         assert_eq!((plan.stop.extended_s(), asked.stop.extended_s()), (Some(187.5), Some(20.0)));
@@ -163,8 +159,7 @@ mod tests {
         let tiny = Overrides { scale: Some(Scale::Tiny), ..Overrides::default() };
         assert_eq!(levels(Some(&file), tiny), ["debian:5.10", "debian:6.6"]);
         let given = vec![(factor::KERNEL.to_string(), vec!["debian:7".to_string()])];
-        let given =
-            Overrides { factors: given, vary: vec![(factor::KERNEL.into(), vec![])], ..Overrides::default() };
+        let given = Overrides { factors: given, vary: vec![(factor::KERNEL.into(), vec![])], ..Overrides::default() };
         assert_eq!(levels(Some(&file), given), ["debian:7"]);
         assert_eq!(levels(None, Overrides::default()), [""]);
     }

@@ -5,8 +5,7 @@ use crate::claim_forecast::{self, RoundForecast, VariantNames, fastest_round_s};
 use crate::error::{Result, RunError};
 use crate::executor::Executor;
 use crate::stopping::{
-    BudgetFit, RunSize, StoppingRule, forecast_difference, format_duration, rounds_for_an_answer,
-    rounds_for_candidates,
+    BudgetFit, RunSize, StoppingRule, forecast_difference, format_duration, rounds_for_an_answer, rounds_for_candidates,
 };
 use crate::{elimination, printed, recorder::Recorder};
 use fsarena_core::cell::{Cell, Variant};
@@ -193,12 +192,7 @@ impl Runner<'_, '_, '_> {
     }
 
     /// Returns whether the budget is long enough for the rounds of a first answer; see [`StoppingRule::budget_fit`].
-    fn budget_fit(
-        &self,
-        stopping: &StoppingRule,
-        round: u32,
-        forecast: Option<&RoundForecast>,
-    ) -> Option<BudgetFit> {
+    fn budget_fit(&self, stopping: &StoppingRule, round: u32, forecast: Option<&RoundForecast>) -> Option<BudgetFit> {
         let live = forecast.map_or_else(|| self.live_variants(round), |forecast| forecast.variants.clone());
         let candidates =
             self.variants.iter().filter(|variant| !variant.is_bare_device() && live.contains(&variant.name));
@@ -213,8 +207,7 @@ impl Runner<'_, '_, '_> {
             (BudgetFit::Fits, BudgetFit::TooShort(shortfall)) => shortfall.expectation(),
             (BudgetFit::Fits | BudgetFit::TooShort(_), BudgetFit::ExceedsDefault(text)) => text.clone(),
             (BudgetFit::TooShort(_), BudgetFit::Fits) => {
-                "Rounds are shorter than the first one was: the budget is now long enough for a first answer."
-                    .into()
+                "Rounds are shorter than the first one was: the budget is now long enough for a first answer.".into()
             }
             _ => return Ok(()),
         };
@@ -246,12 +239,7 @@ impl Runner<'_, '_, '_> {
             return None;
         }
         let left_s = self.plan.stop.budget_s.map(|budget| budget - elapsed);
-        Some(claim_forecast::forecast_claims(
-            &self.state().record,
-            &self.live_variants(round),
-            counted_index,
-            left_s,
-        ))
+        Some(claim_forecast::forecast_claims(&self.state().record, &self.live_variants(round), counted_index, left_s))
     }
 
     /// Records the status of the claims after a round, and after the pilot rounds the smallest difference that the budget
@@ -335,8 +323,7 @@ impl Runner<'_, '_, '_> {
     /// [`MIN_TRIED_VARIANTS`] variants always run.
     fn exceeds_budget(&self, cell: &Cell) -> bool {
         let record = &self.state().record;
-        let tried: VariantNames =
-            record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
+        let tried: VariantNames = record.cells.iter().map(|cell| record.name(cell.variant).to_string()).collect();
         if tried.contains(&cell.variant.name) || tried.len() < MIN_TRIED_VARIANTS {
             return false;
         }
@@ -368,11 +355,8 @@ impl Runner<'_, '_, '_> {
         let mut outcome = self.attempt(&cell)?;
         if let Outcome::Failed { why, cause: Cause::Died } = &outcome {
             let round = cell.round + 1;
-            let text = format!(
-                "a program that it needs died in round {round}, and fsarena ran the cell again: {why}"
-            );
-            self.recorder
-                .record(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
+            let text = format!("a program that it needs died in round {round}, and fsarena ran the cell again: {why}");
+            self.recorder.record(Event::Note(Note::new(NoteKind::Remark, text).variant(&cell.variant.name)))?;
             outcome = self.attempt(&cell)?;
         }
         if let (Outcome::Failed { why, .. }, Some(path)) = (&mut outcome, self.recorder.output_file(&cell)) {

@@ -53,16 +53,14 @@ impl Shell {
     /// The program cannot be started.
     pub fn run(&self, dir: &Path, bench: &mut Bench) -> CellResult {
         bench.emit(CellEvent::Phase { name: Phase::Shell });
-        let failed =
-            |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.argv[0]));
+        let failed = |error: io::Error| CellError::missing(format!("{} could not be started: {error}", self.argv[0]));
         let mut command = self.command(dir).map_err(failed)?;
         let mut child = limits::spawn(&mut command).map_err(failed)?;
         // The terminal closes only when no process has it open.
         drop(command);
         let status = child.wait().map_err(failed)?;
         let code = status.code().unwrap_or_else(|| SIGNAL_EXIT_BASE + status.signal().unwrap_or_default());
-        Ok(std::fs::write(&self.status_file, code.to_string())
-            .map_err(Error::io("writing", &self.status_file))?)
+        Ok(std::fs::write(&self.status_file, code.to_string()).map_err(Error::io("writing", &self.status_file))?)
     }
 
     fn command(&self, dir: &Path) -> io::Result<Command> {

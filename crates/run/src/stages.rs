@@ -60,8 +60,7 @@ impl<'a> Stages<'a> {
         let total_budget = over.budget_s;
         let mut stages = vec![];
         for stage in &selected {
-            over.budget_s =
-                total_budget.map(|budget| budget * budget_share(file, stage, &selected, over.scale));
+            over.budget_s = total_budget.map(|budget| budget * budget_share(file, stage, &selected, over.scale));
             let mut plan = registry::resolve(&written.of_stage(stage), &over)?;
             // All stages of a study have its name in their runs, whatever their workload.
             plan.name.clone_from(file.name.get_ref());
@@ -103,8 +102,7 @@ impl<'a> Stages<'a> {
         };
         let Some(id) = self.earlier.get(earlier_stage) else {
             let after = setting("after", "RUN");
-            let why =
-                format!("stage {name} continues with a run of stage {earlier_stage}: name that run, {after}");
+            let why = format!("stage {name} continues with a run of stage {earlier_stage}: name that run, {after}");
             require(dry_run, || RunError::Plan(why))?;
             let later = format!("stage {name}: every variant at its best {best} of stage {earlier_stage}");
             return Ok(Some(NextStage::Later(later)));
@@ -149,8 +147,7 @@ fn earlier_runs(runs: &Path, file: &PlanFile, name: &str) -> Result<(EarlierRuns
     let run = RunDir::find(runs, name)?;
     let plan = run.plan()?;
     let stage = plan.stage.filter(|_| plan.name == *file.name.get_ref());
-    let position_of =
-        |stage: Stage| Some((file.stages.iter().position(|known| known.name == stage.name)?, stage));
+    let position_of = |stage: Stage| Some((file.stages.iter().position(|known| known.name == stage.name)?, stage));
     let (at, stage) = stage.and_then(position_of).ok_or_else(|| {
         RunError::Plan(format!("run {} does not belong to a stage of {}", run.id(), file.name.get_ref()))
     })?;

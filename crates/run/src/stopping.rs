@@ -67,12 +67,7 @@ impl StoppingRule {
     /// rounds and the time decide, so the measured values cannot bias the number of samples. With a forecast the samples
     /// decide too, and the confidence intervals allow for it: see `docs/adr/0007`. A run may exceed a default budget by
     /// up to a quarter ([`StopPlan::extended_s`]) if it then reaches its first answer.
-    pub fn stop_reason(
-        &self,
-        number: u32,
-        elapsed: Duration,
-        forecast: Option<&RoundForecast>,
-    ) -> Option<String> {
+    pub fn stop_reason(&self, number: u32, elapsed: Duration, forecast: Option<&RoundForecast>) -> Option<String> {
         if let Some(why) = forecast.and_then(|forecast| forecast.answered.clone()) {
             return Some(why);
         }
@@ -95,9 +90,7 @@ impl StoppingRule {
         let answer_at = elapsed.as_secs_f64() + f64::from(missing) * next_round;
         let extended = self.plan.extended_s().filter(|extended| missing > 0 && answer_at <= *extended);
         let is_late = elapsed.as_secs_f64() + next_round > extended.unwrap_or(budget);
-        is_late.then(|| {
-            format!("a further round would not have ended within the budget of {budget:.0} s{still_open}")
-        })
+        is_late.then(|| format!("a further round would not have ended within the budget of {budget:.0} s{still_open}"))
     }
 
     /// The rounds that the first answer still requires before round `number`.
@@ -207,9 +200,7 @@ impl Shortfall {
     pub fn result(&self) -> String {
         let Shortfall { rounds_done, needed, .. } = self;
         let budget = format_duration(self.budget_s);
-        format!(
-            "the budget of {budget} held {rounds_done} of the {needed} rounds that a first answer requires"
-        )
+        format!("the budget of {budget} held {rounds_done} of the {needed} rounds that a first answer requires")
     }
 }
 
@@ -237,8 +228,7 @@ impl RunSize {
     /// round takes `round_s`, and the budget is `budget_s`.
     fn remedy(&self, answer_s: f64, round_s: f64, budget_s: f64) -> String {
         // Runs that share the error probability share the budget too.
-        let mut remedies =
-            vec![setting("budget", &round_up_duration(1.1 * answer_s * self.error_split as f64))];
+        let mut remedies = vec![setting("budget", &round_up_duration(1.1 * answer_s * self.error_split as f64))];
         if let Some(scale) = self.smaller_scale {
             remedies.push(setting("scale", scale.name()));
         }
@@ -360,8 +350,7 @@ mod tests {
 
     #[test]
     fn a_default_budget_is_exceeded_by_a_quarter_for_the_first_answer_only() {
-        let stop =
-            StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget: true, ..StopPlan::default() };
+        let stop = StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget: true, ..StopPlan::default() };
         let runs = |stop: &StopPlan, needed, number, elapsed| {
             let mut rule = StoppingRule::new(stop, needed);
             rule.record_round(Duration::from_secs(13));
@@ -379,8 +368,7 @@ mod tests {
     #[test]
     fn a_budget_that_is_too_short_is_reported_with_settings_that_help() {
         let fit = |has_default_budget, rounds: &[f64], work: RunSize| {
-            let stop =
-                StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget, ..StopPlan::default() };
+            let stop = StopPlan { rounds: 30, budget_s: Some(100.0), has_default_budget, ..StopPlan::default() };
             let mut rule = StoppingRule::new(&stop, 10);
             assert_eq!(rule.budget_fit(0, Duration::ZERO, None, &work), None, "no round has run");
             rounds.iter().for_each(|seconds| rule.record_round(Duration::from_secs_f64(*seconds)));
@@ -398,19 +386,9 @@ mod tests {
             "A round takes about 20 s, so the budget of 1 min 40 s holds about 5 of the 10 rounds that a first answer \
              requires. For an answer: budget=4m, scale=tiny or fewer variants (about 3 fit)."
         );
-        assert_eq!(
-            short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 1 }).remedy,
-            "budget=8m"
-        );
-        assert_eq!(
-            short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 2 }).remedy,
-            "budget=15m"
-        );
-        assert_eq!(
-            fit(false, &[20.0, 8.0], work),
-            Some(BudgetFit::Fits),
-            "the first round found cold caches"
-        );
+        assert_eq!(short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 1 }).remedy, "budget=8m");
+        assert_eq!(short(&[40.0], RunSize { smaller_scale: None, candidates: 2, error_split: 2 }).remedy, "budget=15m");
+        assert_eq!(fit(false, &[20.0, 8.0], work), Some(BudgetFit::Fits), "the first round found cold caches");
         assert_eq!(
             short(&[20.0, 20.0, 20.0, 20.0], work).result(),
             "the budget of 1 min 40 s held 4 of the 10 rounds that a first answer requires"
@@ -428,9 +406,8 @@ mod tests {
     #[test]
     fn warm_up_rounds_and_the_first_round_after_them_always_run() {
         let mut plan = StopPlan { rounds: 8, budget_s: Some(1.0), ..StopPlan::default() };
-        let late = |plan: &StopPlan, number| {
-            StoppingRule::new(plan, 8).stop_reason(number, Duration::from_secs(5), None)
-        };
+        let late =
+            |plan: &StopPlan, number| StoppingRule::new(plan, 8).stop_reason(number, Duration::from_secs(5), None);
         assert_eq!(late(&plan, 0), None);
         plan.warmup = 2;
         assert_eq!([1, 2].map(|number| late(&plan, number)), [None, None]);
@@ -446,12 +423,8 @@ mod tests {
 
     #[test]
     fn an_answered_question_ends_a_run() {
-        let answered =
-            RoundForecast { answered: Some("every claim is decided".into()), ..open_forecast("", 1.0) };
-        assert_eq!(
-            rule(400, None).stop_reason(9, Duration::ZERO, Some(&answered)).unwrap(),
-            "every claim is decided"
-        );
+        let answered = RoundForecast { answered: Some("every claim is decided".into()), ..open_forecast("", 1.0) };
+        assert_eq!(rule(400, None).stop_reason(9, Duration::ZERO, Some(&answered)).unwrap(), "every claim is decided");
         assert_eq!(rule(400, None).stop_reason(9, Duration::ZERO, Some(&open_forecast("; x", 1.0))), None);
     }
 
@@ -464,11 +437,7 @@ mod tests {
         );
         let mut rule = rule(400, Some(100.0));
         rule.record_round(Duration::from_secs(90));
-        assert_eq!(
-            rule.stop_reason(9, Duration::from_secs(70), Some(&one)),
-            None,
-            "fewer variants, shorter round"
-        );
+        assert_eq!(rule.stop_reason(9, Duration::from_secs(70), Some(&one)), None, "fewer variants, shorter round");
         let late = open_forecast("; 2 claims are left open", 31.0);
         assert!(
             rule.stop_reason(9, Duration::from_secs(70), Some(&late))

@@ -39,10 +39,8 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
     make_root(&place)?;
     if let Some(step) = &request.age_step {
         if *step == AgeStep::Setup {
-            for action in workload
-                .input_commands(&job, &place)
-                .into_iter()
-                .chain(workload.setup_once_actions(&job, &place))
+            for action in
+                workload.input_commands(&job, &place).into_iter().chain(workload.setup_once_actions(&job, &place))
             {
                 action.perform(&mut bench.log())?;
             }
@@ -97,12 +95,7 @@ pub fn run_tasks(request: &AgentRequest, bench: &mut Bench, privileged: Privileg
 
 /// Makes the inputs of guests on the source disk, with the rights of the workload: what its first cell would make, and
 /// copies of files of this machine.
-fn stage_inputs(
-    request: &AgentRequest,
-    paths: &[PathBuf],
-    once: Vec<Action>,
-    bench: &mut Bench,
-) -> CellResult {
+fn stage_inputs(request: &AgentRequest, paths: &[PathBuf], once: Vec<Action>, bench: &mut Bench) -> CellResult {
     for action in once {
         action.perform(&mut bench.log())?;
     }

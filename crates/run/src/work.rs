@@ -158,16 +158,10 @@ fn input_versions(plan: &Plan) -> Vec<WorkloadPlan> {
 }
 
 /// Makes the inputs of a workload in its directory below `source_dir`.
-fn make_inputs_of_version(
-    workload: &dyn Workload,
-    job: &Job,
-    version: &WorkloadPlan,
-    source_dir: &Path,
-) -> Result<()> {
+fn make_inputs_of_version(workload: &dyn Workload, job: &Job, version: &WorkloadPlan, source_dir: &Path) -> Result<()> {
     // The inputs do not depend on the filesystem under test, so `source_dir` stands for it too.
     let place = Place::for_workload(version, source_dir, source_dir);
-    fsarena_sys::dirs::make_dirs(&place.source_dir)
-        .map_err(fsarena_sys::Error::io("making", &place.source_dir))?;
+    fsarena_sys::dirs::make_dirs(&place.source_dir).map_err(fsarena_sys::Error::io("making", &place.source_dir))?;
     Ok(workload.make_inputs(job, &place)?)
 }
 
@@ -230,10 +224,8 @@ pub fn check(plan: &Plan) -> Result<(), String> {
 
 /// The metrics that a report of a plan shows by default, the main one first.
 pub fn metrics(plan: &Plan) -> Vec<&str> {
-    let mut own = plan
-        .workloads
-        .iter()
-        .filter_map(|planned| Some(workloads::find_workload(&planned.name)?.def().metrics));
+    let mut own =
+        plan.workloads.iter().filter_map(|planned| Some(workloads::find_workload(&planned.name)?.def().metrics));
     // A guest that counts instructions measures no time. A load of fixed duration executes about the same number of
     // instructions whatever the filesystem does, so the cost of one call counts there.
     if counts_instructions(plan) {
@@ -258,8 +250,7 @@ pub fn default_metrics(record: &RunRecord) -> Vec<String> {
     let chosen = record.plan.stop.best_metric.as_deref();
     let (mut first, mut others): (Vec<&str>, Vec<&str>) =
         of_plan.iter().copied().filter(has).partition(|id| chosen == Some(id));
-    let is_printed =
-        |id: &str| record.plan.can_print_metrics() && !own.contains(&id) && !of_plan.contains(&id);
+    let is_printed = |id: &str| record.plan.can_print_metrics() && !own.contains(&id) && !of_plan.contains(&id);
     for reading in record.readings.iter().filter(|reading| is_printed(&reading.id)) {
         let leads = reading.direction != Direction::Neutral && !counts_instructions(&record.plan);
         if leads { &mut first } else { &mut others }.push(&reading.id);
@@ -349,8 +340,7 @@ mod tests {
         assert_eq!(default_metrics(&run), ["elapsed"]);
         let rules = Value::List(vec![]);
         run.plan.workloads[0].settings.0.insert("metric_regex".into(), rules);
-        for (id, direction) in
-            [("size", Direction::Neutral), ("tps", Direction::Higher), ("lat_ns", Direction::Lower)]
+        for (id, direction) in [("size", Direction::Neutral), ("tps", Direction::Higher), ("lat_ns", Direction::Lower)]
         {
             run.readings.push(MetricSpec::new(id.into(), Unit::Count, direction, String::new()));
             run.samples.values.push(vec![1.0; run.samples.len()]);

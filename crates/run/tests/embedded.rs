@@ -4,9 +4,7 @@ use fsarena_core::event::Event;
 use fsarena_core::plan::file::PlanFile;
 use fsarena_core::plan::resolve::Overrides;
 use fsarena_core::plan::{Backing, Plan};
-use fsarena_run::{
-    Destination, RunError, RunOutcome, RunRequest, execute, registry, run_as_agent_if_requested,
-};
+use fsarena_run::{Destination, RunError, RunOutcome, RunRequest, execute, registry, run_as_agent_if_requested};
 use std::path::Path;
 
 const PLAN: &str = "

@@ -192,8 +192,7 @@ impl Feed {
     pub fn update_since(&self, id: Option<u64>) -> FeedUpdate {
         let state = self.state();
         let complete = state.recent.len() < KEPT_EVENTS;
-        let known =
-            id.filter(|id| state.recent.iter().any(|(other, _)| other == id) || (*id == 0 && complete));
+        let known = id.filter(|id| state.recent.iter().any(|(other, _)| other == id) || (*id == 0 && complete));
         let mut events = vec![];
         if let Some(id) = known {
             events.extend(state.recent.iter().filter(|(other, _)| *other > id).cloned());
@@ -250,10 +249,7 @@ mod tests {
             assert_eq!(rest.events.len(), 2);
             assert!(rest.events[0].1.contains("round_finished") && rest.events[1].0 == rest.last_id);
             assert_eq!(state(&rest)["ended"]["why"], "enough");
-            assert!(
-                again.update_since(Some(12345)).events.is_empty()
-                    && again.update_since(None).events.is_empty()
-            );
+            assert!(again.update_since(Some(12345)).events.is_empty() && again.update_since(None).events.is_empty());
         });
     }
 

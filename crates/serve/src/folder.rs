@@ -149,9 +149,8 @@ const READERS: usize = 4;
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], read: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let chunk = items.len().div_ceil(READERS).max(1);
     thread::scope(|scope| {
-        let readers: Vec<_> = (items.chunks(chunk))
-            .map(|chunk| scope.spawn(|| chunk.iter().map(&read).collect::<Vec<_>>()))
-            .collect();
+        let readers: Vec<_> =
+            (items.chunks(chunk)).map(|chunk| scope.spawn(|| chunk.iter().map(&read).collect::<Vec<_>>())).collect();
         let results = readers.into_iter().map(|reader| reader.join().expect("a reader does not panic"));
         results.flatten().collect()
     })
@@ -166,10 +165,7 @@ mod tests {
     fn parallel_results_are_in_the_order_of_the_items() {
         for count in [0, 1, 3, 4, 5, 1_001] {
             let items: Vec<usize> = (0..count).collect();
-            assert_eq!(
-                in_parallel(&items, |item| item * 2),
-                (0..count).map(|item| item * 2).collect::<Vec<_>>()
-            );
+            assert_eq!(in_parallel(&items, |item| item * 2), (0..count).map(|item| item * 2).collect::<Vec<_>>());
         }
     }
 
@@ -191,9 +187,7 @@ mod tests {
         assert_eq!(folder.runs().unwrap().len(), 1);
         assert_eq!(folder.find("one").unwrap().unwrap().id, "one");
         let absolute = outside.to_str().unwrap();
-        for name in
-            ["../secret", "one/../../secret", "one/", "./one", "", ".", "..", "no run", "a file", absolute]
-        {
+        for name in ["../secret", "one/../../secret", "one/", "./one", "", ".", "..", "no run", "a file", absolute] {
             assert!(folder.find(name).unwrap().is_none(), "{name}");
         }
     }

@@ -9,9 +9,8 @@
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap,
-    HeaderName, LOCATION, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
+    LOCATION, REFERRER_POLICY, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::{HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
@@ -74,8 +73,7 @@ impl Guard {
 
     /// Whether a request has the token, as a Bearer token (RFC 6750) or in this server's cookie (RFC 6265).
     fn has_token(&self, token: &str, headers: &HeaderMap) -> bool {
-        let values_of =
-            |name: HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+        let values_of = |name: HeaderName| headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
         for credentials in values_of(AUTHORIZATION) {
             if let Some((scheme, sent)) = credentials.split_once(' ')
                 && scheme.eq_ignore_ascii_case("Bearer")
@@ -94,15 +92,13 @@ impl Guard {
     /// The response to a request that is not allowed, or a redirect that sets the cookie. `None` if the request is allowed.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let hosts = request.headers().get_all(HOST);
-        let mut host_names =
-            hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
+        let mut host_names = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
         if hosts.iter().next().is_none() {
             return Some(refuse(StatusCode::BAD_REQUEST, "The request names no host."));
         }
         if !host_names.all(|host| self.accepts_host(host)) {
             let allow = setting("allow_host", "");
-            let message =
-                format!("This server does not accept requests for that host name; {allow} adds one.");
+            let message = format!("This server does not accept requests for that host name; {allow} adds one.");
             return Some(refuse(StatusCode::MISDIRECTED_REQUEST, &message));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -128,10 +124,7 @@ impl Guard {
     /// A redirect that sets the cookie with the token, and leads to the same page without the token in its address.
     fn redirect_with_cookie(&self, token: &str, target: &str) -> Response {
         if !is_cookie_value(token) {
-            return refuse(
-                StatusCode::BAD_REQUEST,
-                "The token cannot be kept in a cookie; send it as a Bearer token.",
-            );
+            return refuse(StatusCode::BAD_REQUEST, "The token cannot be kept in a cookie; send it as a Bearer token.");
         }
         let cookie = format!("{}={token}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name);
         match (HeaderValue::try_from(cookie.to_string()), HeaderValue::try_from(target)) {
@@ -229,9 +222,7 @@ mod tests {
     #[test]
     fn hosts_that_a_foreign_site_can_claim_are_refused() {
         let loopback = guard("127.0.0.1", None);
-        for host in
-            ["localhost", "LocalHost:8017", "127.0.0.1:9", "[::1]:8017", "::1", "127.8.8.8", "bench.lan:80"]
-        {
+        for host in ["localhost", "LocalHost:8017", "127.0.0.1:9", "[::1]:8017", "::1", "127.8.8.8", "bench.lan:80"] {
             assert!(loopback.accepts_host(host), "{host}");
         }
         for host in [

@@ -107,18 +107,12 @@ mod tests {
     #[test]
     fn sorting_by_the_same_column_again_reverses_the_order() {
         let newest = list_query(&[]);
-        assert_eq!(
-            (newest.sort, newest.descending, newest.aria_sort("begun")),
-            ("begun", true, "descending")
-        );
+        assert_eq!((newest.sort, newest.descending, newest.aria_sort("begun")), ("begun", true, "descending"));
         assert!(newest.url_sorted_by("begun").ends_with("sort=begun&order=up"));
         assert!(newest.url_sorted_by("rounds").ends_with("sort=rounds&order=down"));
         assert!(newest.url_sorted_by("study").ends_with("sort=study&order=up"));
         let study = list_query(&[("sort", "study"), ("search", " a&b ")]);
-        assert_eq!(
-            (study.descending, study.aria_sort("study"), study.aria_sort("run")),
-            (false, "ascending", "none")
-        );
+        assert_eq!((study.descending, study.aria_sort("study"), study.aria_sort("run")), (false, "ascending", "none"));
         assert_eq!(study.url_sorted_by("study"), "/?search=a%26b&sort=study&order=down");
         assert_eq!(list_query(&[("sort", "nothing"), ("order", "sideways")]).sort, "begun");
     }

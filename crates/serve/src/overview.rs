@@ -111,9 +111,7 @@ impl Overviews {
             }
         }
         runs.extend(self.read_overviews(unread));
-        runs.sort_by(|a, b| {
-            (&b.summary.started, &b.run_files.id).cmp(&(&a.summary.started, &a.run_files.id))
-        });
+        runs.sort_by(|a, b| (&b.summary.started, &b.run_files.id).cmp(&(&a.summary.started, &a.run_files.id)));
         let runs = Arc::new(runs);
         cache.runs = runs.iter().map(|run| (run.run_files.id.clone(), run.clone())).collect();
         Ok(runs)
@@ -204,8 +202,8 @@ impl Overview {
             .chain(answer_or_problem)
             .map(|text| text.to_lowercase())
             .collect();
-        words.iter().all(|word| {
-            self.state().text().contains(word.as_str()) || texts.iter().any(|text| text.contains(word))
-        })
+        words
+            .iter()
+            .all(|word| self.state().text().contains(word.as_str()) || texts.iter().any(|text| text.contains(word)))
     }
 }

@@ -79,15 +79,10 @@ impl Renderer {
         database_bytes: u64,
         render: impl FnOnce() -> RenderResult + Send + 'static,
     ) -> RenderResult {
-        let share_mib =
-            u32::try_from(database_bytes >> 20).unwrap_or(BUDGET_MIB).clamp(MIN_SHARE_MIB, BUDGET_MIB);
+        let share_mib = u32::try_from(database_bytes >> 20).unwrap_or(BUDGET_MIB).clamp(MIN_SHARE_MIB, BUDGET_MIB);
         let failed = |_| "This page could not be made; this is a fault of fsarena.".to_string();
-        let permit = self
-            .budget
-            .clone()
-            .acquire_many_owned(share_mib)
-            .await
-            .map_err(|_| "The server ends.".to_string())?;
+        let permit =
+            self.budget.clone().acquire_many_owned(share_mib).await.map_err(|_| "The server ends.".to_string())?;
         let work = move || {
             let page = render();
             // Return the share here, because the thread continues even if the client has left.
@@ -206,10 +201,7 @@ mod tests {
                 renderer.page(&key, 1, move || Ok(page())).await.unwrap();
             }
             let pages = renderer.pages.lock().unwrap();
-            assert_eq!(
-                ["a", "b", "c"].map(|key| pages.entries.contains_key(&hash_key(&key))),
-                [true, false, true]
-            );
+            assert_eq!(["a", "b", "c"].map(|key| pages.entries.contains_key(&hash_key(&key))), [true, false, true]);
         });
     }
 }

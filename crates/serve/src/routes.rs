@@ -14,8 +14,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::{Router, http::StatusCode, http::header::CONTENT_TYPE, routing::get};
 use fsarena_report::{commands::Commands, html};
 use page::{
-    PageResult, find_run, internal_error_page, query_values, run_blocking, unprocessable_page,
-    unreadable_folder_page,
+    PageResult, find_run, internal_error_page, query_values, run_blocking, unprocessable_page, unreadable_folder_page,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -63,8 +62,7 @@ async fn report_page(state: State, Path(id): Path<String>) -> PageResult {
     let found = find_run(&state, id).await?;
     let key = ("report", found.id.clone(), found.stamp.clone());
     let (shared, id) = (state.0.clone(), found.id.clone());
-    let page =
-        state.renderer.page(&key, found.stamp.database_bytes(), move || render_report(&shared, &found)).await;
+    let page = state.renderer.page(&key, found.stamp.database_bytes(), move || render_report(&shared, &found)).await;
     let page = page.map_err(|why| unprocessable_page(format!("Run {id} cannot be shown. {why}")))?;
     Ok(page_with_policy(page, &html::content_security_policy()))
 }
@@ -74,22 +72,17 @@ fn render_report(shared: &Arc<SharedData>, found: &FoundRun) -> RenderResult {
     let record = fsarena_store::read(&found.dir).map_err(|error| error.to_string())?;
     let mut report = (shared.analysis.analyse_run)(record)?;
     let mut commands = Commands::default();
-    fsarena_store::for_each_command(&found.dir, &mut |line| commands.push(line))
-        .map_err(|error| error.to_string())?;
+    fsarena_store::for_each_command(&found.dir, &mut |line| commands.push(line)).map_err(|error| error.to_string())?;
     report.commands = commands;
     fsarena_report::report_page::page(&report).map(Into::into).map_err(|error| error.to_string())
 }
 
 /// The runs that match the query, and the total number of runs.
-async fn selected_runs(
-    state: &State,
-    list_query: &ListQuery,
-) -> Result<(Vec<Arc<Overview>>, usize), MessagePage> {
+async fn selected_runs(state: &State, list_query: &ListQuery) -> Result<(Vec<Arc<Overview>>, usize), MessagePage> {
     state.overviews.record_list_read();
     let (shared, list_query) = (state.0.clone(), list_query.clone());
-    let work = move || {
-        shared.overviews.list(&shared.folder).map(|listed| (list_query.select_runs(&listed), listed.len()))
-    };
+    let work =
+        move || shared.overviews.list(&shared.folder).map(|listed| (list_query.select_runs(&listed), listed.len()));
     run_blocking(work).await?.map_err(unreadable_folder_page)
 }
 
@@ -103,8 +96,7 @@ async fn runs_page(state: State, Query(query): Query<Vec<(String, String)>>) -> 
     let (runs, total) = selected_runs(&state, &list_query).await?;
     let folder = state.folder.root().display().to_string();
     let page =
-        run_blocking(move || templates::render(&templates::RunsPage { folder, list_query, runs, total }))
-            .await?;
+        run_blocking(move || templates::render(&templates::RunsPage { folder, list_query, runs, total })).await?;
     Ok(Html(page.map_err(internal_error_page)?).into_response())
 }
 

@@ -63,8 +63,7 @@ impl Server {
         let path = &options.folder;
         let folder = Folder::open(path).map_err(|source| Error::Folder { path: path.clone(), source })?;
         let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime =
-            builder.worker_threads(2).max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build();
+        let runtime = builder.worker_threads(2).max_blocking_threads(MAX_BLOCKING_THREADS).enable_all().build();
         let runtime = runtime.map_err(Error::Start)?;
         let requested = SocketAddr::new(options.bind, options.port);
         let listener = runtime

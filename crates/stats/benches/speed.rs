@@ -5,9 +5,7 @@ use fsarena_core::claim::{Claim, Relation};
 use fsarena_stats::evalue::e_bh;
 use fsarena_stats::simulate::noise::{Noise, Order, simulate_log_ratios};
 use fsarena_stats::simulate::selftest::{RUNS, run_selftest};
-use fsarena_stats::{
-    hodges_lehmann::WalshAverages, ranks::simultaneous_intervals, simulate::run_rng, verdict::judge,
-};
+use fsarena_stats::{hodges_lehmann::WalshAverages, ranks::simultaneous_intervals, simulate::run_rng, verdict::judge};
 use std::process::{Command, Stdio};
 use std::{hint::black_box, io::Write, time::Instant};
 
@@ -48,12 +46,7 @@ fn main() {
         let walsh = WalshAverages::new(claims[0].clone()).expect("finite");
         (walsh.estimate(), walsh.interval(C))
     });
-    row(
-        "Walsh estimate and interval, n = 400 / sorted list",
-        one,
-        Some(1.0),
-        Some(median(|| listed(&claims[0]))),
-    );
+    row("Walsh estimate and interval, n = 400 / sorted list", one, Some(1.0), Some(median(|| listed(&claims[0]))));
     row("the same / numpy", one, Some(1.0), averages);
     let values: Vec<Vec<f64>> = claims[..6].iter().map(|d| d.iter().map(|d| d.exp()).collect()).collect();
     let six = median(|| simultaneous_intervals(&values, 1));
@@ -79,8 +72,7 @@ fn all_claims(data: &[Vec<f64>]) -> Vec<usize> {
 
 /// Lists all n(n+1)/2 averages and sorts them.
 fn listed(d: &[f64]) -> (f64, f64, f64) {
-    let mut all: Vec<f64> =
-        (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| (d[i] + d[j]) / 2.0)).collect();
+    let mut all: Vec<f64> = (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| (d[i] + d[j]) / 2.0)).collect();
     all.sort_unstable_by(f64::total_cmp);
     (all[all.len() / 2], all[C], all[all.len() - 1 - C])
 }

@@ -23,11 +23,7 @@ fn main() {
     }
     println!("\nThe negative test, fixed order:");
     print_check(&report.negative);
-    println!(
-        "\n{} in {:.1} s",
-        if report.passed() { "passed" } else { "FAILED" },
-        start.elapsed().as_secs_f64()
-    );
+    println!("\n{} in {:.1} s", if report.passed() { "passed" } else { "FAILED" }, start.elapsed().as_secs_f64());
 }
 
 fn print_check(check: &Check) {

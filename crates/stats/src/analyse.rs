@@ -169,9 +169,8 @@ impl CombinedTasks {
         (values, mean_costs): (VariantValues, Option<VariantValues>),
         error_split: usize,
     ) -> CombinedTasks {
-        let has_some_task = |variant: usize, round: usize| {
-            tasks.iter().any(|task| !grid.values[*task][variant][round].is_nan())
-        };
+        let has_some_task =
+            |variant: usize, round: usize| tasks.iter().any(|task| !grid.values[*task][variant][round].is_nan());
         let mut left_out_rounds = vec![];
         for (variant, rounds) in values.iter().enumerate() {
             let is_left_out = |round: &usize| rounds[*round].is_nan() && has_some_task(variant, *round);
@@ -299,8 +298,7 @@ mod tests {
 
     #[test]
     fn without_level_removes_the_level_and_its_part_of_the_name() {
-        let levels =
-            [("fs", "xfs"), ("scheduler", "none")].map(|(id, level)| (id.to_string(), level.to_string()));
+        let levels = [("fs", "xfs"), ("scheduler", "none")].map(|(id, level)| (id.to_string(), level.to_string()));
         let variant = Variant { name: "xfs/none".into(), levels: levels.into() };
         let rest = without_level(&variant, "scheduler");
         assert_eq!((rest.name.as_str(), rest.levels.len()), ("xfs", 1));

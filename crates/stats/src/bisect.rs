@@ -65,9 +65,9 @@ pub fn judge_step(rounds: &[StepRound], direction: f64, error_split: usize) -> O
 /// None if it is not, or with fewer rounds than [`COUNTED_ROUNDS`]; then [`judge_step`] decides with more rounds.
 pub fn judge_counted_step(rounds: &[StepRound], direction: f64) -> Option<ComparisonResult> {
     let all_near = |is_near: fn(f64) -> bool| {
-        rounds.iter().all(|[good, candidate, bad]| {
-            direction * (bad - good) > 0.0 && is_near((candidate - good) / (bad - good))
-        })
+        rounds
+            .iter()
+            .all(|[good, candidate, bad]| direction * (bad - good) > 0.0 && is_near((candidate - good) / (bad - good)))
     };
     if rounds.len() < COUNTED_ROUNDS {
         None
@@ -171,9 +171,8 @@ mod tests {
 
     #[test]
     fn looks_are_as_far_apart_as_a_run_is_worth() {
-        let looks = |error_split| {
-            std::iter::successors(next_look(0, error_split), move |done| next_look(*done, error_split))
-        };
+        let looks =
+            |error_split| std::iter::successors(next_look(0, error_split), move |done| next_look(*done, error_split));
         assert_eq!(looks(8).collect::<Vec<_>>(), [10, 15, 24, 38, 60, 96, 152, 242, 400]);
         assert_eq!((next_look(0, 2), next_look(2, 8), next_look(0, 65)), (Some(8), Some(10), None));
     }

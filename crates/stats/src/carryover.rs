@@ -38,9 +38,8 @@ pub fn carryover(values: &[Vec<f64>], orders: &[Vec<usize>], seed: u64) -> Optio
     let values: Vec<&[f64]> = values.iter().map(|rounds| &rounds[..rounds.len().min(MAX_ROUNDS)]).collect();
     let residuals = residuals(&values);
     let (_, after, log) = strongest_predecessor(&residuals, orders)?;
-    let statistic = |orders: &[Vec<usize>]| {
-        strongest_predecessor(&residuals, orders).map_or(0.0, |(statistic, ..)| statistic)
-    };
+    let statistic =
+        |orders: &[Vec<usize>]| strongest_predecessor(&residuals, orders).map_or(0.0, |(statistic, ..)| statistic);
     let significant = order_p_value(orders, seed, DRAWS, statistic) <= ALPHA;
     Some(Carryover { after, change: log.exp_m1(), significant })
 }
@@ -77,8 +76,7 @@ fn strongest_predecessor(residuals: &[Vec<f64>], orders: &[Vec<usize>]) -> Optio
             }
         }
     }
-    let (total_sum, total_count) =
-        sums.iter().fold((0.0, 0.0), |(all, n), (sum, count)| (all + sum, n + count));
+    let (total_sum, total_count) = sums.iter().fold((0.0, 0.0), |(all, n), (sum, count)| (all + sum, n + count));
     let statistic = sums.iter().filter(|(_, count)| *count > 0.0).map(|(sum, count)| sum * sum / count).sum();
     let change = |(sum, count): (f64, f64)| sum / count - (total_sum - sum) / (total_count - count);
     let changes = sums.iter().map(|sums| change(*sums)).enumerate().filter(|(_, change)| change.is_finite());
@@ -153,8 +151,7 @@ mod tests {
     fn the_strongest_predecessor_matches_values_computed_by_hand() {
         // 0 1 | 1 0: after 0 come 1 (0.3) and none, after 1 come 1 (0.1) and 0 (−0.2).
         let residuals = [vec![0.5, -0.2], vec![0.3, 0.1]];
-        let (statistic, after, change) =
-            strongest_predecessor(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
+        let (statistic, after, change) = strongest_predecessor(&residuals, &[vec![0, 1], vec![1, 0]]).unwrap();
         assert!((statistic - (0.09 + 0.01 / 2.0)).abs() < 1e-12);
         // Of two groups either differs from the other by as much.
         let expected = if after == 0 { 0.3 + 0.05 } else { -0.05 - 0.3 };

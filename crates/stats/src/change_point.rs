@@ -110,11 +110,7 @@ fn confirm(before: &[f64], later: &[f64], rises: bool) -> Confirmation {
     let u = is_against.filter(|is_against| *is_against).count();
     let p: f64 = mann_whitney(before.len(), CONFIRMING_VALUES)[..=u].iter().sum();
     // The tolerance allows for rounding: an exact p of 1/20 must count.
-    if p <= LEVEL + 1e-12 {
-        Confirmation::Confirmed { p }
-    } else {
-        Confirmation::Suspected { missing_values: 0 }
-    }
+    if p <= LEVEL + 1e-12 { Confirmation::Confirmed { p } } else { Confirmation::Suspected { missing_values: 0 } }
 }
 
 /// Finds the change points of a series, in its order. The random permutations depend only on the length of the series.
@@ -208,12 +204,7 @@ mod tests {
     fn best_split_by_definition(values: &[f64]) -> (usize, f64) {
         let mean = |pairs: Vec<f64>| pairs.iter().sum::<f64>() / pairs.len() as f64;
         let within = |z: &[f64]| {
-            mean(
-                (0..z.len())
-                    .flat_map(|i| (0..i).map(move |j| (i, j)))
-                    .map(|(i, j)| (z[i] - z[j]).abs())
-                    .collect(),
-            )
+            mean((0..z.len()).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| (z[i] - z[j]).abs()).collect())
         };
         let mut best = (0, f64::NEG_INFINITY);
         for kappa in 2 * SHORTEST_SEGMENT..=values.len() {
@@ -288,10 +279,7 @@ mod tests {
         };
         // All beyond three: 1 of 20 orders. One pair the wrong way round: 2 of 20.
         assert!((p(confirm(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0], true)) - 0.05).abs() < 1e-12);
-        assert_eq!(
-            confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true),
-            Confirmation::Suspected { missing_values: 0 }
-        );
+        assert_eq!(confirm(&[1.0, 2.0, 4.5], &[4.0, 5.0, 6.0], true), Confirmation::Suspected { missing_values: 0 });
         assert!((p(confirm(&[7.0, 8.0, 9.0], &[4.0, 5.0, 6.0], false)) - 0.05).abs() < 1e-12);
         assert_eq!(confirm(&[1.0; 9], &[4.0], true), Confirmation::Suspected { missing_values: 2 });
         // Equal values speak against it.

@@ -3,8 +3,8 @@
 pub use crate::average::median;
 use crate::ratio::{LogRatios, Ratio, log_ratios};
 use crate::{
-    compact_letter_display::compact_letter_display, critical_values::FIRST_LOOK_ROUNDS,
-    hodges_lehmann::WalshAverages, mean_ratio::MeanRatio, sequential::excludes_zero,
+    compact_letter_display::compact_letter_display, critical_values::FIRST_LOOK_ROUNDS, hodges_lehmann::WalshAverages,
+    mean_ratio::MeanRatio, sequential::excludes_zero,
 };
 use fsarena_core::sample::Direction;
 
@@ -53,11 +53,7 @@ pub fn compare(values: &[Vec<f64>], direction: Direction) -> Comparison {
 }
 
 /// The same as [`compare`], but the variants of `references` only have a ratio to the best, and no rank.
-pub fn compare_with_references(
-    values: &[Vec<f64>],
-    references: &[usize],
-    direction: Direction,
-) -> Comparison {
+pub fn compare_with_references(values: &[Vec<f64>], references: &[usize], direction: Direction) -> Comparison {
     let pairs = AllPairs::of(values);
     let counts: Vec<usize> = values.iter().map(|v| v.iter().filter(|v| !v.is_nan()).count()).collect();
     let ranked_count = |(at, count): (usize, &usize)| if references.contains(&at) { 0 } else { *count };
@@ -137,8 +133,7 @@ impl Comparison {
 
     /// The same comparison reduced to rounds and medians, without any ranking.
     pub fn unranked(self) -> Comparison {
-        let alone =
-            |VariantResult { rounds, median, .. }| VariantResult { rounds, median, ..Default::default() };
+        let alone = |VariantResult { rounds, median, .. }| VariantResult { rounds, median, ..Default::default() };
         let variants = self.variants.into_iter().map(alone).collect();
         Comparison { variants, order: vec![], differs: vec![], direction: self.direction }
     }
@@ -273,8 +268,7 @@ mod tests {
 
     #[test]
     fn sorted_by_ratio_sorts_by_the_ratio_to_the_best() {
-        let ratio =
-            |value: f64| Some(Ratio { value, low: value, high: value, rounds: 9, provisional: false });
+        let ratio = |value: f64| Some(Ratio { value, low: value, high: value, rounds: 9, provisional: false });
         let variant = |ratio| VariantResult { rounds: 9, ratio, ..VariantResult::default() };
         let variants = vec![variant(ratio(0.938)), variant(None), variant(ratio(1.2)), variant(ratio(1.1))];
         let order = vec![1, 0, 2, 3];

@@ -74,8 +74,7 @@ pub fn check_published(conclusions: &Conclusions, sets: &[PublishedSet]) -> Vec<
     let mut answers = vec![];
     for Conclusion { set, claims, required, .. } in &conclusions.list {
         let rivals = conclusions.rivals(set, &sets);
-        let check_claim =
-            |claim| published_values::check_claim(claim, set, &sets, &conclusions.precision, &rivals);
+        let check_claim = |claim| published_values::check_claim(claim, set, &sets, &conclusions.precision, &rivals);
         let checks: Vec<ClaimCheck> = claims.iter().map(check_claim).collect();
         answers.push(combine(*required, &checks, BTreeSet::new()));
     }
@@ -92,10 +91,7 @@ struct StudyRun<'a> {
 
 impl<'a> StudyRun<'a> {
     /// The verdict of the run on each conclusion.
-    fn check(
-        &self,
-        judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<JudgedClaim>,
-    ) -> Vec<ConclusionVerdict> {
+    fn check(&self, judge: impl FnOnce(&[Claim], Option<Vec<&str>>) -> Vec<JudgedClaim>) -> Vec<ConclusionVerdict> {
         // Judge all claims at once, so that values that several claims use are computed once.
         let claims = self.conclusions.list.iter().flat_map(|conclusion| &conclusion.claims);
         let claims: Vec<Claim> = claims.map(|claim| self.translate(claim)).collect();
@@ -132,8 +128,7 @@ impl<'a> StudyRun<'a> {
                     named.extend(&rivals);
                 }
             }
-            missing_variants
-                .extend(named.into_iter().filter(|variant| !is_in_run(variant)).map(String::from));
+            missing_variants.extend(named.into_iter().filter(|variant| !is_in_run(variant)).map(String::from));
             if missing.is_none() && self.names_published_variants(&judged.claim) {
                 missing = Some("it compares published figures with each other".to_string());
             }
@@ -196,11 +191,7 @@ impl<'a> StudyRun<'a> {
 
 /// Combines the outcomes of the claims of a conclusion. The conclusion holds only if all its comparisons could be checked. One
 /// refuted claim refutes it, unless only a number or share of the claims has to hold.
-fn combine(
-    required: RequiredClaims,
-    checks: &[ClaimCheck],
-    missing_variants: BTreeSet<String>,
-) -> ConclusionVerdict {
+fn combine(required: RequiredClaims, checks: &[ClaimCheck], missing_variants: BTreeSet<String>) -> ConclusionVerdict {
     let count = |outcomes: &[Outcome]| {
         checks.iter().filter(|check| check.outcome.is_some_and(|outcome| outcomes.contains(&outcome))).count()
     };
@@ -228,13 +219,7 @@ fn combine(
         Some(Outcome::Inconclusive)
     };
     let held_of_claims = (required != RequiredClaims::All).then_some((held, claims));
-    ConclusionVerdict {
-        outcome,
-        missing_variants,
-        held_of_claims,
-        comparisons,
-        ..ConclusionVerdict::default()
-    }
+    ConclusionVerdict { outcome, missing_variants, held_of_claims, comparisons, ..ConclusionVerdict::default() }
 }
 
 #[cfg(test)]
@@ -261,12 +246,9 @@ mod tests {
 
     #[test]
     fn a_conclusion_that_is_only_partly_checked_never_holds() {
-        for required in [
-            RequiredClaims::All,
-            RequiredClaims::Count(1),
-            RequiredClaims::Count(2),
-            RequiredClaims::Share(0.5),
-        ] {
+        for required in
+            [RequiredClaims::All, RequiredClaims::Count(1), RequiredClaims::Count(2), RequiredClaims::Share(0.5)]
+        {
             let answer = of_pairs(required, &[Some(Held), None]);
             assert_eq!(answer.outcome, Some(Inconclusive), "{required:?}");
             assert_eq!(answer.comparisons, Comparisons { held: 1, checked: 1, all: 2 });
@@ -275,10 +257,7 @@ mod tests {
         // The best of two rivals, although the author compared six.
         let best = [ClaimCheck { outcome: Some(Held), checked: 2, comparisons: 6 }];
         let answer = combine(RequiredClaims::All, &best, BTreeSet::new());
-        assert_eq!(
-            (answer.outcome, answer.comparisons.checked, answer.comparisons.all),
-            (Some(Inconclusive), 2, 6)
-        );
+        assert_eq!((answer.outcome, answer.comparisons.checked, answer.comparisons.all), (Some(Inconclusive), 2, 6));
     }
 
     #[test]

@@ -23,12 +23,7 @@ pub struct LoadWindows<'a> {
 
 /// The 97.5% quantile of Student's t. None without degrees of freedom.
 fn t_quantile(degrees_of_freedom: f64) -> Option<f64> {
-    Some(
-        StudentsT::new(0.0, 1.0, degrees_of_freedom)
-            .ok()
-            .filter(|_| degrees_of_freedom > 0.0)?
-            .inverse_cdf(0.975),
-    )
+    Some(StudentsT::new(0.0, 1.0, degrees_of_freedom).ok().filter(|_| degrees_of_freedom > 0.0)?.inverse_cdf(0.975))
 }
 
 /// The degrees of freedom of the sum of two variances v₁ and v₂ with f₁ and f₂ degrees of freedom:
@@ -81,18 +76,12 @@ impl RequestCost {
             return None;
         }
         let value = windows.consumption.iter().sum::<f64>() / total_load;
-        let residuals: Vec<f64> =
-            windows.consumption.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
+        let residuals: Vec<f64> = windows.consumption.iter().zip(windows.load).map(|(c, q)| c - value * q).collect();
         let count = n as f64;
         let sum_of_squares: f64 = residuals.iter().map(|e| e * e).sum();
         let independent = count / (count - 1.0) * sum_of_squares / (total_load * total_load);
         let effective = effective_windows(&residuals);
-        Some(RequestCost {
-            value,
-            variance: independent * count / effective,
-            windows: n,
-            effective_windows: effective,
-        })
+        Some(RequestCost { value, variance: independent * count / effective, windows: n, effective_windows: effective })
     }
 
     /// The variance of ln R: the square of the relative standard error.
@@ -236,8 +225,7 @@ pub fn compare_costs(a: LoadWindows, b: LoadWindows) -> CostComparison {
     };
     let compared = match &lines {
         (Some(first), Some(second)) if has_overhead(&lines.0) || has_overhead(&lines.1) => {
-            ratio_at_load(first, second, overlap.middle)
-                .map(|ratio| (ratio, RatioMethod::AtLoad(overlap.middle)))
+            ratio_at_load(first, second, overlap.middle).map(|ratio| (ratio, RatioMethod::AtLoad(overlap.middle)))
         }
         _ => ratio_of_sums(a, b).map(|ratio| (ratio, RatioMethod::Sums)),
     };
@@ -256,10 +244,7 @@ fn ratio_of_sums(a: LoadWindows, b: LoadWindows) -> Option<Estimate> {
         return None;
     }
     let (var_a, var_b) = (a.log_variance(), b.log_variance());
-    let t = t_quantile(welch_degrees_of_freedom(
-        (var_a, a.degrees_of_freedom()),
-        (var_b, b.degrees_of_freedom()),
-    ))?;
+    let t = t_quantile(welch_degrees_of_freedom((var_a, a.degrees_of_freedom()), (var_b, b.degrees_of_freedom())))?;
     let (value, reach) = (b.value / a.value, (t * (var_a + var_b).sqrt()).exp());
     Some(Estimate::symmetric_on_log_scale(value, reach))
 }
@@ -267,8 +252,7 @@ fn ratio_of_sums(a: LoadWindows, b: LoadWindows) -> Option<Estimate> {
 /// The ratio of the consumptions at a load. None if it is unbounded.
 fn ratio_at_load(a: &CostLine, b: &CostLine, load: f64) -> Option<Estimate> {
     let (at_a, at_b) = (a.consumption_at(load), b.consumption_at(load));
-    let t =
-        t_quantile(welch_degrees_of_freedom((at_a.1, a.degrees_of_freedom), (at_b.1, b.degrees_of_freedom)))?;
+    let t = t_quantile(welch_degrees_of_freedom((at_a.1, a.degrees_of_freedom), (at_b.1, b.degrees_of_freedom)))?;
     fieller_ratio(at_a, at_b, t)
 }
 
@@ -339,8 +323,7 @@ mod tests {
         let rho = lag_1_autocorrelation(&series);
         assert!((rho - AUTOCORRELATION_REFERENCE).abs() < 1e-12, "{rho}");
         assert!(
-            (effective_windows(&series)
-                - 8.0 * (1.0 - AUTOCORRELATION_REFERENCE) / (1.0 + AUTOCORRELATION_REFERENCE))
+            (effective_windows(&series) - 8.0 * (1.0 - AUTOCORRELATION_REFERENCE) / (1.0 + AUTOCORRELATION_REFERENCE))
                 .abs()
                 < 1e-12
         );
@@ -360,8 +343,7 @@ mod tests {
     #[test]
     fn cost_and_variance_match_values_computed_by_hand() {
         // R = 12/6 = 2; residuals 0, 1, -1; v = 3/2 · 2/36 = 1/12; ρ₁ = -1/2 counts as 0.
-        let found =
-            RequestCost::of(LoadWindows { load: &[1.0, 2.0, 3.0], consumption: &[2.0, 5.0, 5.0] }).unwrap();
+        let found = RequestCost::of(LoadWindows { load: &[1.0, 2.0, 3.0], consumption: &[2.0, 5.0, 5.0] }).unwrap();
         assert_eq!((found.value, found.windows, found.effective_windows), (2.0, 3, 3.0));
         assert!((found.variance - 1.0 / 12.0).abs() < 1e-15);
         // t₀.₉₇₅ with 2 degrees of freedom is 4.302652729911275 (scipy.stats.t.ppf); SE of ln R = √(1/48).
@@ -373,14 +355,10 @@ mod tests {
     #[test]
     fn correlated_windows_widen_the_interval() {
         let load = [10.0; 8];
-        let mixed = RequestCost::of(LoadWindows {
-            load: &load,
-            consumption: &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0],
-        });
-        let clustered = RequestCost::of(LoadWindows {
-            load: &load,
-            consumption: &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0],
-        });
+        let mixed =
+            RequestCost::of(LoadWindows { load: &load, consumption: &[1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0] });
+        let clustered =
+            RequestCost::of(LoadWindows { load: &load, consumption: &[1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0] });
         let (mixed, clustered) = (mixed.unwrap(), clustered.unwrap());
         assert_eq!(mixed.value, clustered.value);
         assert!(clustered.effective_windows < 3.0 && clustered.variance > 2.0 * mixed.variance);
@@ -403,8 +381,7 @@ mod tests {
         // f.params, f.cov_params(), f.conf_int()[0]; the residuals' acf is below 0, so no window is lost.
         let load = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
         let line =
-            CostLine::of(LoadWindows { load: &load, consumption: &[14.0, 21.0, 33.0, 39.0, 52.0, 55.0] })
-                .unwrap();
+            CostLine::of(LoadWindows { load: &load, consumption: &[14.0, 21.0, 33.0, 39.0, 52.0, 55.0] }).unwrap();
         let near = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-9, "{found} {wanted}");
         near(line.overhead, LINE_REFERENCE[0]);
         near(line.slope, LINE_REFERENCE[1]);
@@ -431,9 +408,8 @@ mod tests {
     fn the_interval_of_the_overhead_excludes_zero_only_with_an_overhead() {
         let load = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0];
         let noise = [0.1, -0.1, 0.05, -0.05, 0.1, -0.1];
-        let consumption = |overhead: f64| -> Vec<f64> {
-            load.iter().zip(noise).map(|(q, e)| overhead + 2.0 * q + e).collect()
-        };
+        let consumption =
+            |overhead: f64| -> Vec<f64> { load.iter().zip(noise).map(|(q, e)| overhead + 2.0 * q + e).collect() };
         let found = |overhead| {
             CostLine::of(LoadWindows { load: &load, consumption: &consumption(overhead) }).unwrap().overhead()
         };
@@ -443,14 +419,8 @@ mod tests {
 
     #[test]
     fn a_constant_load_determines_no_line() {
-        assert_eq!(
-            CostLine::of(LoadWindows { load: &[5.0; 6], consumption: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }),
-            None
-        );
-        assert_eq!(
-            CostLine::of(LoadWindows { load: &[5.0, 5.0, 5.0, 5.0, 9.0], consumption: &[1.0; 5] }),
-            None
-        );
+        assert_eq!(CostLine::of(LoadWindows { load: &[5.0; 6], consumption: &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }), None);
+        assert_eq!(CostLine::of(LoadWindows { load: &[5.0, 5.0, 5.0, 5.0, 9.0], consumption: &[1.0; 5] }), None);
     }
 
     const LOAD: [f64; 10] = [10.0, 20.0, 30.0, 40.0, 50.0, 15.0, 25.0, 35.0, 45.0, 55.0];
@@ -463,10 +433,8 @@ mod tests {
     #[test]
     fn proportional_costs_are_compared_by_sums() {
         let (a, b) = (consumption(0.0, 1.0), consumption(0.0, 2.0));
-        let found = compare_costs(
-            LoadWindows { load: &LOAD, consumption: &a },
-            LoadWindows { load: &LOAD, consumption: &b },
-        );
+        let found =
+            compare_costs(LoadWindows { load: &LOAD, consumption: &a }, LoadWindows { load: &LOAD, consumption: &b });
         let CostComparison::Ratio { ratio, method: RatioMethod::Sums, provisional: false } = found else {
             panic!("{found:?}")
         };
@@ -476,13 +444,9 @@ mod tests {
     #[test]
     fn an_overhead_is_compared_at_a_common_load() {
         let (a, b) = (consumption(0.0, 1.0), consumption(20.0, 1.0));
-        let found = compare_costs(
-            LoadWindows { load: &LOAD, consumption: &a },
-            LoadWindows { load: &LOAD, consumption: &b },
-        );
-        let CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } = found else {
-            panic!("{found:?}")
-        };
+        let found =
+            compare_costs(LoadWindows { load: &LOAD, consumption: &a }, LoadWindows { load: &LOAD, consumption: &b });
+        let CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } = found else { panic!("{found:?}") };
         // The middle of 10 to 55; there b spends 52.5 and a 32.5.
         assert_eq!(load, 32.5);
         assert!((ratio.value - 52.5 / 32.5).abs() < 0.02 && ratio.low < ratio.value, "{ratio:?}");
@@ -491,10 +455,8 @@ mod tests {
     #[test]
     fn distant_loads_are_refused_and_few_windows_are_provisional() {
         let (a, far) = (consumption(0.0, 1.0), LOAD.map(|q| q + 40.0));
-        let found = compare_costs(
-            LoadWindows { load: &LOAD, consumption: &a },
-            LoadWindows { load: &far, consumption: &a },
-        );
+        let found =
+            compare_costs(LoadWindows { load: &LOAD, consumption: &a }, LoadWindows { load: &far, consumption: &a });
         assert!(matches!(found, CostComparison::Refused(overlap) if overlap.share < 0.5), "{found:?}");
         let (few, double) = (&a[..5], consumption(0.0, 3.0));
         let found = compare_costs(
@@ -538,10 +500,7 @@ mod tests {
         }
         assert!(found.low < 1.5 && found.high > 1.5);
         // scipy.optimize.brentq on that equation, below and above 1.5.
-        assert!(
-            (found.low - LOW_REFERENCE).abs() < 1e-9 && (found.high - HIGH_REFERENCE).abs() < 1e-9,
-            "{found:?}"
-        );
+        assert!((found.low - LOW_REFERENCE).abs() < 1e-9 && (found.high - HIGH_REFERENCE).abs() < 1e-9, "{found:?}");
     }
 
     const LOW_REFERENCE: f64 = 1.0953466627006154;

@@ -96,10 +96,8 @@ pub fn critical_value(rounds: usize, rivals: usize) -> Option<usize> {
         // A one-sided test at 0.05 is one side of the two-sided test at 0.10.
         0 | 1 => Some(LOOKS[index].c10),
         2 => Some(LOOKS[index].c05),
-        _ => usize::try_from(
-            BOUND_CRITICAL_VALUES[index][RIVAL_COLUMNS.iter().position(|column| *column >= rivals)?],
-        )
-        .ok(),
+        _ => usize::try_from(BOUND_CRITICAL_VALUES[index][RIVAL_COLUMNS.iter().position(|column| *column >= rivals)?])
+            .ok(),
     }
 }
 
@@ -179,10 +177,7 @@ mod tests {
     fn any_number_of_bounds_has_a_critical_value() {
         // Of the 2¹² sums of signs, c = 0 is one: 1/4096 is above what 0.05/72 spends at the third look, and 15 rounds reach
         // it.
-        assert_eq!(
-            (critical_value_for_many(12, 64), critical_value_for_many(12, 72)),
-            (critical_value(12, 64), None)
-        );
+        assert_eq!((critical_value_for_many(12, 64), critical_value_for_many(12, 72)), (critical_value(12, 64), None));
         let (many, table) = (critical_value_for_many(60, 72).unwrap(), critical_value(60, 64).unwrap());
         assert!(many < table && many > table / 2, "{many} {table}");
         assert!(signed_rank_cdf(60)[many] <= spent_error(0.05 / 72.0, 60) - spent_error(0.05 / 72.0, 48));
@@ -200,10 +195,7 @@ mod tests {
                 let c = if alpha == 0.05 { look.c05 } else { look.c10 };
                 let p = signed_rank_cdf(look.rounds);
                 assert!(2.0 * p[c] <= spent_error(alpha, look.rounds) * 1.03, "{look:?} rejects too often");
-                assert!(
-                    2.0 * p[c + 1] >= spent_error(alpha, look.rounds) - before,
-                    "{look:?} rejects too rarely"
-                );
+                assert!(2.0 * p[c + 1] >= spent_error(alpha, look.rounds) - before, "{look:?} rejects too rarely");
                 before = spent_error(alpha, look.rounds);
             }
         }

@@ -66,22 +66,14 @@ pub enum Recommendation {
 impl Recommendation {
     /// The answer about `candidates`, best first. `current` is the variant in use today, if it is a candidate; it is kept if it
     /// costs less than `margin`, a logarithm, above the best. None if no two candidates can be compared.
-    pub fn of(
-        regrets: &Regrets,
-        candidates: &[usize],
-        current: Option<usize>,
-        margin: f64,
-    ) -> Option<Recommendation> {
+    pub fn of(regrets: &Regrets, candidates: &[usize], current: Option<usize>, margin: f64) -> Option<Recommendation> {
         let mut compared = candidates.to_vec();
         compared.retain(|variant| regrets.is_compared(*variant));
         if compared.is_empty() {
             return None;
         }
         if regrets.provisional {
-            return Some(Recommendation::TooFewRounds {
-                rounds: regrets.rounds,
-                needed_rounds: regrets.needed_rounds,
-            });
+            return Some(Recommendation::TooFewRounds { rounds: regrets.rounds, needed_rounds: regrets.needed_rounds });
         }
         let mut possible = compared.clone();
         possible.retain(|variant| !regrets.is_dominated(*variant));
@@ -99,16 +91,10 @@ impl Recommendation {
     }
 
     /// The answer if several variants can still be the best and there is a current variant.
-    fn with_current(
-        regrets: &Regrets,
-        possible: &[usize],
-        current: usize,
-        margin: f64,
-    ) -> Option<Recommendation> {
+    fn with_current(regrets: &Regrets, possible: &[usize], current: usize, margin: f64) -> Option<Recommendation> {
         let costs_little = regrets.of(current).is_some_and(|regret| regret < margin);
         let costs = possible.iter().filter(|variant| **variant != current);
-        let costs: Vec<RelativeCost> =
-            costs.map(|variant| regrets.cost_relative_to(*variant, current)).collect();
+        let costs: Vec<RelativeCost> = costs.map(|variant| regrets.cost_relative_to(*variant, current)).collect();
         if possible.contains(&current) || costs_little {
             return Some(Recommendation::Keep { current, rivals: costs });
         }
@@ -142,8 +128,7 @@ impl Recommendation {
         let largest_difference = |cost: &RelativeCost| cost.high.max(-cost.low);
         let pairs = crate::ranks::pairs(possible.len()).map(|(i, j)| (possible[i], possible[j]));
         let costs = pairs.map(|(one, other)| (one, regrets.cost_relative_to(other, one)));
-        let (one, other) =
-            costs.max_by(|(_, a), (_, b)| largest_difference(a).total_cmp(&largest_difference(b)))?;
+        let (one, other) = costs.max_by(|(_, a), (_, b)| largest_difference(a).total_cmp(&largest_difference(b)))?;
         Some(Recommendation::TooNoisy { one, other })
     }
 
@@ -154,9 +139,9 @@ impl Recommendation {
             Recommendation::Keep { current, .. } => vec![*current],
             Recommendation::Move { to, .. } => to.iter().map(|cost| cost.variant).collect(),
             Recommendation::Choose { choices, .. } => choices.clone(),
-            Recommendation::TooFewRounds { .. }
-            | Recommendation::Better { .. }
-            | Recommendation::TooNoisy { .. } => vec![],
+            Recommendation::TooFewRounds { .. } | Recommendation::Better { .. } | Recommendation::TooNoisy { .. } => {
+                vec![]
+            }
         }
     }
 
@@ -189,32 +174,21 @@ mod tests {
         let value = |variant: usize, round: usize| {
             factors[variant] * if (round + variant).is_multiple_of(2) { 1.0 } else { 1.0 + noise }
         };
-        let values: Vec<Vec<f64>> = (0..factors.len())
-            .map(|variant| (0..rounds).map(|round| value(variant, round)).collect())
-            .collect();
+        let values: Vec<Vec<f64>> =
+            (0..factors.len()).map(|variant| (0..rounds).map(|round| value(variant, round)).collect()).collect();
         let mut order: Vec<usize> = (0..factors.len()).collect();
         order.sort_by(|a, b| factors[*a].total_cmp(&factors[*b]));
-        Recommendation::of(
-            &Regrets::compute(&values, &[], Direction::Lower, 1),
-            &order,
-            current,
-            0.01f64.ln_1p(),
-        )
-        .unwrap()
+        Recommendation::of(&Regrets::compute(&values, &[], Direction::Lower, 1), &order, current, 0.01f64.ln_1p())
+            .unwrap()
     }
 
     #[test]
     fn few_rounds_give_no_recommendation() {
-        let few =
-            |variants: usize, rounds: usize| match recommendation(&vec![1.0; variants], 0.0, rounds, Some(0))
-            {
-                Recommendation::TooFewRounds { rounds, needed_rounds } => Some((rounds, needed_rounds)),
-                _ => None,
-            };
-        assert_eq!(
-            [few(2, 7), few(3, 5), few(5, 9)],
-            [(7, 8), (5, 8), (9, 10)].map(|(n, m)| Some((n, Some(m))))
-        );
+        let few = |variants: usize, rounds: usize| match recommendation(&vec![1.0; variants], 0.0, rounds, Some(0)) {
+            Recommendation::TooFewRounds { rounds, needed_rounds } => Some((rounds, needed_rounds)),
+            _ => None,
+        };
+        assert_eq!([few(2, 7), few(3, 5), few(5, 9)], [(7, 8), (5, 8), (9, 10)].map(|(n, m)| Some((n, Some(m)))));
         assert_eq!([few(2, 8), few(3, 8), few(5, 10)], [None; 3]);
     }
 
@@ -232,8 +206,7 @@ mod tests {
 
     #[test]
     fn a_current_variant_that_can_be_the_best_is_kept() {
-        let Recommendation::Keep { current: 1, rivals } = recommendation(&[1.0, 1.0, 1.5], 0.1, 12, Some(1))
-        else {
+        let Recommendation::Keep { current: 1, rivals } = recommendation(&[1.0, 1.0, 1.5], 0.1, 12, Some(1)) else {
             panic!()
         };
         assert!(
@@ -246,15 +219,12 @@ mod tests {
 
     #[test]
     fn move_recommends_only_variants_with_a_small_regret() {
-        let Recommendation::Move { from: 2, to } = recommendation(&[1.0, 1.001, 1.5], 0.01, 12, Some(2))
-        else {
+        let Recommendation::Move { from: 2, to } = recommendation(&[1.0, 1.001, 1.5], 0.01, 12, Some(2)) else {
             panic!()
         };
         assert_eq!(to.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
         assert!(to.iter().all(|cost| cost.high < 0.0));
-        let Recommendation::Better { current: 2, better } =
-            recommendation(&[1.0, 1.001, 1.9], 0.3, 12, Some(2))
-        else {
+        let Recommendation::Better { current: 2, better } = recommendation(&[1.0, 1.001, 1.9], 0.3, 12, Some(2)) else {
             panic!()
         };
         assert_eq!(better.iter().map(|cost| cost.variant).collect::<Vec<_>>(), [0, 1]);
@@ -262,13 +232,11 @@ mod tests {
 
     #[test]
     fn without_a_small_regret_the_answer_is_too_noisy() {
-        let Recommendation::Choose { choices, regret } = recommendation(&[1.0, 1.001, 1.5], 0.01, 12, None)
-        else {
+        let Recommendation::Choose { choices, regret } = recommendation(&[1.0, 1.001, 1.5], 0.01, 12, None) else {
             panic!()
         };
         assert!(choices == [0, 1] && regret > 0.0 && regret < 0.05, "{regret}");
-        let Recommendation::TooNoisy { one: 0, other } = recommendation(&[1.0, 1.0, 2.0], 0.3, 12, None)
-        else {
+        let Recommendation::TooNoisy { one: 0, other } = recommendation(&[1.0, 1.0, 2.0], 0.3, 12, None) else {
             panic!()
         };
         assert!(other.variant == 1 && other.low < -0.05 && other.high > 0.05, "{other:?}");
@@ -280,8 +248,7 @@ mod tests {
             recommendation(&[1.0, 1.0], 0.0, 12, None),
             Recommendation::Choose { choices: vec![0, 1], regret: 0.0 }
         );
-        let Recommendation::Keep { current: 1, rivals } = recommendation(&[1.0, 1.0], 0.0, 12, Some(1))
-        else {
+        let Recommendation::Keep { current: 1, rivals } = recommendation(&[1.0, 1.0], 0.0, 12, Some(1)) else {
             panic!()
         };
         assert_eq!(rivals, [RelativeCost { variant: 0, low: 0.0, high: 0.0 }]);
@@ -291,12 +258,7 @@ mod tests {
     fn variants_without_shared_rounds_have_no_answer() {
         let without_shared_round = [vec![1.0; 9], vec![f64::NAN; 9]];
         assert_eq!(
-            Recommendation::of(
-                &Regrets::compute(&without_shared_round, &[], Direction::Lower, 1),
-                &[0, 1],
-                None,
-                0.01
-            ),
+            Recommendation::of(&Regrets::compute(&without_shared_round, &[], Direction::Lower, 1), &[0, 1], None, 0.01),
             None
         );
     }

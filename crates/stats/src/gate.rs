@@ -19,18 +19,12 @@ use fsarena_core::claim::{Op, Pair};
 /// Judges one of the `claims` claims of a gate as [`verdict::judge`] does, but by one-sided bounds.
 pub fn judge_gate_claim(pair: &Pair, d: &[f64], margin: Option<f64>, claims: usize) -> Option<Verdict> {
     let (verdict, walsh) = (verdict::judge(pair, d, margin)?, WalshAverages::new(d.to_vec())?);
-    let bounds =
-        |claims| critical_values::critical_value_for_many(d.len(), claims).map(|c| walsh.interval(c));
+    let bounds = |claims| critical_values::critical_value_for_many(d.len(), claims).map(|c| walsh.interval(c));
     Some(verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims)))
 }
 
 /// Judges one of the `claims` claims of a gate about mean costs, by the same rules.
-pub fn judge_gate_claim_by_means(
-    pair: &Pair,
-    costs: &SharedCosts,
-    margin: Option<f64>,
-    claims: usize,
-) -> Verdict {
+pub fn judge_gate_claim_by_means(pair: &Pair, costs: &SharedCosts, margin: Option<f64>, claims: usize) -> Verdict {
     let verdict = verdict::judge_means(pair, costs, margin);
     let bounds = |claims| costs.bounds(claims).ok().map(|(low, high)| (low.ln(), high.ln()));
     verdict_by_bounds(pair, verdict, margin, bounds(1), bounds(claims))
@@ -111,8 +105,7 @@ mod tests {
         // n = 10: c = 3 at level 0.05, 1 for two claims, 1 for four ([`critical_values::critical_value`]): the averages w₄ = 2
         // and w₂ = 1.5.
         let at_most = pair("x: b <= a within 1%");
-        let bounds =
-            |claims| judge_gate_claim(&at_most, &ten_rounds(0.0), None, claims).unwrap().gate.unwrap();
+        let bounds = |claims| judge_gate_claim(&at_most, &ten_rounds(0.0), None, claims).unwrap().gate.unwrap();
         let near = |found: Option<f64>, ln: f64| (found.unwrap() - ln.exp_m1()).abs() < 1e-12;
         assert!(near(bounds(1).low, 0.002) && near(bounds(1).high, 0.009));
         assert!(near(bounds(2).low, 0.0015) && near(bounds(2).high, 0.009));
@@ -133,8 +126,7 @@ mod tests {
         assert_eq!(outcome("x: b <= a within 1.17%", 0.01, 1), Outcome::Refuted);
         assert_eq!(outcome("x: b <= a within 1.17%", 0.01, 2), Outcome::Inconclusive);
         // A rate: the candidate may be lower by the margin.
-        let rate =
-            |shift: f64| judge_gate_claim(&pair("x: b >= a within 1%"), &ten_rounds(shift), None, 1).unwrap();
+        let rate = |shift: f64| judge_gate_claim(&pair("x: b >= a within 1%"), &ten_rounds(shift), None, 1).unwrap();
         assert_eq!(
             [-0.011, -0.02, -0.015].map(|shift| rate(shift).outcome),
             [Outcome::Held, Outcome::Refuted, Outcome::Inconclusive]
@@ -145,13 +137,9 @@ mod tests {
     #[test]
     fn fewer_than_eight_rounds_decide_nothing() {
         let few = judge_gate_claim(&pair("x: b <= a within 50%"), &ten_rounds(0.0)[..7], None, 1).unwrap();
-        assert_eq!(
-            (few.outcome, few.gate),
-            (Outcome::Inconclusive, Some(GateBounds { low: None, high: None }))
-        );
+        assert_eq!((few.outcome, few.gate), (Outcome::Inconclusive, Some(GateBounds { low: None, high: None })));
         // Counts without any noise decide at the first look.
-        let counts =
-            |d: f64| judge_gate_claim(&pair("x: b <= a within 0.1%"), &[d; 8], None, 1).unwrap().outcome;
+        let counts = |d: f64| judge_gate_claim(&pair("x: b <= a within 0.1%"), &[d; 8], None, 1).unwrap().outcome;
         assert_eq!((counts(0.0005), counts(0.0014)), (Outcome::Held, Outcome::Refuted));
     }
 
@@ -164,10 +152,7 @@ mod tests {
         assert_eq!(judged.outcome, Outcome::Refuted);
         assert!(judged.gate.unwrap().low.unwrap() > 0.02);
         let typical: Vec<f64> = b.iter().map(|b| b.ln()).collect();
-        assert_eq!(
-            judge_gate_claim(&pair("x: b <= a within 2%"), &typical, None, 1).unwrap().outcome,
-            Outcome::Held
-        );
+        assert_eq!(judge_gate_claim(&pair("x: b <= a within 2%"), &typical, None, 1).unwrap().outcome, Outcome::Held);
     }
 
     #[test]

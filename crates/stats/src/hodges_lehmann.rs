@@ -47,10 +47,7 @@ impl WalshAverages {
     pub fn interval(&self, c: usize) -> (f64, f64) {
         let all = self.len();
         assert!(2 * c < all, "critical value {c} leaves nothing of {all} averages");
-        (
-            kth_smallest(self, c + 1, self.selection_cutoff()),
-            kth_smallest(self, all - c, self.selection_cutoff()),
-        )
+        (kth_smallest(self, c + 1, self.selection_cutoff()), kth_smallest(self, all - c, self.selection_cutoff()))
     }
 
     /// Whether the whole interval for the critical value c is above θ. Counts averages, which is cheaper than computing the
@@ -351,8 +348,7 @@ mod tests {
 
     /// All Walsh averages, sorted.
     fn sorted_averages(d: &[f64]) -> Vec<f64> {
-        let mut all: Vec<f64> =
-            (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| d[i] / 2.0 + d[j] / 2.0)).collect();
+        let mut all: Vec<f64> = (0..d.len()).flat_map(|i| (i..d.len()).map(move |j| d[i] / 2.0 + d[j] / 2.0)).collect();
         all.sort_unstable_by(f64::total_cmp);
         all
     }

@@ -62,10 +62,7 @@ fn smallest_chance(sizes: &[usize]) -> f64 {
             return one_end;
         }
         // Subtract the orders with one such host at each end, which were counted twice.
-        one_end
-            - alike * (alike - 1.0)
-                / binomial_coefficient(all, *size)
-                / binomial_coefficient(all - size, *size)
+        one_end - alike * (alike - 1.0) / binomial_coefficient(all, *size) / binomial_coefficient(all - size, *size)
     };
     sizes.iter().filter(|size| **size > 0 && **size < all).map(chance).fold(f64::INFINITY, f64::min)
 }

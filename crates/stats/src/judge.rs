@@ -69,13 +69,11 @@ pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<JudgedCla
 
 /// Judges one claim.
 pub fn judge(series: ClaimSeries) -> JudgedClaim {
-    let ClaimSeries { claim, margin, gate_error_split, column_noun: unit, variants, series, with_dropped } =
-        series;
+    let ClaimSeries { claim, margin, gate_error_split, column_noun: unit, variants, series, with_dropped } = series;
     let mut judged = judge_series(claim, series, variants.clone(), (margin, gate_error_split));
     judged.unit = unit;
     if let Some(series) = with_dropped {
-        let with_all_rounds =
-            judge_series(judged.claim.clone(), series, variants, (margin, gate_error_split));
+        let with_all_rounds = judge_series(judged.claim.clone(), series, variants, (margin, gate_error_split));
         judged.outcome_with_all_rounds = with_all_rounds.verdict.map(|verdict| verdict.outcome);
     }
     judged
@@ -121,9 +119,8 @@ fn judge_series(
 pub fn decided_in_family(judged: &[JudgedClaim]) -> Vec<usize> {
     // Hypotheses that are not rejected still count among the m of the family.
     let is_decided = |judged: &JudgedClaim| matches!(judged.outcome(), Outcome::Held | Outcome::Refuted);
-    let evidence = |judged: &JudgedClaim| {
-        judged.verdict.filter(|_| is_decided(judged)).map_or(0.0, |verdict| verdict.e_value)
-    };
+    let evidence =
+        |judged: &JudgedClaim| judged.verdict.filter(|_| is_decided(judged)).map_or(0.0, |verdict| verdict.e_value);
     let mut selected = e_bh(&judged.iter().map(evidence).collect::<Vec<_>>(), ALPHA);
     selected.sort_unstable();
     selected
@@ -138,9 +135,7 @@ pub fn explain_claim(claim: &Claim, margin: f64) -> String {
                 if *negated { ("some other variant is", "not ") } else { ("every other variant is", "") };
             let comparison = if (*end == BestOrWorst::Best) == *negated { "better" } else { "worse" };
             let average = if claim.average.is_typical() { "" } else { " by mean cost" };
-            return format!(
-                "{variant} is {not}{end}: true where {others} {comparison} than {variant}{average}"
-            );
+            return format!("{variant} is {not}{end}: true where {others} {comparison} than {variant}{average}");
         }
         Relation::Pair(pair) => pair,
     };

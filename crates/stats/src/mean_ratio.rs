@@ -137,12 +137,8 @@ impl SharedCosts {
             return Ok((ratio, ratio));
         }
         self.check_that_no_round_dominates()?;
-        let high = self
-            .find_end(step, |statistics| statistics.is_below(critical))
-            .ok_or(WithheldReason::Unbounded)?;
-        let low = self
-            .find_end(-step, |statistics| statistics.is_above(critical))
-            .ok_or(WithheldReason::Unbounded)?;
+        let high = self.find_end(step, |statistics| statistics.is_below(critical)).ok_or(WithheldReason::Unbounded)?;
+        let low = self.find_end(-step, |statistics| statistics.is_above(critical)).ok_or(WithheldReason::Unbounded)?;
         Ok((low, high))
     }
 
@@ -161,8 +157,7 @@ impl SharedCosts {
     /// Checks that no single round makes up most of the variance of z.
     fn check_that_no_round_dominates(&self) -> Result<(), WithheldReason> {
         let squares = self.pairs.iter().map(|(a, b)| (b - self.ratio() * a).powi(2));
-        let (sum, largest) =
-            squares.fold((0.0, 0.0f64), |(sum, most), square| (sum + square, most.max(square)));
+        let (sum, largest) = squares.fold((0.0, 0.0f64), |(sum, most), square| (sum + square, most.max(square)));
         let rounding = (f64::EPSILON * self.means.1).powi(2) * self.rounds() as f64;
         if largest > LARGEST_VARIANCE_SHARE * sum && sum > rounding {
             Err(WithheldReason::OneRoundDominates)
@@ -174,11 +169,9 @@ impl SharedCosts {
     /// The quantile of Student's t for this number of rounds.
     fn critical_value(&self, parts: usize) -> Result<f64, WithheldReason> {
         let rounds = self.rounds();
-        let level =
-            critical_values::single_test_level(rounds, parts).filter(|_| rounds >= ROUNDS_FOR_MEAN_RATIO);
+        let level = critical_values::single_test_level(rounds, parts).filter(|_| rounds >= ROUNDS_FOR_MEAN_RATIO);
         let level = level.ok_or(WithheldReason::FewRounds)?;
-        let student =
-            StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("20 rounds have degrees of freedom");
+        let student = StudentsT::new(0.0, 1.0, (rounds - 1) as f64).expect("20 rounds have degrees of freedom");
         Ok(-student.inverse_cdf(level))
     }
 
@@ -259,11 +252,7 @@ mod tests {
         let (a, b) = costs_with_three_stalls();
         let ratio = MeanRatio::of(&a, &b).unwrap();
         // (24 + 3·0.6)/24; with a constant, z is b − R: s² = 24·p·q·0.36/23 with p = 1/8, skewness (1 − 2p)/√(pq).
-        assert!(
-            (ratio.value - 1.075).abs() < 1e-12
-                && ratio.rounds == 24
-                && ratio.possible_stall_share() == 0.125
-        );
+        assert!((ratio.value - 1.075).abs() < 1e-12 && ratio.rounds == 24 && ratio.possible_stall_share() == 0.125);
         let (low, high) = ratio.interval.unwrap();
         let (s, skewness) = ((24.0 / 23.0 * 7.0 / 64.0 * 0.36f64).sqrt(), 0.75 / (7.0f64 / 64.0).sqrt());
         let critical = SharedCosts::of(&a, &b).unwrap().critical_value(2).unwrap();
@@ -283,11 +272,7 @@ mod tests {
         // − 3z), with Φ(z) = 0.003467, φ(z) = 0.010421 and z³ − 3z = −11.583. So p = 0.003467 − 0.010421·0.14686/24·11.583 =
         // 0.002728. With 23 degrees of freedom that is t = 3.066.
         let costs = |rounds| SharedCosts::of(&vec![1.0; rounds], &vec![1.0; rounds]).unwrap();
-        assert!(
-            (costs(24).critical_value(2).unwrap() - 3.066).abs() < 0.002,
-            "{:?}",
-            costs(24).critical_value(2)
-        );
+        assert!((costs(24).critical_value(2).unwrap() - 3.066).abs() < 0.002, "{:?}", costs(24).critical_value(2));
         assert!(costs(24).critical_value(1).unwrap() < costs(24).critical_value(2).unwrap());
         assert!(costs(24).critical_value(8).unwrap() > costs(24).critical_value(2).unwrap());
         assert_eq!(costs(19).critical_value(2), Err(WithheldReason::FewRounds));
@@ -338,9 +323,7 @@ mod tests {
     fn only_costs_in_shared_rounds_count() {
         let shared = MeanRatio::of(&[1.0, f64::NAN, 2.0, 0.0], &[2.0, 3.0, f64::NAN, 1.0]).unwrap();
         assert_eq!((shared.value, shared.rounds), (3.0, 2));
-        for (a, b) in
-            [([1.0, -1.0], [1.0, 3.0]), ([0.0, 0.0], [1.0, 1.0]), ([f64::NAN, 1.0], [1.0, f64::NAN])]
-        {
+        for (a, b) in [([1.0, -1.0], [1.0, 3.0]), ([0.0, 0.0], [1.0, 1.0]), ([f64::NAN, 1.0], [1.0, f64::NAN])] {
             assert_eq!(MeanRatio::of(&a, &b), None);
         }
         assert_eq!(MeanRatio::of(&[1.0, f64::INFINITY], &[1.0, 1.0]), None);

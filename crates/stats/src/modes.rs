@@ -229,11 +229,7 @@ impl ModeCorrelates {
         }
         let (later_is_higher, after) = order_associations(orders, variant, &is_high, seed);
         let rng = run_rng(seed, task as u64);
-        ModeCorrelates {
-            later_is_higher,
-            after,
-            associated: find_associated_reading(readings, &is_high, rng),
-        }
+        ModeCorrelates { later_is_higher, after, associated: find_associated_reading(readings, &is_high, rng) }
     }
 }
 
@@ -247,9 +243,8 @@ fn order_associations(
 ) -> (Option<bool>, Option<usize>) {
     let places_later = |orders: &[Vec<usize>]| places_later(orders, variant, is_high);
     let dependence = |orders: &[Vec<usize>]| dependence_on_predecessor(orders, variant, is_high).0;
-    let is_significant = |statistic: &dyn Fn(&[Vec<usize>]) -> f64| {
-        order_p_value(orders, seed, DRAWS, statistic) <= ALPHA / 2.0
-    };
+    let is_significant =
+        |statistic: &dyn Fn(&[Vec<usize>]) -> f64| order_p_value(orders, seed, DRAWS, statistic) <= ALPHA / 2.0;
     (
         is_significant(&|orders| places_later(orders).abs()).then(|| places_later(orders) > 0.0),
         is_significant(&dependence).then(|| dependence_on_predecessor(orders, variant, is_high).1).flatten(),
@@ -260,9 +255,7 @@ fn order_associations(
 fn places_later(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> f64 {
     let mut places = [vec![], vec![]];
     for (column, order) in orders.iter().enumerate() {
-        if let (Some(high), Some(place)) =
-            (is_high.get(&column), order.iter().position(|one| *one == variant))
-        {
+        if let (Some(high), Some(place)) = (is_high.get(&column), order.iter().position(|one| *one == variant)) {
             places[usize::from(*high)].push(place as f64);
         }
     }
@@ -274,11 +267,7 @@ fn places_later(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> f64 
 /// How strongly the cluster depends on the variant that ran before: Σ hᵥ²/nᵥ over the predecessors v, where nᵥ is the number of
 /// rounds in which this variant follows v, and hᵥ the number of those in the higher cluster. The sum is smallest if the higher
 /// cluster has the same share after every v. Also returns the predecessor with the largest share.
-fn dependence_on_predecessor(
-    orders: &[Vec<usize>],
-    variant: usize,
-    is_high: &IsHigh,
-) -> (f64, Option<usize>) {
+fn dependence_on_predecessor(orders: &[Vec<usize>], variant: usize, is_high: &IsHigh) -> (f64, Option<usize>) {
     let mut counts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for (column, (order, before)) in orders.iter().zip(predecessors(orders)).enumerate() {
         let places = order.iter().zip(before).filter(|(one, _)| **one == variant);
@@ -311,8 +300,7 @@ fn find_associated_reading(
         }
     }
     let labels: Vec<bool> = is_high.values().copied().collect();
-    let largest =
-        |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
+    let largest = |labels: &[bool]| candidates.iter().map(|(_, values)| separation(values, labels)).fold(0.0, f64::max);
     let observed = largest(&labels) - 1e-12;
     let mut at_least_as_far = 1;
     for _ in 0..DRAWS {
@@ -338,9 +326,8 @@ fn find_associated_reading(
 /// The separation of two groups of values, from 0 to 1: |2p − 1|, where p is the probability that a value of one group exceeds
 /// a value of the other (Mann and Whitney 1947). It is 1 if the groups do not overlap.
 fn separation(values: &[f64], labels: &[bool]) -> f64 {
-    let values_of = |cluster: bool| {
-        values.iter().zip(labels).filter(move |(_, label)| **label == cluster).map(|(x, _)| *x)
-    };
+    let values_of =
+        |cluster: bool| values.iter().zip(labels).filter(move |(_, label)| **label == cluster).map(|(x, _)| *x);
     let (mut wins, mut pairs) = (0.0, 0.0);
     for high in values_of(true) {
         for low in values_of(false) {
@@ -380,10 +367,7 @@ mod tests {
         assert!(residuals(&logs, 0).windows(2).all(|pair| (pair[0] - pair[1]).abs() < 1e-12));
         let (share, [low, high]) = cut_residuals(&residuals(&logs, 3)).unwrap();
         // A balance of 2·√20/9.
-        assert!(
-            (0.99..0.994).contains(&share) && low == [4, 5, 6, 7, 8] && high == [0, 1, 2, 3],
-            "{share} {low:?}"
-        );
+        assert!((0.99..0.994).contains(&share) && low == [4, 5, 6, 7, 8] && high == [0, 1, 2, 3], "{share} {low:?}");
     }
 
     #[test]
@@ -395,11 +379,8 @@ mod tests {
         };
         // 2.4 times as slow in seven of fifteen rounds, with 5% of noise; as one of 105 tests.
         let noise = noise::simulate_log_ratios(Noise::Normal, Order::Random, 15, &mut run_rng(3, 3));
-        let two: Vec<f64> = noise
-            .iter()
-            .enumerate()
-            .map(|(at, x)| 3.5 * x + if at % 2 == 1 { 2.4f64.ln() } else { 0.0 })
-            .collect();
+        let two: Vec<f64> =
+            noise.iter().enumerate().map(|(at, x)| 3.5 * x + if at % 2 == 1 { 2.4f64.ln() } else { 0.0 }).collect();
         assert!(is_significant(cut_of(&two), 15, ALPHA / 105.0));
         for (number, noise) in Noise::ALL.iter().enumerate() {
             let plain = noise::simulate_log_ratios(*noise, Order::Random, 15, &mut run_rng(5, number as u64));
@@ -412,10 +393,7 @@ mod tests {
     }
 
     /// Marks the rounds for whose order `holds` is true as the higher cluster.
-    fn higher_cluster(
-        orders: &[Vec<usize>],
-        holds: impl Fn(usize, &[usize]) -> bool,
-    ) -> BTreeMap<usize, bool> {
+    fn higher_cluster(orders: &[Vec<usize>], holds: impl Fn(usize, &[usize]) -> bool) -> BTreeMap<usize, bool> {
         orders.iter().enumerate().map(|(column, order)| (column, holds(column, order))).collect()
     }
 

@@ -13,15 +13,15 @@ use std::fmt;
 /// For each look the effect, in standard deviations of d, that the sequential test has found by then in four
 /// of five runs. Simulated under normal noise; `examples/power.rs` computes it again.
 pub const DETECTABLE_EFFECTS_IN_SD: [f64; LOOKS.len()] = [
-    1.915, 1.613, 1.306, 1.111, 0.926, 0.799, 0.702, 0.610, 0.535, 0.474, 0.417, 0.368, 0.326, 0.289, 0.257,
-    0.228, 0.202, 0.176,
+    1.915, 1.613, 1.306, 1.111, 0.926, 0.799, 0.702, 0.610, 0.535, 0.474, 0.417, 0.368, 0.326, 0.289, 0.257, 0.228,
+    0.202, 0.176,
 ];
 
 /// For each look the distance from its margin, in standard deviations of d, at which a claim of a gate has passed by then in four
 /// of five runs. Simulated like [`DETECTABLE_EFFECTS_IN_SD`], with one-sided 95% bounds.
 pub const GATE_DISTANCES_IN_SD: [f64; LOOKS.len()] = [
-    1.554, 1.350, 1.166, 0.981, 0.841, 0.718, 0.631, 0.554, 0.486, 0.431, 0.379, 0.334, 0.296, 0.263, 0.232,
-    0.206, 0.183, 0.159,
+    1.554, 1.350, 1.166, 0.981, 0.841, 0.718, 0.631, 0.554, 0.486, 0.431, 0.379, 0.334, 0.296, 0.263, 0.232, 0.206,
+    0.183, 0.159,
 ];
 
 /// The spread of d from a pilot of a few rounds: 1.0483 times the median of all |d_i − d_j|, i < j (Shamos
@@ -118,11 +118,7 @@ impl fmt::Display for Forecast {
 /// Formats the time that a user gave, in minutes or hours if it is a whole number of them.
 fn format_budget(seconds: f64) -> String {
     let whole = |unit: f64| seconds >= unit && (seconds / unit).fract() == 0.0;
-    if whole(3600.0) || whole(60.0) {
-        format_duration(seconds)
-    } else {
-        format!("{:.0} seconds", seconds.floor())
-    }
+    if whole(3600.0) || whole(60.0) { format_duration(seconds) } else { format!("{:.0} seconds", seconds.floor()) }
 }
 
 /// Formats the time that something requires, rounded up.
@@ -157,8 +153,7 @@ pub fn p_value_of_false_verdicts(identical: &[Vec<f64>], rounds: usize, seen: us
     let at_least_as_many = (0..PERMUTATIONS).filter(|permutation| {
         let swapped = |round: usize| mix(mix(seed, *permutation), round as u64) & 1 == 1;
         let sign = |(round, d): (usize, &f64)| if swapped(round) { -d } else { *d };
-        let flipped: Vec<Vec<f64>> =
-            identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
+        let flipped: Vec<Vec<f64>> = identical.iter().map(|d| d.iter().enumerate().map(sign).collect()).collect();
         count_false_verdicts(&flipped, rounds).1 >= seen
     });
     (at_least_as_many.count() + 1) as f64 / (PERMUTATIONS + 1) as f64
@@ -181,10 +176,7 @@ mod tests {
         assert_eq!(detectable_effect(0.01, 7), None);
         assert_eq!(detectable_effect(0.01, 9), detectable_effect(0.01, 8));
         assert!(DETECTABLE_EFFECTS_IN_SD.windows(2).all(|pair| pair[1] < pair[0]));
-        assert!(
-            (detectable_effect(0.01, 8).unwrap() - (0.01 * DETECTABLE_EFFECTS_IN_SD[0]).exp_m1()).abs()
-                < 1e-15
-        );
+        assert!((detectable_effect(0.01, 8).unwrap() - (0.01 * DETECTABLE_EFFECTS_IN_SD[0]).exp_m1()).abs() < 1e-15);
     }
 
     #[test]

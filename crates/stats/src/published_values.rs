@@ -129,11 +129,8 @@ pub(crate) fn check_claim(
     };
     let mut rivals = rivals.to_vec();
     rivals.retain(|rival| *rival != extreme.variant);
-    let outcome = if has_samples {
-        judge_samples(claim, own)
-    } else {
-        figures.judge_extreme(subject, extreme, &rivals)
-    };
+    let outcome =
+        if has_samples { judge_samples(claim, own) } else { figures.judge_extreme(subject, extreme, &rivals) };
     let is_known = |rival: &&&str| {
         if has_samples {
             own.rows.iter().any(|row| row.variant == **rival && row.metric == subject.metric)
@@ -149,9 +146,8 @@ pub(crate) fn check_claim(
 /// parameters of its task are ignored.
 fn judge_samples(claim: &Claim, set: &PublishedSet) -> Option<Outcome> {
     let series = |quantity: &Quantity, variant: &str| -> Option<Vec<f64>> {
-        let value = |sample: &&str| {
-            set.figure_of_sample(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value)
-        };
+        let value =
+            |sample: &&str| set.figure_of_sample(sample, variant, &quantity.metric).map_or(f64::NAN, |row| row.value);
         let values: Vec<f64> = set.samples().iter().map(value).collect();
         let covers_all_tasks = quantity.task.as_deref().is_none_or(|task| ALL_TASKS.contains(&task));
         (covers_all_tasks && values.iter().any(|value| !value.is_nan())).then_some(values)
@@ -201,9 +197,9 @@ impl SingleFigures<'_> {
         let left = self.value(subject, &pair.left)?;
         let right = match &pair.right {
             RightSide::Variant(variant) => self.value(subject, variant)?,
-            RightSide::Quantity(other) => self
-                .value(&other.with_params_of(subject), &pair.left)
-                .or_else(|| self.value(other, &pair.left))?,
+            RightSide::Quantity(other) => {
+                self.value(&other.with_params_of(subject), &pair.left).or_else(|| self.value(other, &pair.left))?
+            }
         };
         let ratio = self.precision.log_ratio_range(left, right);
         Some(Region::of(pair, None).judge(ratio, ratio))
@@ -256,8 +252,7 @@ mod tests {
                    II,001,T,a,elapsed,1.00,s\nII,001,T,b,elapsed,1.02,s\nII,001,T,c,elapsed,2.00,s\n\
                    II,002,U,a,elapsed,0.03,s\nII,002,U,b,elapsed,0.04,s\nII,002,U,c,elapsed,0.09,s\n\
                    I,001,T,a,elapsed,1.50,s\n";
-        let tasks =
-            [("001", "one"), ("002", "two")].map(|(number, task)| (number.to_string(), task.to_string()));
+        let tasks = [("001", "one"), ("002", "two")].map(|(number, task)| (number.to_string(), task.to_string()));
         let sets = parse("old", csv, &tasks.into()).unwrap();
         let precision = FigurePrecision { tolerance: 0.01, resolution: 0.01 };
         check_claim(&text.parse().unwrap(), "II", &sets, &precision, &sets[0].variants()).outcome
@@ -316,13 +311,8 @@ mod tests {
         let csv = "set,task,title,filesystem,metric,value,unit\n,run,R,a,elapsed,1,s\n,run,R,b,elapsed,2,s\n";
         let sets = parse("old", csv, &[("run".to_string(), "run".to_string())].into()).unwrap();
         let part = |rivals: &[&str]| {
-            let part = check_claim(
-                &"elapsed: best is a".parse().unwrap(),
-                "",
-                &sets,
-                &FigurePrecision::default(),
-                rivals,
-            );
+            let part =
+                check_claim(&"elapsed: best is a".parse().unwrap(), "", &sets, &FigurePrecision::default(), rivals);
             (part.outcome, part.checked, part.comparisons)
         };
         assert_eq!(part(&["a", "b"]), (Some(Outcome::Held), 1, 1));
@@ -352,9 +342,7 @@ mod tests {
     }
 
     fn misfits(lines: &str) -> Vec<String> {
-        let csv = format!(
-            "sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n{lines}"
-        );
+        let csv = format!("sample,filesystem,cpu_percent,requests_per_s,cost = cpu_percent / requests_per_s\n{lines}");
         let all = recompute(&parse("old", &csv, &Default::default()).unwrap()[0]);
         assert_eq!(all.figures, lines.lines().count());
         all.misfits.into_iter().map(|misfit| format!("{} {}", misfit.sample, misfit.variant)).collect()

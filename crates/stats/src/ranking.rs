@@ -49,12 +49,10 @@ impl Ranking {
             return None;
         }
         let tasks: Vec<&TaskInfo> = grid.comparable_tasks().into_iter().map(|at| &grid.tasks[at]).collect();
-        let values: Vec<&VariantValues> =
-            grid.comparable_tasks().into_iter().map(|at| &grid.values[at]).collect();
+        let values: Vec<&VariantValues> = grid.comparable_tasks().into_iter().map(|at| &grid.values[at]).collect();
         let variants = values.first()?.len();
         let weights: Vec<f64> = tasks.iter().map(|task| weight(task)).collect();
-        let means: VariantValues =
-            (0..variants).map(|variant| weighted_mean(&values, variant, &weights)).collect();
+        let means: VariantValues = (0..variants).map(|variant| weighted_mean(&values, variant, &weights)).collect();
         let comparison = compare_with_references(&means, &grid.references, direction);
         let included = with_enough_rounds(&comparison);
         if included.len() < 2 {
@@ -66,10 +64,8 @@ impl Ranking {
         let ranks = simultaneous_intervals(&of_included, seed)
             .filter(|_| rounds >= FIRST_LOOK_ROUNDS)
             .and_then(|all| rank_sets(&all.intervals, direction));
-        let of_tasks: Vec<Vec<&[f64]>> = values
-            .iter()
-            .map(|task| included.iter().map(|variant| task[*variant].as_slice()).collect())
-            .collect();
+        let of_tasks: Vec<Vec<&[f64]>> =
+            values.iter().map(|task| included.iter().map(|variant| task[*variant].as_slice()).collect()).collect();
         let probability = probability_best(&of_tasks, &weights, direction, seed);
         let variants = included.iter().enumerate().map(|(at, variant)| RankedVariant {
             variant: *variant,
@@ -122,12 +118,7 @@ fn with_enough_rounds(comparison: &Comparison) -> Vec<usize> {
 }
 
 /// The smallest and the largest ratio of a variant to the best if any one task is left out; see [`leave_one_out`].
-fn leave_one_out_ratios(
-    values: &[&VariantValues],
-    best: usize,
-    variant: usize,
-    weights: &[f64],
-) -> Option<(f64, f64)> {
+fn leave_one_out_ratios(values: &[&VariantValues], best: usize, variant: usize, weights: &[f64]) -> Option<(f64, f64)> {
     let d = |task: &&VariantValues| {
         task[best].iter().zip(&task[variant]).map(|(best, other)| (other / best).ln()).collect()
     };
@@ -139,8 +130,7 @@ fn leave_one_out_ratios(
 /// depends on a single task. The estimates are log ratios. None for fewer than two tasks with weight, or without a complete
 /// round.
 pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
-    let weighted_tasks: Vec<usize> =
-        (0..d.len().min(weights.len())).filter(|task| weights[*task] != 0.0).collect();
+    let weighted_tasks: Vec<usize> = (0..d.len().min(weights.len())).filter(|task| weights[*task] != 0.0).collect();
     if weighted_tasks.len() < 2 {
         return None;
     }
@@ -156,11 +146,10 @@ pub fn leave_one_out(d: &[Vec<f64>], weights: &[f64]) -> Option<(f64, f64)> {
     let sums: Vec<(f64, usize)> = (0..rounds).map(sum).collect();
     let estimate_without = |left_out: &usize| {
         let weight = weights[*left_out];
-        let known =
-            sums.iter().zip(&d[*left_out]).filter_map(|((sum, lacks), value)| match value.is_finite() {
-                true => (*lacks == 0).then(|| (sum - weight * value) / (total - weight)),
-                false => (*lacks == 1).then(|| sum / (total - weight)),
-            });
+        let known = sums.iter().zip(&d[*left_out]).filter_map(|((sum, lacks), value)| match value.is_finite() {
+            true => (*lacks == 0).then(|| (sum - weight * value) / (total - weight)),
+            false => (*lacks == 1).then(|| sum / (total - weight)),
+        });
         WalshAverages::new(known.collect()).map(|walsh| walsh.estimate())
     };
     let estimates: Vec<f64> = weighted_tasks.iter().map(estimate_without).collect::<Option<_>>()?;
@@ -192,9 +181,8 @@ pub fn probability_best(
         weighted_means(&logs.collect::<Vec<Vec<f64>>>(), weights)
     };
     let scores: Vec<Vec<f64>> = (0..variants).map(score).collect();
-    let is_complete = |round: &usize| {
-        scores.iter().all(|variant| variant.get(*round).is_some_and(|score| score.is_finite()))
-    };
+    let is_complete =
+        |round: &usize| scores.iter().all(|variant| variant.get(*round).is_some_and(|score| score.is_finite()));
     let complete: Vec<usize> = (0..scores.first()?.len()).filter(is_complete).collect();
     if complete.is_empty() {
         return None;
@@ -211,9 +199,7 @@ pub fn probability_best(
         let mut sums = vec![0.0; variants];
         for _ in 0..complete.len() {
             let from = variants * rng.random_range(0..complete.len());
-            sums.iter_mut()
-                .zip(&scores_by_round[from..from + variants])
-                .for_each(|(sum, score)| *sum += score);
+            sums.iter_mut().zip(&scores_by_round[from..from + variants]).for_each(|(sum, score)| *sum += score);
         }
         let best = sums.iter().copied().fold(f64::INFINITY, f64::min);
         let winners: Vec<usize> = (0..variants).filter(|variant| sums[*variant] == best).collect();

@@ -56,8 +56,7 @@ pub fn simultaneous_intervals(values: &[Vec<f64>], seed: u64) -> Option<Simultan
 /// `logs[round][variant]` of the rounds in which every variant has a positive value.
 fn complete_logs(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let rounds = values.iter().map(Vec::len).min().unwrap_or(0);
-    let logs =
-        (0..rounds).map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>());
+    let logs = (0..rounds).map(|round| values.iter().map(|variant| variant[round].ln()).collect::<Vec<f64>>());
     logs.filter(|logs| logs.iter().all(|log| log.is_finite())).collect()
 }
 
@@ -151,8 +150,7 @@ mod tests {
     fn simulated_values(count: u64, rounds: usize, factor: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
         (0..count)
             .map(|variant| {
-                let noise =
-                    simulate_log_ratios(Noise::Normal, Order::Random, rounds, &mut run_rng(5, variant));
+                let noise = simulate_log_ratios(Noise::Normal, Order::Random, rounds, &mut run_rng(5, variant));
                 noise.into_iter().map(|d| factor(variant) * d.exp()).collect()
             })
             .collect()
@@ -171,8 +169,7 @@ mod tests {
     #[test]
     fn effects_do_not_widen_the_intervals() {
         let equal = simultaneous_intervals(&simulated_values(3, 30, |_| 1.0), 1).unwrap();
-        let different =
-            simultaneous_intervals(&simulated_values(3, 30, |variant| 1.0 + variant as f64), 1).unwrap();
+        let different = simultaneous_intervals(&simulated_values(3, 30, |variant| 1.0 + variant as f64), 1).unwrap();
         assert!((equal.critical - different.critical).abs() < 1e-9);
         let (low, high) = different.intervals[0][1];
         assert!(low < 2f64.ln() && 2f64.ln() < high && low > 0.6);

@@ -77,13 +77,7 @@ impl Ratio {
             Some(look) => (false, walsh.interval(look.c05)),
             None => (true, walsh.extremes()),
         };
-        Ratio {
-            value: convert(walsh.estimate()),
-            low: convert(low),
-            high: convert(high),
-            rounds,
-            provisional,
-        }
+        Ratio { value: convert(walsh.estimate()), low: convert(low), high: convert(high), rounds, provisional }
     }
 
     /// Whether the ratio differs significantly from 1: the interval excludes 1. Never for a provisional ratio, because the

@@ -89,8 +89,7 @@ fn regret_bounds<T>(
     let mut bounds = vec![vec![f64::NAN; variants]; variants];
     for ComparedPair { i, j, comparison } in pairs {
         let (low, high) = comparison.as_ref().map_or((f64::NEG_INFINITY, f64::INFINITY), &interval);
-        (bounds[*i][*j], bounds[*j][*i]) =
-            if direction == Direction::Higher { (-low, high) } else { (high, -low) };
+        (bounds[*i][*j], bounds[*j][*i]) = if direction == Direction::Higher { (-low, high) } else { (high, -low) };
     }
     bounds
 }
@@ -107,30 +106,19 @@ impl Regrets {
         let pairs = compared.pairs(needed_rounds.unwrap_or(FIRST_LOOK_ROUNDS), averages);
         let rounds = fewest_rounds(&pairs, WalshAverages::sample_size);
         let provisional = critical_values::cautious_critical_value(rounds, rivals).is_none();
-        let interval =
-            |pair: &WalshAverages| match critical_values::cautious_critical_value(pair.sample_size(), rivals)
-            {
-                Some(critical) if !provisional => pair.interval(critical),
-                _ => pair.extremes(),
-            };
-        Regrets {
-            bounds: regret_bounds(values.len(), &pairs, direction, interval),
-            rounds,
-            needed_rounds,
-            provisional,
-        }
+        let interval = |pair: &WalshAverages| match critical_values::cautious_critical_value(pair.sample_size(), rivals)
+        {
+            Some(critical) if !provisional => pair.interval(critical),
+            _ => pair.extremes(),
+        };
+        Regrets { bounds: regret_bounds(values.len(), &pairs, direction, interval), rounds, needed_rounds, provisional }
     }
 
     /// Computes the regrets by mean cost: U_ij is an upper bound of ln(mean cost of i/mean cost of j), from
     /// [`SharedCosts::bounds`] at the same levels and looks. A variant with fewer than [`ROUNDS_FOR_MEAN_RATIO`] rounds is not
     /// compared if others have more. The regrets are provisional below [`ROUNDS_FOR_MEAN_RATIO`] rounds, or below
     /// [`Regrets::needed_rounds`] if that is more. A pair whose interval is withheld has infinite bounds.
-    pub fn compute_by_mean(
-        values: &[Vec<f64>],
-        references: &[usize],
-        direction: Direction,
-        split: usize,
-    ) -> Regrets {
+    pub fn compute_by_mean(values: &[Vec<f64>], references: &[usize], direction: Direction, split: usize) -> Regrets {
         let compared = ComparedVariants::of(values, references, split);
         let rivals = compared.bound_count;
         let pairs = compared.pairs(ROUNDS_FOR_MEAN_RATIO, |i, j| SharedCosts::of(&values[j], &values[i]));
@@ -139,19 +127,11 @@ impl Regrets {
             critical_values::rounds_for_first_bound(rivals).map(|first| first.max(ROUNDS_FOR_MEAN_RATIO));
         let provisional = needed_rounds.is_none_or(|needed| rounds < needed);
         let interval = |costs: &SharedCosts| {
-            let (low, high) = if provisional {
-                costs.extremes()
-            } else {
-                costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY))
-            };
+            let (low, high) =
+                if provisional { costs.extremes() } else { costs.bounds(rivals).unwrap_or((0.0, f64::INFINITY)) };
             (low.ln(), high.ln())
         };
-        Regrets {
-            bounds: regret_bounds(values.len(), &pairs, direction, interval),
-            rounds,
-            needed_rounds,
-            provisional,
-        }
+        Regrets { bounds: regret_bounds(values.len(), &pairs, direction, interval), rounds, needed_rounds, provisional }
     }
 
     /// Whether another variant costs less, so that this one is not the best, with the same 95% confidence.
@@ -208,17 +188,15 @@ impl Regrets {
     /// Of the variants in `order` that are not dominated, the one with the smallest regret; of equal ones the first. If all are
     /// dominated, the one of them with the smallest regret.
     pub fn choose(&self, order: &[usize]) -> Option<usize> {
-        let known = order
-            .iter()
-            .filter_map(|variant| Some((self.is_dominated(*variant), self.of(*variant)?, *variant)));
+        let known =
+            order.iter().filter_map(|variant| Some((self.is_dominated(*variant), self.of(*variant)?, *variant)));
         known.min_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))).map(|(_, _, variant)| variant)
     }
 
     /// The variants, by index, that differ from `choice` by less than `margin` in either direction. `margin` is a logarithm.
     pub fn equivalent_to(&self, choice: usize, margin: f64) -> Vec<usize> {
         let is_within = |i: usize, j: usize| self.bounds[i][j] < margin;
-        let is_equivalent =
-            |other: &usize| !self.provisional && is_within(choice, *other) && is_within(*other, choice);
+        let is_equivalent = |other: &usize| !self.provisional && is_within(choice, *other) && is_within(*other, choice);
         (0..self.bounds.len()).filter(is_equivalent).collect()
     }
 }
@@ -249,10 +227,7 @@ mod tests {
             "three rivals require ten rounds"
         );
         let of_two_runs = Regrets::compute(&constant_values(&[1.0, 1.1, 1.005], 9), &[], Direction::Lower, 2);
-        assert!(
-            of_two_runs.provisional,
-            "with two runs and two rivals, each bound gets a quarter of the error"
-        );
+        assert!(of_two_runs.provisional, "with two runs and two rivals, each bound gets a quarter of the error");
     }
 
     #[test]
@@ -317,10 +292,7 @@ mod tests {
         let without_shared_round = [vec![1.0, f64::NAN], vec![f64::NAN, 1.0]];
         assert_eq!(Regrets::compute(&without_shared_round, &[], Direction::Lower, 1).choose(&[0, 1]), None);
         for values in [vec![], constant_values(&[1.0], 9), constant_values(&[0.0, 0.0], 9)] {
-            assert_eq!(
-                Regrets::compute(&values, &[], Direction::Lower, 1).choose(&[0, 1][..values.len()]),
-                None
-            );
+            assert_eq!(Regrets::compute(&values, &[], Direction::Lower, 1).choose(&[0, 1][..values.len()]), None);
         }
     }
 

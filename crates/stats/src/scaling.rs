@@ -34,8 +34,7 @@ pub struct Scaling {
 /// Analyses one series. The same series and seed give the same intervals.
 pub fn analyse_scaling(series: Series, seed: u64) -> Scaling {
     let choice = LawChoice::of(&series);
-    let winner_has_peak =
-        choice.as_ref().and_then(LawChoice::winner).is_some_and(|fit| fit.law.peak().is_some());
+    let winner_has_peak = choice.as_ref().and_then(LawChoice::winner).is_some_and(|fit| fit.law.peak().is_some());
     Scaling {
         saturation: Saturation::of(&series),
         peak: Peak::of(&series, seed),
@@ -117,8 +116,7 @@ impl Peak {
         let means = series.means();
         let top = index_of_largest(&means);
         let last = series.n.len() - 1;
-        let draws =
-            resampled_statistics(series, seed, RESAMPLES, |drawn| drawn.n[index_of_largest(&drawn.means())]);
+        let draws = resampled_statistics(series, seed, RESAMPLES, |drawn| drawn.n[index_of_largest(&drawn.means())]);
         Peak {
             at: series.n[top],
             interval: percentile_interval(draws).filter(|_| series.rounds() > 1),
@@ -147,12 +145,7 @@ fn index_of_largest(means: &[f64]) -> usize {
 }
 
 /// The values of a statistic in bootstrap resamples of a series.
-fn resampled_statistics(
-    series: &Series,
-    seed: u64,
-    resamples: usize,
-    statistic: impl Fn(&Series) -> f64,
-) -> Vec<f64> {
+fn resampled_statistics(series: &Series, seed: u64, resamples: usize, statistic: impl Fn(&Series) -> f64) -> Vec<f64> {
     let mut rng = run_rng(seed, 0);
     (0..resamples).filter_map(|_| series.resample(&mut rng)).map(|drawn| statistic(&drawn)).collect()
 }
@@ -186,12 +179,7 @@ mod tests {
             let step = f64::from(round) / 7.0;
             let two = 190.0;
             let four = two * (1.01 + 0.07 * step);
-            rows.extend([
-                (1.0, round, 100.0),
-                (2.0, round, two),
-                (4.0, round, four),
-                (8.0, round, four * 1.01),
-            ]);
+            rows.extend([(1.0, round, 100.0), (2.0, round, two), (4.0, round, four), (8.0, round, four * 1.01)]);
         }
         let saturation = Saturation::of(&Series::new("s", &rows).unwrap()).unwrap();
         assert_eq!((saturation.from, saturation.at), (Some(2.0), Some(4.0)));

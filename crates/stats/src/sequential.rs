@@ -85,13 +85,9 @@ impl Centre {
 }
 
 /// The number of rounds at the first look for which `decides` is true. None if it is true at no look.
-pub(crate) fn rounds_at_first_look(
-    d: &[f64],
-    decides: impl Fn(&WalshAverages, &Look) -> bool,
-) -> Option<usize> {
-    let decides_at = |look: &&Look| {
-        WalshAverages::new(d[..look.rounds].to_vec()).is_some_and(|walsh| decides(&walsh, look))
-    };
+pub(crate) fn rounds_at_first_look(d: &[f64], decides: impl Fn(&WalshAverages, &Look) -> bool) -> Option<usize> {
+    let decides_at =
+        |look: &&Look| WalshAverages::new(d[..look.rounds].to_vec()).is_some_and(|walsh| decides(&walsh, look));
     LOOKS.iter().take_while(|look| look.rounds <= d.len()).find(decides_at).map(|look| look.rounds)
 }
 
@@ -155,10 +151,7 @@ mod tests {
         assert_eq!(centre.exchanged().exchanged(), centre);
         assert_eq!(centre.exchanged().interval_95.0, -centre.interval_95.1);
         let few = Centre::of_means(&SharedCosts::of(&[1.0; 9], &b[..9]).unwrap());
-        assert_eq!(
-            (few.withheld, few.interval_95),
-            (Some(WithheldReason::FewRounds), (0.99f64.ln(), 1.6f64.ln()))
-        );
+        assert_eq!((few.withheld, few.interval_95), (Some(WithheldReason::FewRounds), (0.99f64.ln(), 1.6f64.ln())));
     }
 
     #[test]
@@ -192,9 +185,7 @@ mod tests {
     #[test]
     fn critical_sign_counts_agree_with_scipy() {
         // scipy.stats.binom.ppf(0.025, n, 0.5) − 1 where that is not below 0.
-        for (n, k) in
-            [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (10, 1), (20, 5), (100, 39), (400, 179), (2000, 955)]
-        {
+        for (n, k) in [(1, 0), (5, 0), (6, 0), (8, 0), (9, 1), (10, 1), (20, 5), (100, 39), (400, 179), (2000, 955)] {
             assert_eq!(critical_sign_count(n), k, "{n}");
         }
     }

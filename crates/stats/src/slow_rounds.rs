@@ -52,8 +52,7 @@ pub fn slow_rounds(values: &[f64], direction: Direction) -> Option<SlowRounds> {
     let known = values.iter().enumerate().filter(|(_, value)| !value.is_nan());
     let factor = |value: f64| if direction == Direction::Higher { median / value } else { value / median };
     let cost = |(column, value): (usize, &f64)| SlowRound { column, value: *value, factor: factor(*value) };
-    let mut slow: Vec<SlowRound> =
-        known.clone().map(cost).filter(|round| round.factor > SLOW_FACTOR).collect();
+    let mut slow: Vec<SlowRound> = known.clone().map(cost).filter(|round| round.factor > SLOW_FACTOR).collect();
     slow.sort_by(|a, b| b.factor.total_cmp(&a.factor));
     let rounds = known.count();
     (rounds >= MIN_ROUNDS).then_some(SlowRounds { rounds, median, slow })
@@ -140,11 +139,9 @@ mod tests {
         assert_eq!(slow(&[1.0, 1.0, 1.51, 2.0, 1.0], Direction::Lower), Some(2));
         // For a throughput, less than two thirds of the median is slow.
         assert_eq!(slow(&[900.0, 900.0, 590.0, 2000.0, 0.0], Direction::Higher), Some(2));
-        for (values, direction) in [
-            (vec![1.0, 9.0], Direction::Lower),
-            (vec![0.0; 9], Direction::Lower),
-            (vec![1.0; 9], Direction::Neutral),
-        ] {
+        for (values, direction) in
+            [(vec![1.0, 9.0], Direction::Lower), (vec![0.0; 9], Direction::Lower), (vec![1.0; 9], Direction::Neutral)]
+        {
             assert_eq!(slow(&values, direction), None);
         }
     }
@@ -152,17 +149,13 @@ mod tests {
     /// Simulated values of variants; each stalls in a given share of the rounds.
     fn simulated_values(stalls: &[f64], rounds: usize, run: u64) -> Vec<Vec<f64>> {
         let mut rng = run_rng(9, run);
-        let mut value =
-            |stalls: f64| if rng.random_bool(stalls) { 3.0 } else { 1.0 + 0.1 * rng.random::<f64>() };
+        let mut value = |stalls: f64| if rng.random_bool(stalls) { 3.0 } else { 1.0 + 0.1 * rng.random::<f64>() };
         stalls.iter().map(|stalls| (0..rounds).map(|_| value(*stalls)).collect()).collect()
     }
 
     #[test]
     fn a_variant_that_stalls_more_often_is_returned() {
-        assert_eq!(
-            variants_with_more_stalls(&simulated_values(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1),
-            [1]
-        );
+        assert_eq!(variants_with_more_stalls(&simulated_values(&[0.0, 0.3, 0.0], 40, 1), Direction::Lower, 1), [1]);
         // Three stalls of one of two variants happen by chance in one of four runs.
         let mut three = vec![vec![1.0; 24]; 2];
         [4, 11, 19].into_iter().for_each(|round| three[1][round] = 1.6);

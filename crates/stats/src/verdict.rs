@@ -39,9 +39,7 @@ fn judge_centre(pair: &Pair, centre: &Centre, margin: Option<f64>) -> Verdict {
     let factor = pair.factor.ln();
     let small_difference = if pair.op.tolerates() { pair.fraction().or(margin) } else { margin };
     let outcome = match region.judge(centre.interval_95, centre.interval_90) {
-        Outcome::Inconclusive
-            if !pair.op.tolerates() && is_within_margin(centre, factor, small_difference) =>
-        {
+        Outcome::Inconclusive if !pair.op.tolerates() && is_within_margin(centre, factor, small_difference) => {
             Outcome::Equivalent
         }
         outcome => outcome,
@@ -171,19 +169,14 @@ fn decide_outcome(
     }
     let closest = with_largest_end(comparisons.iter(), |comparison| comparison.centre.interval_95.1)?;
     if !is_complete {
-        return Some((
-            Outcome::Inconclusive,
-            comparisons.iter().min_by_key(|comparison| comparison.centre.rounds)?,
-        ));
+        return Some((Outcome::Inconclusive, comparisons.iter().min_by_key(|comparison| comparison.centre.rounds)?));
     }
     if is_ahead(closest) {
         return Some((Outcome::Held, closest));
     }
-    let is_as_good = |comparison: &RivalComparison| {
-        is_ahead(comparison) || is_within_margin(&comparison.centre, 0.0, margin)
-    };
-    let outcome =
-        if comparisons.iter().all(is_as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
+    let is_as_good =
+        |comparison: &RivalComparison| is_ahead(comparison) || is_within_margin(&comparison.centre, 0.0, margin);
+    let outcome = if comparisons.iter().all(is_as_good) { Outcome::Equivalent } else { Outcome::Inconclusive };
     Some((outcome, closest))
 }
 

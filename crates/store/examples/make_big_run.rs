@@ -149,8 +149,7 @@ fn cell_events(cell: &Cell, defs: &[ReadingDef], tasks: u32) -> Vec<Event> {
             number: Some(format!("{:03}", task + 1)),
             in_totals: true,
         };
-        let sample =
-            Sample { task: info, started_at: 1.7e9, readings, series: vec![], latencies: Default::default() };
+        let sample = Sample { task: info, started_at: 1.7e9, readings, series: vec![], latencies: Default::default() };
         events.push(Event::Cell { cell: id.clone(), what: CellEvent::Sample(sample) });
     }
     events.push(Event::CellFinished { cell: id, outcome: Outcome::Done });

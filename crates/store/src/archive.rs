@@ -31,8 +31,7 @@ pub fn files_below(dir: &Path) -> Result<Vec<String>> {
         let path = dir.join(&below);
         for entry in fs::read_dir(&path).map_err(Error::io("reading", &path))? {
             let entry = entry.map_err(Error::io("reading", &path))?;
-            let (name, kind) =
-                (below.join(entry.file_name()), entry.file_type().map_err(Error::io("reading", &path))?);
+            let (name, kind) = (below.join(entry.file_name()), entry.file_type().map_err(Error::io("reading", &path))?);
             if kind.is_dir() {
                 dirs.push(name);
             } else if kind.is_file() {
@@ -241,8 +240,7 @@ pub fn extract(archive: &Path, into: &Path, limits: ArchiveLimits) -> Result<Vec
     let read_error = |error: io::Error| {
         let is_bomb = error.get_ref().is_some_and(|inner| inner.is::<DecompressionBomb>());
         if is_bomb {
-            let reason =
-                format!("decompression bomb: it has more than {} when unpacked", ByteSize(byte_limit));
+            let reason = format!("decompression bomb: it has more than {} when unpacked", ByteSize(byte_limit));
             return Error::Hostile(archive.into(), reason);
         }
         Error::damaged(archive, format!("damaged archive ({error})"))

@@ -92,9 +92,7 @@ pub fn write_checksums(dir: &Path) -> Result<()> {
         lines += &format!("{}  {name}\n", file_checksum(&dir.join(&name))?);
     }
     let path = dir.join(CHECKSUMS);
-    File::create(&path)
-        .and_then(|mut file| file.write_all(lines.as_bytes()))
-        .map_err(Error::io("writing", &path))
+    File::create(&path).and_then(|mut file| file.write_all(lines.as_bytes())).map_err(Error::io("writing", &path))
 }
 
 /// The largest list of checksums, in bytes.
@@ -112,18 +110,16 @@ pub fn check_checksums(dir: &Path) -> Result<Vec<String>> {
     let list = String::from_utf8(list).map_err(|_| Error::damaged(&path, "it is not UTF-8 text"))?;
     let mut expected = BTreeMap::new();
     for (number, line) in list.lines().enumerate() {
-        let (checksum, name) = line.split_once("  ").ok_or_else(|| {
-            Error::damaged(&path, format!("line {} is not a checksum and a name", number + 1))
-        })?;
+        let (checksum, name) = line
+            .split_once("  ")
+            .ok_or_else(|| Error::damaged(&path, format!("line {} is not a checksum and a name", number + 1)))?;
         expected.insert(name, checksum);
     }
     let mut problems = vec![];
     for name in files_below(dir)?.into_iter().filter(|name| name != CHECKSUMS) {
         match expected.remove(name.as_str()) {
             None => problems.push(format!("{name}: not in {CHECKSUMS}")),
-            Some(checksum) if checksum != file_checksum(&dir.join(&name))? => {
-                problems.push(format!("{name}: changed"))
-            }
+            Some(checksum) if checksum != file_checksum(&dir.join(&name))? => problems.push(format!("{name}: changed")),
             Some(_) => {}
         }
     }

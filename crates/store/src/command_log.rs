@@ -108,15 +108,7 @@ mod tests {
 
     fn touch_command() -> CommandRecord {
         let argv = vec!["touch".into(), "a\nb".into()];
-        CommandRecord {
-            argv,
-            times: 2,
-            last: None,
-            cwd: None,
-            ended: CommandEnd::Exit(0),
-            ms: 3,
-            output: None,
-        }
+        CommandRecord { argv, times: 2, last: None, cwd: None, ended: CommandEnd::Exit(0), ms: 3, output: None }
     }
 
     #[test]
@@ -137,10 +129,7 @@ mod tests {
         assert_eq!(logged["cell"], "c1");
         assert_eq!(logged["command"]["argv"][1], "a\nb");
         assert!(logged["at"].as_str().unwrap().ends_with('Z'));
-        assert_eq!(
-            serde_json::from_str::<serde_json::Value>(lines[2]).unwrap()["cell"],
-            serde_json::Value::Null
-        );
+        assert_eq!(serde_json::from_str::<serde_json::Value>(lines[2]).unwrap()["cell"], serde_json::Value::Null);
     }
 
     #[test]

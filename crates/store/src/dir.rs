@@ -74,13 +74,11 @@ impl RunDir {
             .map_err(|error| Error::unfit(&file, format!("the plan cannot be written as TOML: {error}")))?;
         if text.len() as u64 > LARGEST_PLAN {
             let (size, limit) = (ByteSize(text.len() as u64), ByteSize(LARGEST_PLAN));
-            let reason =
-                format!("the resolved plan has {size}, and the limit is {limit}; compare fewer variants");
+            let reason = format!("the resolved plan has {size}, and the limit is {limit}; compare fewer variants");
             return Err(Error::unfit(&file, reason));
         }
         // Refuse a plan that could not be read back. That would be a fault in the code that made it.
-        Plan::of_stored(&text)
-            .map_err(|reason| Error::unfit(&file, format!("the plan cannot be stored: {reason}")))?;
+        Plan::of_stored(&text).map_err(|reason| Error::unfit(&file, format!("the plan cannot be stored: {reason}")))?;
         write_new_file(&file, text.as_bytes()).map_err(Error::io("writing", &file))?;
         let path = self.database_file();
         let mut db = schema::create(&path)?;
@@ -141,8 +139,7 @@ impl RunDir {
         if Path::new(name).is_dir() {
             return RunDir::open(Path::new(name));
         }
-        let matching: Vec<_> =
-            dirs.iter().filter(|dir| !name.is_empty() && dir.id().starts_with(name)).collect();
+        let matching: Vec<_> = dirs.iter().filter(|dir| !name.is_empty() && dir.id().starts_with(name)).collect();
         match matching[..] {
             [] => Err(no_such_run(runs_root, name, &dirs)),
             [run] => Ok(run.clone()),
@@ -262,11 +259,8 @@ fn no_such_run(runs_root: &Path, name: &str, dirs: &[RunDir]) -> Error {
 
 /// A name in a form that is safe in file names: lower-case letters, digits and `-`, at most 40 characters.
 pub(crate) fn slug(name: &str) -> String {
-    let plain: String = name
-        .chars()
-        .take(40)
-        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
-        .collect();
+    let plain: String =
+        name.chars().take(40).map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     match plain.trim_matches('-') {
         "" => "plan".into(),
         plain => plain.into(),
@@ -294,9 +288,7 @@ impl RunDir {
 pub(crate) fn remove_output(run: &RunDir, cell: &Cell) -> Result<()> {
     let path = run.output_file(cell);
     match fs::remove_file(&path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io("removing", &path)(error))
-        }
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("removing", &path)(error)),
         _ => Ok(()),
     }
 }
@@ -307,8 +299,7 @@ pub(crate) fn append_output(run: &RunDir, cell: &Cell, command: &CommandRecord, 
     fs::create_dir_all(&dir).map_err(Error::io("creating", &dir))?;
     let end = if output.ends_with('\n') { "" } else { "\n" };
     let text = format!("$ {}\n{output}{end}[{}, {} ms]\n", command.argv.join(" "), command.ended, command.ms);
-    let mut file =
-        File::options().append(true).create(true).open(&path).map_err(Error::io("opening", &path))?;
+    let mut file = File::options().append(true).create(true).open(&path).map_err(Error::io("opening", &path))?;
     file.write_all(text.as_bytes()).map_err(Error::io("writing", &path))
 }
 
@@ -379,8 +370,7 @@ mod tests {
             fs::create_dir(root.path().join(id)).unwrap();
             fs::write(root.path().join(id).join("run.db"), "").unwrap();
         }
-        let years: Vec<_> =
-            RunDir::all(root.path()).unwrap().iter().map(|dir| dir.id()[..4].to_string()).collect();
+        let years: Vec<_> = RunDir::all(root.path()).unwrap().iter().map(|dir| dir.id()[..4].to_string()).collect();
         assert_eq!(years, ["2026", "2023", "2020"]);
     }
 

@@ -74,13 +74,9 @@ impl Error {
     pub(crate) fn while_reading(path: &Path) -> impl FnOnce(rusqlite::Error) -> Error {
         move |source| {
             let reason = match source.sqlite_error_code() {
-                Some(ErrorCode::NotADatabase) => {
-                    "not an fsarena run: the file is not an SQLite database".into()
-                }
+                Some(ErrorCode::NotADatabase) => "not an fsarena run: the file is not an SQLite database".into(),
                 // `list::read_summary` interrupts SQLite after 10 s.
-                Some(ErrorCode::OperationInterrupted) => {
-                    "the file is damaged: reading it does not end".into()
-                }
+                Some(ErrorCode::OperationInterrupted) => "the file is damaged: reading it does not end".into(),
                 Some(ErrorCode::DatabaseCorrupt) => format!("the file is damaged ({source})"),
                 _ => format!("cannot be read as an fsarena run ({source})"),
             };

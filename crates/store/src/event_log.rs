@@ -77,9 +77,7 @@ impl EventLog {
             remedy_suffix(&error)
         );
         let resume = setting("resume", "");
-        let fix = format!(
-            "free room in its directory, or give write access to it; `{resume}` then continues the log"
-        );
+        let fix = format!("free room in its directory, or give write access to it; `{resume}` then continues the log");
         Some(Note::new(NoteKind::Remark, text).fix(fix))
     }
 
@@ -89,10 +87,9 @@ impl EventLog {
             return (!matches!(event, Event::Command(_))).then(|| event.clone());
         };
         let what = match what {
-            CellEvent::Command(_)
-            | CellEvent::Spent { .. }
-            | CellEvent::Profile { .. }
-            | CellEvent::Tree(_) => return None,
+            CellEvent::Command(_) | CellEvent::Spent { .. } | CellEvent::Profile { .. } | CellEvent::Tree(_) => {
+                return None;
+            }
             CellEvent::Sample(Sample { task, started_at, readings, .. }) => {
                 let (task, started_at) = (task.clone(), *started_at);
                 let readings = self.readings.iter().filter_map(|id| Some((id.clone(), readings.get(id)?)));
@@ -148,9 +145,7 @@ impl EventReader {
         let to_error = Error::io("reading", &self.path);
         // Only a regular file is opened: opening a named pipe would block.
         match std::fs::symlink_metadata(&self.path) {
-            Ok(meta) if meta.is_file() => {
-                self.offset = if meta.len() < self.offset { 0 } else { self.offset }
-            }
+            Ok(meta) if meta.is_file() => self.offset = if meta.len() < self.offset { 0 } else { self.offset },
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(to_error(error)),
@@ -193,9 +188,7 @@ mod tests {
         // The start of the cell, its two samples and its end, without the command.
         assert_eq!((started.len(), rest.len()), (1, 3));
         assert!(before_cell[0].0 < started[0].0 && started[0].0 < rest[0].0);
-        let Event::Cell { what: CellEvent::Sample(sample), .. } = &rest[0].1.event else {
-            panic!("{rest:?}")
-        };
+        let Event::Cell { what: CellEvent::Sample(sample), .. } = &rest[0].1.event else { panic!("{rest:?}") };
         assert_eq!(sample.readings.0.keys().collect::<Vec<_>>(), ["elapsed_ns"]);
         drop(writer);
         assert_eq!(events.read_next(9).unwrap(), []);
@@ -214,9 +207,7 @@ mod tests {
         sample.readings.set("commit_iops_per_s", 7.0);
         writer.apply(&Event::Cell { cell: cell.id(), what: CellEvent::Sample(sample) }).unwrap();
         let events = EventReader::open(&run).read_next(9).unwrap();
-        let Event::Cell { what: CellEvent::Sample(sample), .. } = &events[1].1.event else {
-            panic!("{events:?}")
-        };
+        let Event::Cell { what: CellEvent::Sample(sample), .. } = &events[1].1.event else { panic!("{events:?}") };
         assert_eq!(sample.readings.0, [("commit_iops_per_s".to_string(), 7.0)].into());
     }
 

@@ -51,12 +51,7 @@ pub fn write_cell(
     Ok(())
 }
 
-fn write_sample(
-    db: &Connection,
-    cell_row: i64,
-    sample: &Sample,
-    metrics: &MetricIds,
-) -> rusqlite::Result<()> {
+fn write_sample(db: &Connection, cell_row: i64, sample: &Sample, metrics: &MetricIds) -> rusqlite::Result<()> {
     let task = intern_task(db, &sample.task)?;
     db.prepare_cached("INSERT INTO sample(cell, task, started_at) VALUES(?1, ?2, ?3)")?.execute((
         cell_row,
@@ -72,21 +67,18 @@ fn write_sample(
         }
     }
     if !sample.latencies.is_empty() {
-        db.prepare_cached("INSERT INTO latencies VALUES(?1, ?2)")?
-            .execute(params![id, to_json(&sample.latencies)])?;
+        db.prepare_cached("INSERT INTO latencies VALUES(?1, ?2)")?.execute(params![id, to_json(&sample.latencies)])?;
     }
     write_series(db, id, &sample.series)
 }
 
 fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Result<()> {
-    let mut insert =
-        db.prepare_cached("INSERT INTO series VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
+    let mut insert = db.prepare_cached("INSERT INTO series VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?;
     // SQLite's integers are signed. No load reaches the limit.
     let signed = |number: u64| number.min(i64::MAX as u64) as i64;
     for (number, point) in points.iter().enumerate() {
-        let percentile = |read: fn(&LatencyPercentiles) -> u64| {
-            point.latency.as_ref().map(|latency| signed(read(latency)))
-        };
+        let percentile =
+            |read: fn(&LatencyPercentiles) -> u64| point.latency.as_ref().map(|latency| signed(read(latency)));
         insert.execute((
             sample,
             number as i64,
@@ -104,26 +96,13 @@ fn write_series(db: &Connection, sample: i64, points: &[Point]) -> rusqlite::Res
 }
 
 /// Writes a note, unless the run has the same note already: a resumed run repeats notes.
-pub fn write_note_once(
-    db: &Connection,
-    round: Option<u32>,
-    cell: Option<i64>,
-    note: &Note,
-) -> rusqlite::Result<()> {
+pub fn write_note_once(db: &Connection, round: Option<u32>, cell: Option<i64>, note: &Note) -> rusqlite::Result<()> {
     db.prepare_cached(
         "INSERT INTO note(round, cell, kind, variant, task, text, fix) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7
          WHERE NOT EXISTS(SELECT 1 FROM note WHERE round IS ?1 AND cell IS ?2 AND kind = ?3
                           AND variant IS ?4 AND task IS ?5 AND text = ?6 AND fix IS ?7)",
     )?
-    .execute(params![
-        round,
-        cell,
-        serde_name(&note.kind),
-        note.variant,
-        note.task,
-        note.text,
-        note.fix
-    ])?;
+    .execute(params![round, cell, serde_name(&note.kind), note.variant, note.task, note.text, note.fix])?;
     Ok(())
 }
 

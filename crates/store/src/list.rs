@@ -90,8 +90,7 @@ pub fn read_summary(run: &RunDir) -> Result<RunSummary> {
 
 /// The distinct texts of a column of a table.
 fn read_distinct_texts(source: &Source, table: &'static str, column: &str) -> Result<Vec<String>> {
-    let sql =
-        format!("SELECT id, substr({column}, 1, {MAX_CHARACTERS}) FROM {table} ORDER BY id LIMIT {MAX_ROWS}");
+    let sql = format!("SELECT id, substr({column}, 1, {MAX_CHARACTERS}) FROM {table} ORDER BY id LIMIT {MAX_ROWS}");
     let (texts, _) = source.read_table(table, &sql, |row| row.text(1))?;
     Ok(distinct(texts))
 }
@@ -154,11 +153,7 @@ mod tests {
         );
         assert_eq!(summary_of(&finished).status, RunStatus { complete: true, why: "all rounds done".into() });
         assert_eq!(summary_of(&running).status.why, "running");
-        assert!(
-            summary_of(&broken).status.why.contains("not an SQLite database"),
-            "{:?}",
-            summary_of(&broken)
-        );
+        assert!(summary_of(&broken).status.why.contains("not an SQLite database"), "{:?}", summary_of(&broken));
         assert!(summary_of(&broken).is_damaged && !summary_of(&finished).is_damaged);
         drop(running_writer);
         assert_eq!(

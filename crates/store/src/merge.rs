@@ -52,8 +52,7 @@ pub fn merge(runs_root: &Path, shards: &[RunDir]) -> Result<MergeResult> {
     }
     let mut target = MergeTarget::open(runs_root, &expected)?;
     let added = shards.iter().map(|shard| target.copy_shard(shard)).sum::<Result<usize>>()?;
-    let shard_count =
-        shards.iter().find_map(|shard| shard.plan().ok()?.stop.shard).map_or(1, |number| number.count);
+    let shard_count = shards.iter().find_map(|shard| shard.plan().ok()?.stop.shard).map_or(1, |number| number.count);
     let (complete, why) = target.finish(&expected.plan, shard_count)?;
     Ok(MergeResult { run: target.run.clone(), added, complete, why })
 }
@@ -70,9 +69,7 @@ fn read_identity(shard: &RunDir) -> Result<Identity> {
     let mut builds: BTreeSet<_> = hosts.iter().map(|facts| facts.get(BUILD_FACT).cloned()).collect();
     match (builds.pop_first(), builds.len()) {
         (Some(Some(build)), 0) => Ok(Identity { plan: without_machine_specifics(plan), version, build }),
-        (Some(Some(_)), _) => {
-            Err(Error::damaged(shard.path(), "several builds of fsarena measured this run"))
-        }
+        (Some(Some(_)), _) => Err(Error::damaged(shard.path(), "several builds of fsarena measured this run")),
         _ => Err(Error::damaged(
             shard.path(),
             format!("not a shard: make shards with fsarena run {}", setting("shard", "I/N")),
@@ -153,9 +150,9 @@ impl MergeTarget {
         let existing = RunDir::all(runs_root)?.into_iter().find(|run| run.id().ends_with(&suffix));
         let run = match existing {
             Some(run) => run,
-            None => RunDir::create_with_suffix(runs_root, &identity.plan, &identity.version, || {
-                identity.hash_suffix()
-            })?,
+            None => {
+                RunDir::create_with_suffix(runs_root, &identity.plan, &identity.version, || identity.hash_suffix())?
+            }
         };
         let command_log = CommandLog::open(&run.command_log_file())?;
         let db_path = run.database_file();
@@ -276,12 +273,7 @@ const COPIED_TABLES: [(&str, &str, &str, &str); 5] = [
         "CROSS JOIN map t ON t.kind = 'task' AND t.old = s.task",
         "s.cell IN fresh",
     ),
-    (
-        "value",
-        "sample+S, m.new, value",
-        "CROSS JOIN map m ON m.kind = 'metric' AND m.old = s.metric",
-        OF_NEW_SAMPLES,
-    ),
+    ("value", "sample+S, m.new, value", "CROSS JOIN map m ON m.kind = 'metric' AND m.old = s.metric", OF_NEW_SAMPLES),
     (
         "series",
         "sample+S, point, start_s, length_s, warm_up, operations, bytes,
@@ -347,13 +339,11 @@ impl MergeTarget {
             .map_err(to_error)?;
         check_measured_once(&transaction, shard)?;
         let fresh = fresh_hashes(&transaction).map_err(to_error)?;
-        let query_number =
-            |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(to_error);
+        let query_number = |sql: &str| transaction.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(to_error);
         let last_cell = query_number("SELECT ifnull(max(id), 0) FROM main.cell")?;
         let last_sample = query_number("SELECT ifnull(max(id), 0) FROM main.sample")?;
-        let with_offsets = |sql: &str| {
-            sql.replace("+C", &format!(" + {last_cell}")).replace("+S", &format!(" + {last_sample}"))
-        };
+        let with_offsets =
+            |sql: &str| sql.replace("+C", &format!(" + {last_cell}")).replace("+S", &format!(" + {last_sample}"));
         let all_new = query_number("SELECT count(*) FROM shard.cell")? == fresh.len() as i64;
         for (table, columns, joins, condition) in COPIED_TABLES {
             let condition = if all_new && condition == OF_NEW_SAMPLES { "TRUE" } else { condition };
@@ -382,10 +372,8 @@ impl MergeTarget {
         let mut hosts_by_round: BTreeMap<u32, String> = BTreeMap::new();
         let mut conflict = None;
         for_each_round(&self.db, "shard", |round, host| {
-            let other_host = hosts_by_round
-                .get(&round)
-                .or(self.hosts_by_round.get(&round))
-                .filter(|other| **other != host);
+            let other_host =
+                hosts_by_round.get(&round).or(self.hosts_by_round.get(&round)).filter(|other| **other != host);
             if let Some(other_host) = other_host.cloned() {
                 conflict.get_or_insert((round, other_host, host.clone()));
             }

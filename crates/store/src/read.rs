@@ -20,14 +20,11 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
     let db = schema::open_to_read(&path)?;
     let source = Source { db: &db, path: &path };
 
-    let (hosts, host_ids) = source.read_table(
-        "host",
-        "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id",
-        |row| {
+    let (hosts, host_ids) =
+        source.read_table("host", "SELECT id, hostname, boot_id, kernel, facts FROM host ORDER BY id", |row| {
             let (hostname, boot_id) = (row.text(1)?, row.text(2)?);
             Ok(Host { hostname, boot_id, kernel: row.text(3)?, facts: row.json(4)? })
-        },
-    )?;
+        })?;
     let (variants, variant_ids) =
         source.read_table("variant", "SELECT id, name, levels FROM variant ORDER BY id", |row| {
             Ok(Variant { name: row.text(1)?, levels: row.json(2)? })
@@ -51,12 +48,7 @@ pub fn read(run: &RunDir) -> Result<RunRecord> {
         status,
         series: values::read_series(&source, &sample_ids, values::MOST_POINTS)?,
         notes: read_notes(&source)?,
-        latencies: read_pooled_latencies(
-            &source,
-            plan.stop.warmup,
-            (&task_ids, &task_positions),
-            &variant_ids,
-        )?,
+        latencies: read_pooled_latencies(&source, plan.stop.warmup, (&task_ids, &task_positions), &variant_ids)?,
         plan,
         hosts,
         variants,
@@ -186,19 +178,15 @@ fn read_samples(
 ) -> Result<(SampleTable, RowIds)> {
     let (mut table, mut ids) = (SampleTable::default(), RowIds::default());
     let mut cell = 0;
-    source.visit_in_key_order(
-        "sample",
-        "SELECT id, cell, task, started_at FROM sample ORDER BY id",
-        |row| {
-            ids.0.push(row.int(0)?);
-            // The samples of a cell are in consecutive rows.
-            cell = cells.index_near(row.int(1)?, cell, row)?;
-            table.cell.push(cell as u32);
-            table.task.push(positions[tasks.index(row.int(2)?, row)?]);
-            table.started_at.push(row.time(3)?);
-            Ok(ControlFlow::Continue(()))
-        },
-    )?;
+    source.visit_in_key_order("sample", "SELECT id, cell, task, started_at FROM sample ORDER BY id", |row| {
+        ids.0.push(row.int(0)?);
+        // The samples of a cell are in consecutive rows.
+        cell = cells.index_near(row.int(1)?, cell, row)?;
+        table.cell.push(cell as u32);
+        table.task.push(positions[tasks.index(row.int(2)?, row)?]);
+        table.started_at.push(row.time(3)?);
+        Ok(ControlFlow::Continue(()))
+    })?;
     Ok((table, ids))
 }
 

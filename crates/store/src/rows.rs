@@ -30,12 +30,7 @@ pub struct TableRow<'a> {
 
 impl Source<'_> {
     /// Calls `visit` with each row until it breaks or fails. Returns whether SQLite had to sort the rows.
-    fn visit_rows(
-        &self,
-        table: TableName,
-        sql: &str,
-        mut visit: impl FnMut(&TableRow) -> VisitResult,
-    ) -> Result<bool> {
+    fn visit_rows(&self, table: TableName, sql: &str, mut visit: impl FnMut(&TableRow) -> VisitResult) -> Result<bool> {
         let mut statement = self.db.prepare(sql).map_err(Error::while_reading(self.path))?;
         let mut rows = statement.query([]).map_err(Error::while_reading(self.path))?;
         while let Some(row) = rows.next().map_err(Error::while_reading(self.path))? {
@@ -90,12 +85,7 @@ impl Source<'_> {
     }
 
     /// The value that `read` returns for the last row; an error if the table is empty.
-    pub fn read_one<T>(
-        &self,
-        table: TableName,
-        sql: &str,
-        read: impl Fn(&TableRow) -> Result<T>,
-    ) -> Result<T> {
+    pub fn read_one<T>(&self, table: TableName, sql: &str, read: impl Fn(&TableRow) -> Result<T>) -> Result<T> {
         let mut value = None;
         self.for_each_row(table, sql, |row| {
             value = Some(read(row)?);

@@ -185,8 +185,8 @@ pub fn sqlite_uri(path: &Path, parameter: &str) -> Result<String> {
 /// Returns an error if another version of fsarena wrote a run. Accepts a file whose version cannot be read: opening it later
 /// reports the error.
 pub fn check_version(path: &Path) -> Result<()> {
-    let version = open(path, READ_FLAGS)
-        .and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
+    let version =
+        open(path, READ_FLAGS).and_then(|db| db.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)));
     match version {
         Ok(version) => refuse_other_version(version, path),
         Err(_) => Ok(()),
@@ -290,10 +290,7 @@ mod tests {
         ];
         for error in errors {
             assert_eq!(error.exit_code(), ExitCode::Usage);
-            assert!(
-                error.to_string().contains("run.db: made by an earlier fsarena (store version 1"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("run.db: made by an earlier fsarena (store version 1"), "{error}");
         }
     }
 
@@ -320,10 +317,7 @@ mod tests {
     impl ReadOnlyMount {
         fn create(dir: &Path) -> Option<ReadOnlyMount> {
             let run_mount = |args: &[&std::ffi::OsStr]| {
-                std::process::Command::new("mount")
-                    .args(args)
-                    .output()
-                    .is_ok_and(|output| output.status.success())
+                std::process::Command::new("mount").args(args).output().is_ok_and(|output| output.status.success())
             };
             let target = tempfile::tempdir().unwrap();
             let target_path = target.path().as_os_str();
@@ -331,8 +325,7 @@ mod tests {
                 return None;
             }
             let mounted = ReadOnlyMount(target);
-            run_mount(&["-o".as_ref(), "remount,ro,bind".as_ref(), mounted.0.path().as_os_str()])
-                .then_some(mounted)
+            run_mount(&["-o".as_ref(), "remount,ro,bind".as_ref(), mounted.0.path().as_os_str()]).then_some(mounted)
         }
     }
 

@@ -19,12 +19,7 @@ pub const SAMPLES_PER_PART: usize = 20_000;
 
 /// Reads all values into columns: `[reading][sample]`, NaN if a sample lacks a reading. Reads `part_size`
 /// samples at a time.
-pub fn read_columns(
-    source: &Source,
-    samples: &RowIds,
-    readings: &RowIds,
-    part_size: usize,
-) -> Result<Vec<Vec<f64>>> {
+pub fn read_columns(source: &Source, samples: &RowIds, readings: &RowIds, part_size: usize) -> Result<Vec<Vec<f64>>> {
     let (rows, columns) = (samples.0.len(), readings.0.len());
     let value_count = rows.saturating_mul(columns);
     if value_count > MOST_VALUES
@@ -67,9 +62,8 @@ fn open_second_connection(source: &Source) -> Result<Option<Connection>> {
     // Every written cell changes these sums, because it starts later than all cells before it.
     let cell_sums = |db: &Connection| {
         let sql = "SELECT count(*), total(id), total(started_at) FROM cell";
-        let sums = db.query_row(sql, [], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?, row.get::<_, f64>(2)?))
-        });
+        let sums =
+            db.query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?, row.get::<_, f64>(2)?)));
         sums.map_err(Error::while_reading(source.path))
     };
     let is_unchanged = cell_sums(source.db)? == cell_sums(&second_db)?;
@@ -106,8 +100,7 @@ impl Part<'_> {
             column.fill(f64::NAN);
         }
         let Range { start, end } = self.indices;
-        let condition =
-            if start > 0 { format!("WHERE sample >= {}", samples.0[start]) } else { String::new() };
+        let condition = if start > 0 { format!("WHERE sample >= {}", samples.0[start]) } else { String::new() };
         let next_part_id = samples.0.get(end);
         let sql = format!("SELECT sample, metric, value FROM value {condition} ORDER BY sample, metric");
         let mut previous = (i64::MIN, start);
@@ -141,11 +134,8 @@ const LONGEST_S: f64 = 1e9;
 pub fn read_series(source: &Source, samples: &RowIds, max_points: u64) -> Result<SeriesTable> {
     let mut table = SeriesTable::default();
     let stored: u64 = source.read_one("series", "SELECT count(*) FROM series", |row| row.int_as(0))?;
-    let round_step = if stored > max_points {
-        find_round_step(source, stored.div_ceil(max_points), max_points)?
-    } else {
-        1
-    };
+    let round_step =
+        if stored > max_points { find_round_step(source, stored.div_ceil(max_points), max_points)? } else { 1 };
     // Whole rounds, so that all variants keep the same rounds. The limit is for a damaged file.
     let condition = match round_step {
         1 => String::new(),
@@ -280,11 +270,8 @@ mod tests {
     }
 
     fn point(number: u64) -> Point {
-        let latency = (number > 0).then_some(LatencyPercentiles {
-            p50_ns: number,
-            p99_ns: 10 * number,
-            p999_ns: 100 * number,
-        });
+        let latency =
+            (number > 0).then_some(LatencyPercentiles { p50_ns: number, p99_ns: 10 * number, p999_ns: 100 * number });
         let (start_s, warm_up) = (number as f64 * 0.5, number == 0);
         Point { start_s, length_s: 0.5, warm_up, operations: 7 * number, bytes: 4096 * number, latency }
     }
@@ -307,9 +294,7 @@ mod tests {
     fn write_run_with_series(root: &std::path::Path, rounds: u32) -> RunDir {
         let plan = plan(&["ext4", "xfs"]);
         let (run, mut writer) = create_run(root, &plan);
-        (0..rounds)
-            .flat_map(|round| cells(&plan, round))
-            .for_each(|cell| run_cell_with_series(&mut writer, &cell, 3));
+        (0..rounds).flat_map(|round| cells(&plan, round)).for_each(|cell| run_cell_with_series(&mut writer, &cell, 3));
         run
     }
 

@@ -19,12 +19,9 @@ pub fn views_sql(plan: &Plan) -> String {
     // (`ns`) instead.
     let units: String = Unit::suffixes()
         .filter_map(Unit::from_suffix)
-        .map(|unit| {
-            format!(" WHEN {} THEN {}", quoted(&serde_name(&unit), '\''), quoted(unit.suffix(), '\''))
-        })
+        .map(|unit| format!(" WHEN {} THEN {}", quoted(&serde_name(&unit), '\''), quoted(unit.suffix(), '\'')))
         .collect();
-    let factors: String =
-        varying_factors(plan).iter().map(|id| format!("\n    {},", level_column(id))).collect();
+    let factors: String = varying_factors(plan).iter().map(|id| format!("\n    {},", level_column(id))).collect();
     format!(
         "CREATE VIEW IF NOT EXISTS samples_tidy AS SELECT
     (SELECT id FROM run) AS \"run\", c.round AS \"round\", c.position AS \"position\", va.name AS \"variant\",{factors}
@@ -53,8 +50,7 @@ FROM means AS a JOIN means AS b ON b.\"round\" = a.\"round\" AND b.\"task\" = a.
 /// The factors whose level differs between the variants of a plan, in the order of reports.
 fn varying_factors(plan: &Plan) -> Vec<String> {
     let variants = matrix::expand(plan);
-    let ids: BTreeSet<&str> =
-        variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
+    let ids: BTreeSet<&str> = variants.iter().flat_map(|variant| variant.levels.keys().map(String::as_str)).collect();
     let varies = |id: &&str| variants.windows(2).any(|pair| pair[0].level(id) != pair[1].level(id));
     let varying = ids.into_iter().filter(varies).map(String::from).collect();
     factor::sorted_for_names(varying, |id| id)
@@ -122,8 +118,7 @@ mod tests {
         let db = write_run(root.path());
         let sql = "SELECT DISTINCT round || ' ' || baseline || ' ' || variant FROM comparisons ORDER BY 1";
         assert_eq!(read_first_column(&db, sql), ["1 ext4 xfs", "1 xfs ext4"]);
-        let wrong =
-            "SELECT 'x' FROM comparisons WHERE baseline_value > 0 AND ratio <> value / baseline_value";
+        let wrong = "SELECT 'x' FROM comparisons WHERE baseline_value > 0 AND ratio <> value / baseline_value";
         assert_eq!(read_first_column(&db, wrong), [""; 0]);
     }
 

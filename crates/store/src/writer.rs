@@ -117,8 +117,9 @@ impl Writer {
             }
             // Both can be computed from the samples.
             Event::Claims { .. } | Event::Forecast { .. } => Ok(()),
-            Event::Note(note) => write_note_once(&self.db, self.open_round, None, note)
-                .map_err(Error::while_writing(&self.db_path)),
+            Event::Note(note) => {
+                write_note_once(&self.db, self.open_round, None, note).map_err(Error::while_writing(&self.db_path))
+            }
             Event::Command(command) => self.log_command(None, command),
             Event::RunFinished { why, complete } => {
                 self.execute("UPDATE run SET complete = ?1, why = ?2", params![complete, why])
@@ -148,14 +149,12 @@ impl Writer {
         if *outcome == Outcome::Interrupted {
             return Ok(());
         }
-        let (db, host_id, metric_ids, commands) =
-            (&mut self.db, self.host_id, &self.metric_ids, self.uncounted as i64);
+        let (db, host_id, metric_ids, commands) = (&mut self.db, self.host_id, &self.metric_ids, self.uncounted as i64);
         let write = || -> rusqlite::Result<()> {
             let transaction = db.transaction()?;
             write_cell(&transaction, cell, at, outcome, host_id, metric_ids)?;
             let ended = format!("{:.3}", Timestamp::now());
-            transaction
-                .execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![ended, commands])?;
+            transaction.execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![ended, commands])?;
             transaction.commit()
         };
         write().map_err(Error::while_writing(&self.db_path))?;

@@ -6,9 +6,7 @@
 use crate::process_output::{make_memory_file, or_printed_nothing, read_tail};
 use crate::{limits, process, program, user::User};
 use fsarena_core::event::{CommandEnd, CommandRecord};
-use landlock::{
-    ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-};
+use landlock::{ABI, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags};
 use std::ffi::{OsStr, OsString};
@@ -122,10 +120,7 @@ impl Argv {
 
     /// The program and its arguments as text, for logs.
     pub fn words(&self) -> Vec<String> {
-        std::iter::once(&self.program)
-            .chain(&self.args)
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect()
+        std::iter::once(&self.program).chain(&self.args).map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
     /// Runs the command and waits for its end, whatever its exit status.
@@ -146,8 +141,7 @@ impl Argv {
             }
         };
         // Files instead of pipes: fsarena does not have to read while the command is timed.
-        let mut out =
-            (!self.discards_stdout).then(|| make_memory_file("stdout")).transpose().map_err(start_error)?;
+        let mut out = (!self.discards_stdout).then(|| make_memory_file("stdout")).transpose().map_err(start_error)?;
         let mut err = make_memory_file("stderr").map_err(start_error)?;
         let mut command = self.build_command();
         command.stdout(match &out {
@@ -211,10 +205,9 @@ impl Argv {
     /// Returns an error if a signal interrupted fsarena, unless this command ignores that.
     fn check_cancelled(&self) -> Result<(), CommandError> {
         match crate::cancel::requested() {
-            Some(signal) if !self.ignore_cancel => Err(CommandError::Interrupted {
-                program: self.program.to_string_lossy().into_owned(),
-                signal,
-            }),
+            Some(signal) if !self.ignore_cancel => {
+                Err(CommandError::Interrupted { program: self.program.to_string_lossy().into_owned(), signal })
+            }
             _ => Ok(()),
         }
     }
@@ -310,8 +303,7 @@ const LANDLOCK_ABI: ABI = ABI::V5;
 /// `/dev/btrfs-control`.
 const DATALESS_DEVICES: [&str; 2] = ["/dev/null", "/dev/btrfs-control"];
 /// Environment variables that a confined command keeps. Others could name a file that the command then writes.
-const KEPT_VARIABLES: [&str; 7] =
-    ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH"];
+const KEPT_VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LANGUAGE", "TZ", "LD_LIBRARY_PATH", "SOURCE_DATE_EPOCH"];
 /// The beginnings of further environment variables that a confined command keeps.
 const KEPT_PREFIXES: [&str; 2] = ["LC_", "FSARENA_"];
 
@@ -347,8 +339,7 @@ fn restrict_this_thread(paths: &[PathBuf]) -> io::Result<()> {
     let opened = paths.map(PathFd::new).collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
     let write = AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev;
     let rules = opened.into_iter().map(|fd| Ok::<_, landlock::RulesetError>(PathBeneath::new(fd, write)));
-    let ruleset =
-        Ruleset::default().handle_access(AccessFs::from_write(LANDLOCK_ABI)).and_then(Ruleset::create);
+    let ruleset = Ruleset::default().handle_access(AccessFs::from_write(LANDLOCK_ABI)).and_then(Ruleset::create);
     let restricted = ruleset.and_then(|ruleset| ruleset.add_rules(rules)?.restrict_self());
     restricted.map(drop).map_err(io::Error::other)
 }
@@ -403,10 +394,7 @@ mod tests {
         assert!(printed(Argv::new("env")).contains("CARGO_MANIFEST_DIR="));
         let target = Path::new("/dev/null");
         let environment = printed(Argv::new("env").confine_writes_to([target]));
-        assert!(
-            environment.contains("PATH=") && !environment.contains("CARGO_MANIFEST_DIR="),
-            "{environment}"
-        );
+        assert!(environment.contains("PATH=") && !environment.contains("CARGO_MANIFEST_DIR="), "{environment}");
         // A variable that fsarena itself sets stays.
         assert!(environment.contains("E2FSPROGS_UNDO_DIR=here"), "{environment}");
     }

@@ -2,8 +2,7 @@
 //! next safe point. Otherwise the signal ends the process at once.
 
 use libc::{
-    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2,
-    SIGVTALRM, SIGXCPU,
+    SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
 };
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
@@ -12,8 +11,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 /// resource limit sends. Without SIGPIPE, which Rust ignores, SIGXFSZ, after which a write fails with an error
 /// ([`crate::limits`]), and the signals of program faults (SIGSEGV and others).
 const NAMED_SIGNALS: [i32; 13] = [
-    SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF,
-    SIGIO, SIGPWR,
+    SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM, SIGSTKFLT, SIGXCPU, SIGVTALRM, SIGPROF, SIGIO, SIGPWR,
 ];
 
 /// All signals after which fsarena cleans up and ends: those in `NAMED_SIGNALS`, and the real-time signals, whose default

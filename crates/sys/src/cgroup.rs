@@ -31,8 +31,7 @@ impl Controller {
     pub fn find(kernel: &SysRoot, v1: &'static str, v2: &'static str) -> Option<Controller> {
         let mounts = kernel.mounts().ok()?;
         let has_controller = |options: &str| options.split(',').any(|word| word == v1);
-        let v1_mount =
-            mounts.iter().find(|mount| mount.fs_type == "cgroup" && has_controller(&mount.super_options));
+        let v1_mount = mounts.iter().find(|mount| mount.fs_type == "cgroup" && has_controller(&mount.super_options));
         let mount = v1_mount.or_else(|| mounts.iter().find(|mount| mount.fs_type == "cgroup2"))?;
         let (name, is_v2) = if v1_mount.is_some() { (v1, false) } else { (v2, true) };
         let root = kernel.path(&mount.target.to_string_lossy());
@@ -271,8 +270,7 @@ pub(crate) fn passes_on(group: &Path, controller: &str) -> Result<bool, Error> {
 /// # Errors
 /// The directory cannot be read.
 fn child_groups(group: &Path) -> Result<Vec<PathBuf>, Error> {
-    let names =
-        none_if_missing(sorted_names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
+    let names = none_if_missing(sorted_names(group)).map_err(Error::io("reading", group))?.unwrap_or_default();
     Ok(names.into_iter().map(|name| group.join(name)).filter(|path| path.is_dir()).collect())
 }
 
@@ -307,14 +305,12 @@ pub(crate) fn disable_controller(group: &Path, controller: &str) -> Result<(), E
 /// The groups cannot be read.
 pub(crate) fn is_controller_used(group: &Path, controller: &str) -> Result<bool, Error> {
     for child in child_groups(group)? {
-        let files =
-            none_if_missing(sorted_names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
+        let files = none_if_missing(sorted_names(&child)).map_err(Error::io("reading", &child))?.unwrap_or_default();
         if passes_on(&child, controller)? {
             return Ok(true);
         }
         for file in &files {
-            let belongs_to_controller =
-                file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
+            let belongs_to_controller = file.strip_prefix(controller).is_some_and(|rest| rest.starts_with('.'));
             if belongs_to_controller && differs_from_default(&child, file) {
                 return Ok(true);
             }
@@ -353,12 +349,7 @@ mod tests {
     use super::*;
     use crate::testkit::FakeRoot;
 
-    fn fake_machine(
-        mounts: &str,
-        own_groups: &str,
-        dirs: &[&str],
-        files: &[(&str, &str)],
-    ) -> (FakeRoot, SysRoot) {
+    fn fake_machine(mounts: &str, own_groups: &str, dirs: &[&str], files: &[(&str, &str)]) -> (FakeRoot, SysRoot) {
         let root = FakeRoot::with(&[("proc/self/mountinfo", mounts), ("proc/self/cgroup", own_groups)]);
         for dir in dirs {
             root.make_dir(dir);
@@ -384,12 +375,7 @@ mod tests {
         let path = group.path().to_path_buf();
         assert!(path.starts_with(&controller.own_group) && path.is_dir());
         group.remove().unwrap();
-        assert!(
-            !path.exists(),
-            "{}: {:?}",
-            path.display(),
-            std::fs::read_to_string(path.join("cgroup.procs"))
-        );
+        assert!(!path.exists(), "{}: {:?}", path.display(), std::fs::read_to_string(path.join("cgroup.procs")));
     }
 
     #[test]
@@ -407,11 +393,7 @@ mod tests {
             (String::new(), "", None),
         ] {
             let (dir, kernel) = fake_machine(&mounts, own, &dirs, &[(control, controllers)]);
-            assert_eq!(
-                own_group_without_controllers(&kernel),
-                expected.map(|path| dir.path().join(path)),
-                "{mounts}"
-            );
+            assert_eq!(own_group_without_controllers(&kernel), expected.map(|path| dir.path().join(path)), "{mounts}");
         }
     }
 
@@ -431,12 +413,7 @@ mod tests {
         let mut child = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
         add_process(&below, child.id() as i32).unwrap();
         group.remove().unwrap();
-        assert!(
-            !path.exists(),
-            "{}: {:?}",
-            path.display(),
-            std::fs::read_to_string(path.join("cgroup.procs"))
-        );
+        assert!(!path.exists(), "{}: {:?}", path.display(), std::fs::read_to_string(path.join("cgroup.procs")));
         child.wait().unwrap();
     }
 
@@ -449,8 +426,7 @@ mod tests {
         assert!(controller.is_v2 && controller.name == "io");
         assert!(Controller::find(&kernel, "rdma", "rdma").is_none());
         let journal = Journal::create(&dir.path().join("state"), "").unwrap();
-        let (first, second) =
-            (controller.make_group(&journal).unwrap(), controller.make_group(&journal).unwrap());
+        let (first, second) = (controller.make_group(&journal).unwrap(), controller.make_group(&journal).unwrap());
         assert_eq!(first.path(), second.path());
         assert_eq!(first.path().parent().unwrap(), dir.path().join("sys/fs/cgroup"));
         let control = controller.root.join("cgroup.subtree_control");
@@ -469,11 +445,9 @@ mod tests {
     #[test]
     fn the_last_of_several_runs_disables_a_controller() {
         let mounts = "30 20 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-        let files =
-            [("sys/fs/cgroup/cgroup.controllers", "io\n"), ("sys/fs/cgroup/cgroup.subtree_control", "")];
+        let files = [("sys/fs/cgroup/cgroup.controllers", "io\n"), ("sys/fs/cgroup/cgroup.subtree_control", "")];
         let (dir, kernel) = fake_machine(mounts, "0::/\n", &["sys/fs/cgroup/of-another"], &files);
-        let (controller, state) =
-            (Controller::find(&kernel, "blkio", "io").unwrap(), dir.path().join("state"));
+        let (controller, state) = (Controller::find(&kernel, "blkio", "io").unwrap(), dir.path().join("state"));
         let control = controller.root.join("cgroup.subtree_control");
         let (first_journal, second_journal) =
             (Journal::create(&state, "").unwrap(), Journal::create(&state, "").unwrap());

@@ -141,10 +141,7 @@ impl ProcessReadings {
     pub fn read(kernel: &SysRoot) -> ProcessReadings {
         let read_process = |pid: i32| Some((pid, ProcessReading::read(kernel, pid)?));
         let pids = process::all_pids(kernel).unwrap_or_default();
-        ProcessReadings {
-            read_at: Instant::now(),
-            processes: pids.into_iter().filter_map(read_process).collect(),
-        }
+        ProcessReadings { read_at: Instant::now(), processes: pids.into_iter().filter_map(read_process).collect() }
     }
 
     /// Descriptions of the busiest processes since `earlier`, without this process: `rsync (4711) moved 35.0 MiB`. At most
@@ -222,10 +219,7 @@ mod tests {
     #[test]
     fn splitting_keeps_the_total() {
         let exact = CpuTime { user_ns: 100, system_ns: 0 };
-        assert_eq!(
-            exact.split_like(CpuTime { user_ns: 1, system_ns: 3 }),
-            CpuTime { user_ns: 25, system_ns: 75 }
-        );
+        assert_eq!(exact.split_like(CpuTime { user_ns: 1, system_ns: 3 }), CpuTime { user_ns: 25, system_ns: 75 });
         assert_eq!(exact.split_like(CpuTime::default()), exact);
     }
 
@@ -243,10 +237,7 @@ mod tests {
         let root = FakeRoot::with(&[]);
         for (pid, name, started, ticks, bytes) in processes {
             let rest = format!("{ticks} 0 0 0 20 0 1 0 {started} 0 0 {}", "0 ".repeat(27));
-            root.write_file(
-                &format!("proc/{pid}/stat"),
-                &format!("{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {rest}\n"),
-            );
+            root.write_file(&format!("proc/{pid}/stat"), &format!("{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {rest}\n"));
             let io = format!("rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: {bytes}\n");
             root.write_file(&format!("proc/{pid}/io"), &(io + "cancelled_write_bytes: 0\n"));
         }
@@ -260,10 +251,8 @@ mod tests {
             read_at: begun + Duration::from_secs(seconds),
             ..ProcessReadings::read(&SysRoot::at(root.path()))
         };
-        let before = read_after(
-            &fake_machine(&[(1, "init", 1, 500, 0), (7, "cc1", 9, 100, 0), (8, "gone", 9, 0, 0)]),
-            0,
-        );
+        let before =
+            read_after(&fake_machine(&[(1, "init", 1, 500, 0), (7, "cc1", 9, 100, 0), (8, "gone", 9, 0, 0)]), 0);
         let after = fake_machine(&[
             (1, "init", 1, 501, 4096),
             (7, "cc1", 9, 190, 0),
@@ -273,11 +262,7 @@ mod tests {
         // Over one second of 100 ticks. 8 is another process than before.
         assert_eq!(
             read_after(&after, 1).disturbers_since(&before),
-            [
-                "cc1 (7) used 90% of a CPU",
-                "dd (9) used 50% of a CPU and moved 2.0 MiB",
-                "rsync (8) moved 35.0 MiB"
-            ]
+            ["cc1 (7) used 90% of a CPU", "dd (9) used 50% of a CPU and moved 2.0 MiB", "rsync (8) moved 35.0 MiB"]
         );
         assert!(read_after(&after, 2).disturbers_since(&read_after(&after, 1)).is_empty());
     }

@@ -55,12 +55,7 @@ impl BlockDevice {
     ///
     /// # Errors
     /// The kernel does not list the device in `/sys/dev/block`.
-    pub fn from_numbers(
-        kernel: &SysRoot,
-        major: u32,
-        minor: u32,
-        path: PathBuf,
-    ) -> Result<BlockDevice, Error> {
+    pub fn from_numbers(kernel: &SysRoot, major: u32, minor: u32, path: PathBuf) -> Result<BlockDevice, Error> {
         let link = kernel.path(&format!("sys/dev/block/{major}:{minor}"));
         let real = link.canonicalize().map_err(Error::io("reading", &link))?;
         let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -231,11 +226,7 @@ impl BlockDevice {
         below.extend(self.parent_disk());
         let image = self.attribute("loop/backing_file");
         below.extend(image.and_then(|image| device_of_path(&self.kernel, Path::new(&image)).ok().flatten()));
-        if below.is_empty() {
-            [self.name.clone()].into()
-        } else {
-            below.iter().flat_map(BlockDevice::disks).collect()
-        }
+        if below.is_empty() { [self.name.clone()].into() } else { below.iter().flat_map(BlockDevice::disks).collect() }
     }
 }
 
@@ -353,13 +344,11 @@ mod tests {
     #[test]
     fn a_device_on_one_disk_has_its_model_and_one_on_two_disks_has_none() {
         let (root, kernel) = fake_disk();
-        let slave = |name: &str, dev: &str| {
-            root.write_file(&format!("sys/devices/virtual/block/dm-0/slaves/{name}/dev"), dev)
-        };
+        let slave =
+            |name: &str, dev: &str| root.write_file(&format!("sys/devices/virtual/block/dm-0/slaves/{name}/dev"), dev);
         slave("sda1", "8:1\n");
         root.make_link("sys/dev/block/253:0", "../../devices/virtual/block/dm-0");
-        let model =
-            || BlockDevice::from_numbers(&kernel, 253, 0, "/dev/dm-0".into()).unwrap().model_and_firmware().0;
+        let model = || BlockDevice::from_numbers(&kernel, 253, 0, "/dev/dm-0".into()).unwrap().model_and_firmware().0;
         assert_eq!(model().as_deref(), Some("Example 2000"));
         slave("sda", "8:0\n");
         assert_eq!(model(), None);

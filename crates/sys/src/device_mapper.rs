@@ -231,9 +231,8 @@ pub(crate) fn remove(name: &str, uuid: &str) -> std::result::Result<(), crate::E
     }
     let control = open_control().map_err(crate::Error::io("opening", CONTROL))?;
     let is_busy = |error: &Error| error.kind() == std::io::ErrorKind::ResourceBusy;
-    let removed = retry(REMOVE_ATTEMPTS, is_busy, || {
-        send_request(&control, REMOVE, &mut request_bytes(name, 0, 0, &[]))
-    });
+    let removed =
+        retry(REMOVE_ATTEMPTS, is_busy, || send_request(&control, REMOVE, &mut request_bytes(name, 0, 0, &[])));
     removed.map_err(crate::Error::io("removing a device of", CONTROL))
 }
 

@@ -240,9 +240,7 @@ mod tests {
 
     #[test]
     fn less_than_one_percent_is_full() {
-        for (free, blocks, is_full) in
-            [(9, 1000, true), (10, 1000, false), (10, 1001, true), (11, 1001, false)]
-        {
+        for (free, blocks, is_full) in [(9, 1000, true), (10, 1000, false), (10, 1001, true), (11, 1001, false)] {
             let space = space(|stat| (stat.f_bavail, stat.f_blocks) = (free, blocks));
             assert_eq!(space.is_full(), is_full, "{free} of {blocks}");
         }

@@ -188,11 +188,7 @@ fn describe_users(users: &[UsingProcess]) -> String {
         descriptions.push(format!("{pid} ({name}: {})", uses.join(", ")));
         pids.push(pid.to_string());
     }
-    format!(
-        "{}; end that and undo the rest: kill {} && fsarena recover",
-        descriptions.join(", "),
-        pids.join(" ")
-    )
+    format!("{}; end that and undo the rest: kill {} && fsarena recover", descriptions.join(", "), pids.join(" "))
 }
 
 /// The first five names, and how many more there are.
@@ -216,8 +212,7 @@ impl Error {
         let path = path.as_ref().to_path_buf();
         // In tests the path begins with a fake root. The first component `proc` or `sys` decides, because `/proc/sys` is part
         // of `/proc`.
-        let first =
-            path.components().find(|part| ["proc", "sys"].map(OsStr::new).contains(&part.as_os_str()));
+        let first = path.components().find(|part| ["proc", "sys"].map(OsStr::new).contains(&part.as_os_str()));
         let fix = match first {
             Some(part) if part.as_os_str() == "sys" => "mount the whole of /sys: `mount -t sysfs sysfs /sys`",
             _ => "mount the whole of /proc: `mount -t proc proc /proc`",
@@ -305,8 +300,7 @@ mod tests {
 
     #[test]
     fn only_errors_of_limits_have_a_remedy() {
-        for (errno, command) in
-            [(Errno::MFILE, "ulimit -Hn"), (Errno::FBIG, "ulimit -f"), (Errno::AGAIN, "ulimit -u")]
+        for (errno, command) in [(Errno::MFILE, "ulimit -Hn"), (Errno::FBIG, "ulimit -f"), (Errno::AGAIN, "ulimit -u")]
         {
             assert!(limit_remedy(&errno.into()).unwrap().contains(command));
         }

@@ -87,9 +87,7 @@ pub fn extents_of(file: &File) -> Result<Vec<Extent>, Errno> {
 }
 
 /// Collects all extents of a file. `extents_from` returns the next extents from a byte offset on.
-fn collect_extents(
-    mut extents_from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>,
-) -> Result<Vec<Extent>, Errno> {
+fn collect_extents(mut extents_from: impl FnMut(u64) -> Result<Vec<Extent>, Errno>) -> Result<Vec<Extent>, Errno> {
     let (mut all, mut start) = (vec![], 0);
     loop {
         let found = extents_from(start)?;

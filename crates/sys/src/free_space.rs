@@ -39,9 +39,7 @@ fn parse_segment_bits(text: &str) -> Vec<u64> {
         // The two lines of the head have no number before their first bar.
         let bytes = line.rsplit_once('|').map_or("", |(_, bytes)| bytes).split_ascii_whitespace();
         let bytes: Option<Vec<u8>> = bytes.map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
-        for bit in
-            bytes.unwrap_or_default().into_iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1))
-        {
+        for bit in bytes.unwrap_or_default().into_iter().flat_map(|byte| (0..8).rev().map(move |at| byte >> at & 1)) {
             if bit == 0 {
                 run_bytes += F2FS_BLOCK;
             } else if run_bytes > 0 {
@@ -235,8 +233,7 @@ mod tests {
 
     #[test]
     fn extents_and_bitmaps_of_btrfs_join_where_they_touch() {
-        let item =
-            |objectid, kind, offset, data: &[u8]| TreeItem { objectid, kind, offset, data: data.to_vec() };
+        let item = |objectid, kind, offset, data: &[u8]| TreeItem { objectid, kind, offset, data: data.to_vec() };
         let items = [
             item(0, 198, 1 << 20, &[]),
             item(4096, FREE_SPACE_EXTENT, 8192, &[]),

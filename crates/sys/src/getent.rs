@@ -113,10 +113,8 @@ fn resolve_addresses(getent: Option<&Getent>, host: &str) -> Result<Vec<IpAddr>,
     if host.eq_ignore_ascii_case("localhost") {
         return Ok(vec![[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()]);
     }
-    let error = |why: &str| GetentError {
-        command: format!("getent ahosts {}", quote_for_shell(host)),
-        why: why.into(),
-    };
+    let error =
+        |why: &str| GetentError { command: format!("getent ahosts {}", quote_for_shell(host)), why: why.into() };
     let Some(getent) = getent else {
         return Err(error("getent is not installed, and host names need it; write an address"));
     };
@@ -158,10 +156,8 @@ pub(crate) mod tests {
     #[test]
     fn only_the_exit_code_for_a_missing_key_is_not_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let getent = stand_in(
-            dir.path(),
-            "case $2 in\nok) echo \"$1 $#\";;\nlost) exit 2;;\n*) echo bad >&2; exit 3;; esac",
-        );
+        let getent =
+            stand_in(dir.path(), "case $2 in\nok) echo \"$1 $#\";;\nlost) exit 2;;\n*) echo bad >&2; exit 3;; esac");
         assert_eq!(getent.query("passwd", "ok").unwrap().as_deref(), Some("passwd 2\n"));
         assert_eq!(getent.query("passwd", "lost"), Ok(None));
         let error = getent.query("passwd", "o'x").unwrap_err();

@@ -33,8 +33,7 @@ pub fn collect(kernel: &SysRoot) -> Host {
     let cpuinfo = kernel.read("proc/cpuinfo").unwrap_or_default();
     let meminfo = kernel.read("proc/meminfo").unwrap_or_default();
     let threads = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
-    let is_guest =
-        field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let is_guest = field(&cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     let huge_pages = kernel.fact("sys/kernel/mm/transparent_hugepage/enabled");
     let computed = [
         ("transparent_hugepages", huge_pages.and_then(|text| word_in_brackets(&text))),
@@ -151,8 +150,7 @@ fn mitigations(kernel: &SysRoot) -> Option<String> {
     let dir = "sys/devices/system/cpu/vulnerabilities";
     let names = sorted_names(&kernel.path(dir)).ok()?;
     let state = |name: &String| Some(format!("{name}: {}", kernel.fact(&format!("{dir}/{name}"))?));
-    let affected: Vec<_> =
-        names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();
+    let affected: Vec<_> = names.iter().filter_map(state).filter(|text| !text.ends_with(": Not affected")).collect();
     Some(if affected.is_empty() { "not affected".into() } else { affected.join("; ") })
 }
 
@@ -226,9 +224,7 @@ mod tests {
         let has_version = |line: &str| line.split_whitespace().any(is_version);
         assert!(!has_version("Usage: mkfs.ext2 [-c|-l filename] [-b block-size]"));
         assert!(!has_version("mkfs.xfs: invalid option -- '2'"));
-        assert!(
-            has_version("mke2fs 1.47.0 (5-Feb-2023)") && has_version("mkfs.btrfs, part of btrfs-progs v6.2")
-        );
+        assert!(has_version("mke2fs 1.47.0 (5-Feb-2023)") && has_version("mkfs.btrfs, part of btrfs-progs v6.2"));
         assert!(has_version("mkfs.nilfs2 (nilfs-utils 2.2.9)") && has_version("exfatprogs version : 1.2.0"));
     }
 }

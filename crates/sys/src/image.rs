@@ -56,14 +56,10 @@ pub fn create_sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::RDWR | OFlags::CLOEXEC;
     let open = || rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR);
     let make = || open().map_err(|error| Error::io("making the image", &path)(error.into()));
-    let (mut guard, file) =
-        journal.note_and_do(UndoStep::RemoveFile { path: path.clone(), identity: None }, make)?;
+    let (mut guard, file) = journal.note_and_do(UndoStep::RemoveFile { path: path.clone(), identity: None }, make)?;
     let file = File::from(file);
     let meta = file.metadata().map_err(Error::io("looking at", &path))?;
-    guard.update(UndoStep::RemoveFile {
-        path: path.clone(),
-        identity: Some(Identity::from_metadata(&meta)),
-    })?;
+    guard.update(UndoStep::RemoveFile { path: path.clone(), identity: Some(Identity::from_metadata(&meta)) })?;
     let image = Image { path, file, size_bytes, guard };
     image.file.set_len(size_bytes).map_err(|error| image.write_error(error))?;
     Ok(image)
@@ -71,8 +67,7 @@ pub fn create_sparse(journal: &Journal, path: &Path, size_bytes: u64) -> Result<
 
 /// The path with the symbolic links of its directory resolved, as the kernel names it.
 fn resolve_directory(path: &Path) -> Result<PathBuf, Error> {
-    let name =
-        path.file_name().ok_or_else(|| Error::Unfit { what: path.into(), why: "it names no file".into() })?;
+    let name = path.file_name().ok_or_else(|| Error::Unfit { what: path.into(), why: "it names no file".into() })?;
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     Ok(dir.canonicalize().map_err(Error::io("looking for", dir))?.join(name))
 }
@@ -229,8 +224,7 @@ mod tests {
     #[test]
     fn a_link_that_replaces_an_image_is_neither_written_nor_removed() {
         let (dir, journal) = test_dir();
-        let (path, moved, victim) =
-            (dir.path().join("image"), dir.path().join("moved"), dir.path().join("victim"));
+        let (path, moved, victim) = (dir.path().join("image"), dir.path().join("moved"), dir.path().join("victim"));
         let image = create(&journal, &path, 1 << 20, false).unwrap();
         std::fs::write(&victim, "precious").unwrap();
         std::fs::rename(&path, &moved).unwrap();

@@ -74,9 +74,7 @@ impl SysRoot {
     /// # Errors
     /// [`Error::KernelUnreadable`], for instance if another filesystem is mounted over `/proc`, or it has the option `subset=pid`.
     pub fn check_proc(&self) -> Result<(), Error> {
-        for rel in
-            ["proc/self/stat", "proc/self/mountinfo", "proc/filesystems", "proc/sys/kernel/random/boot_id"]
-        {
+        for rel in ["proc/self/stat", "proc/self/mountinfo", "proc/filesystems", "proc/sys/kernel/random/boot_id"] {
             self.read_required(rel)?;
         }
         Ok(())
@@ -230,8 +228,7 @@ fn parse_filesystem_module(line: &str) -> Option<String> {
 fn unescape(field: &str) -> String {
     let (mut rest, mut out) = (field.as_bytes(), vec![]);
     while let [byte, tail @ ..] = rest {
-        let digits =
-            tail.get(..3).filter(|_| *byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = tail.get(..3).filter(|_| *byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
         let octal = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
         out.push(octal.unwrap_or(*byte));
         rest = if octal.is_some() { &tail[3..] } else { tail };
@@ -287,10 +284,7 @@ mod tests {
         let (_dir, kernel) = fake_root(&[
             ("proc/filesystems", "nodev\ttmpfs\n\text4\n"),
             ("proc/sys/kernel/osrelease", "6.1.0\n"),
-            (
-                "lib/modules/6.1.0/modules.dep",
-                "kernel/fs/jfs/jfs.ko.xz: kernel/fs/nls/nls_base.ko\nkernel/net/x.ko:\n",
-            ),
+            ("lib/modules/6.1.0/modules.dep", "kernel/fs/jfs/jfs.ko.xz: kernel/fs/nls/nls_base.ko\nkernel/net/x.ko:\n"),
             ("lib/modules/6.1.0/modules.builtin", "kernel/fs/ext4/ext4.ko\n"),
         ]);
         let types: Vec<_> = kernel.mountable_filesystems().unwrap().into_iter().collect();

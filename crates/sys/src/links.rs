@@ -21,8 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Every link.
-pub const LINKS: &[LinkDef] =
-    &[crypt::LINK, luks::LINK, integrity::LINK, thin::LINK, thin::SNAPSHOT, snapshot::LINK];
+pub const LINKS: &[LinkDef] = &[crypt::LINK, luks::LINK, integrity::LINK, thin::LINK, thin::SNAPSHOT, snapshot::LINK];
 
 /// The largest number of links in a level.
 const MAX_LINKS: usize = 8;
@@ -36,8 +35,7 @@ pub fn parse_level(level: &str) -> std::result::Result<Vec<&'static LinkDef>, St
         return Ok(vec![]);
     }
     let ids = || LINKS.iter().map(|link| link.id);
-    let find =
-        |id: &str| Ok(LINKS.iter().find(|link| link.id == id).ok_or_else(|| unknown("link", id, ids()))?);
+    let find = |id: &str| Ok(LINKS.iter().find(|link| link.id == id).ok_or_else(|| unknown("link", id, ids()))?);
     let links = level.split('+').map(find).collect::<std::result::Result<Vec<_>, String>>()?;
     if links.len() > MAX_LINKS {
         return Err(format!("a stack has at most {MAX_LINKS} links; `{level}` has {}", links.len()));
@@ -68,8 +66,7 @@ pub fn check_programs(level: &str) -> std::result::Result<(), String> {
 
 /// The size in bytes that the device below all links needs, for a device of `bytes` above them; `u64::MAX` on overflow.
 pub fn bytes_below(links: &[&LinkDef], bytes: u64) -> u64 {
-    let sectors =
-        links.iter().rev().fold(bytes.div_ceil(SECTOR_BYTES), |sectors, link| (link.sectors_below)(sectors));
+    let sectors = links.iter().rev().fold(bytes.div_ceil(SECTOR_BYTES), |sectors, link| (link.sectors_below)(sectors));
     sectors.saturating_mul(SECTOR_BYTES)
 }
 
@@ -103,8 +100,7 @@ impl DeviceStack {
             let sectors = bytes_below(&links[at + 1..], bytes) / SECTOR_BYTES;
             let (mapper, name) = (stack.mapper.clone(), format!("{prefix}{}{at}", link.id));
             let setup = LinkSetup { command, mapper, name, device_below: stack.top, sectors };
-            stack.top =
-                (link.make)(&setup).and_then(wait_for_node).map_err(|error| name_link(link, error))?;
+            stack.top = (link.make)(&setup).and_then(wait_for_node).map_err(|error| name_link(link, error))?;
             stack.made.push((link, setup));
         }
         Ok(stack)
@@ -120,9 +116,9 @@ impl DeviceStack {
     /// # Errors
     /// The kernel refuses a request; the message names the link.
     pub fn finish_after_mkfs(&self) -> Result<()> {
-        self.made.iter().try_for_each(|(link, setup)| {
-            (link.finish_after_mkfs)(setup).map_err(|error| name_link(link, error))
-        })
+        self.made
+            .iter()
+            .try_for_each(|(link, setup)| (link.finish_after_mkfs)(setup).map_err(|error| name_link(link, error)))
     }
 
     /// Removes the devices that are in an undo journal, the topmost first.
@@ -152,9 +148,7 @@ mod tests {
 
     #[test]
     fn a_level_is_a_chain_from_the_disk_up() {
-        let ids = |level: &str| {
-            parse_level(level).map(|links| links.iter().map(|link| link.id).collect::<Vec<_>>())
-        };
+        let ids = |level: &str| parse_level(level).map(|links| links.iter().map(|link| link.id).collect::<Vec<_>>());
         assert_eq!((ids(""), ids("none")), (Ok(vec![]), Ok(vec![])));
         assert_eq!(ids("thin+crypt"), Ok(vec!["thin", "crypt"]));
         assert!(ids("crypt+").unwrap_err().contains("Unknown link ``"));

@@ -105,11 +105,9 @@ mod tests {
     fn only_held_flock_locks_are_parsed() {
         let lock = parse_lock("1: FLOCK  ADVISORY  WRITE 3407 fe:1f:131 0 EOF").unwrap();
         assert_eq!((lock.pid, lock.device, lock.inode), (3407, (0xfe, 0x1f), 131));
-        for line in [
-            "1: -> FLOCK  ADVISORY  WRITE 3407 fe:00:131 0 EOF",
-            "1: POSIX  ADVISORY  WRITE 7 fe:00:1 0 EOF",
-            "",
-        ] {
+        for line in
+            ["1: -> FLOCK  ADVISORY  WRITE 3407 fe:00:131 0 EOF", "1: POSIX  ADVISORY  WRITE 7 fe:00:1 0 EOF", ""]
+        {
             assert!(parse_lock(line).is_none(), "{line}");
         }
     }

@@ -77,14 +77,9 @@ pub fn attach(
 }
 
 /// Attaches an image with losetup(8), and returns the device that it chose.
-fn attach_by_losetup(
-    image: &Path,
-    options: LoopOptions,
-    log: &mut dyn FnMut(CommandRecord),
-) -> Result<PathBuf, Error> {
+fn attach_by_losetup(image: &Path, options: LoopOptions, log: &mut dyn FnMut(CommandRecord)) -> Result<PathBuf, Error> {
     let direct = if options.direct_io { "--direct-io=on" } else { "--direct-io=off" };
-    let argv =
-        Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").ignore_cancel();
+    let argv = Argv::new("losetup").args(["--find", "--show", direct]).arg(image).env("LC_ALL", "C").ignore_cancel();
     let is_taken = |error: &CommandError| match error {
         // "No such": another fsarena may have removed the free device for a moment, see `recreate_without_discard_limit`.
         CommandError::Failed { output, .. } => {
@@ -289,17 +284,12 @@ fn parse_losetup(text: &str) -> Option<Vec<BackingFile>> {
 /// # Errors
 /// The kernel's list of them cannot be read.
 pub(crate) fn devices_with_files_below(kernel: &SysRoot, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    find_attached_devices(kernel, |_, backing_path| {
-        Path::new(OsStr::from_bytes(backing_path)).starts_with(dir)
-    })
+    find_attached_devices(kernel, |_, backing_path| Path::new(OsStr::from_bytes(backing_path)).starts_with(dir))
 }
 
 /// The attached loop devices for which `fits` returns true. Its arguments are the device node and the path of its backing
 /// file as the kernel prints it.
-fn find_attached_devices(
-    kernel: &SysRoot,
-    fits: impl Fn(&Path, &[u8]) -> bool,
-) -> Result<Vec<PathBuf>, Error> {
+fn find_attached_devices(kernel: &SysRoot, fits: impl Fn(&Path, &[u8]) -> bool) -> Result<Vec<PathBuf>, Error> {
     let mut devices = vec![];
     for name in kernel.list_required("sys/block")?.iter().filter(|name| name.starts_with("loop")) {
         let device = Path::new("/dev").join(name);
@@ -320,9 +310,7 @@ fn backing_path(kernel: &SysRoot, device: &str) -> Result<Option<Vec<u8>>, Error
             Ok(Some(text))
         }
         // Nothing is attached, or the device went away meanwhile.
-        Err(error)
-            if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)) =>
-        {
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::NXIO | Errno::NODEV)) => {
             Ok(None)
         }
         Err(error) => Err(Error::kernel_unreadable(&file)(error)),
@@ -370,12 +358,8 @@ pub fn detach_image(
         // must not be left in that state.
         kernel.check_unmounted(&device)?;
         let sequence = disk_sequence(kernel, &device);
-        let detached = Argv::new("losetup")
-            .arg("--detach")
-            .arg(&device)
-            .env("LC_ALL", "C")
-            .ignore_cancel()
-            .run_checked(log);
+        let detached =
+            Argv::new("losetup").arg("--detach").arg(&device).env("LC_ALL", "C").ignore_cancel().run_checked(log);
         drop(opened);
         // If the sequence number has changed, the device was detached, and another process attached the image again.
         let is_released = || Ok(!is_attached(&device)? || disk_sequence(kernel, &device) != sequence);
@@ -557,8 +541,7 @@ mod tests {
             });
             let attach_and_detach = |number: u32| {
                 let image =
-                    crate::image::create_sparse(&journal, &dir.path().join(format!("{number}.img")), 1 << 20)
-                        .unwrap();
+                    crate::image::create_sparse(&journal, &dir.path().join(format!("{number}.img")), 1 << 20).unwrap();
                 for _ in 0..8 {
                     let device = attach(&journal, image.path(), options, &mut |_| {}).unwrap();
                     device.detach(&mut |_| {}).unwrap();
@@ -566,8 +549,7 @@ mod tests {
                 }
                 image.remove().unwrap();
             };
-            let workers: Vec<_> =
-                (0..3).map(|number| scope.spawn(move || attach_and_detach(number))).collect();
+            let workers: Vec<_> = (0..3).map(|number| scope.spawn(move || attach_and_detach(number))).collect();
             workers.into_iter().for_each(|worker| worker.join().unwrap());
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             reader.join().unwrap();

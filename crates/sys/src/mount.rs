@@ -96,9 +96,7 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
     use rustix::mount::{FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsopen};
     let context = fsopen(fs_type, FsOpenFlags::FSOPEN_CLOEXEC).ok()?;
     let set = |option: &str| match option.split_once('=') {
-        _ if option.is_empty()
-            || OPTION_FLAGS.iter().chain(OPPOSITE_OPTIONS).any(|(name, _)| *name == option) =>
-        {
+        _ if option.is_empty() || OPTION_FLAGS.iter().chain(OPPOSITE_OPTIONS).any(|(name, _)| *name == option) => {
             Ok(())
         }
         Some((key, value)) => fsconfig_set_string(context.as_fd(), key, value),
@@ -114,8 +112,7 @@ pub fn reason_for_refused_option(source: &Path, fs_type: &str, option: &str) -> 
         // `e ext4: Unknown parameter 'noatme'`: the first letter is the level.
         let text = String::from_utf8_lossy(&message[..length]);
         let text = text.get(2..).unwrap_or_default().trim();
-        reason =
-            text.strip_prefix(fs_type).and_then(|text| text.strip_prefix(": ")).unwrap_or(text).to_string();
+        reason = text.strip_prefix(fs_type).and_then(|text| text.strip_prefix(": ")).unwrap_or(text).to_string();
     }
     if reason.is_empty() {
         reason = error_text(&error.into());
@@ -128,9 +125,8 @@ fn split_flags(options: &str) -> (MountFlags, String) {
     let mut flags = MountFlags::empty();
     let mut rest = vec![];
     for word in options.split(',').filter(|word| !matches!(*word, "" | "defaults")) {
-        let flag_in = |table: &[(&str, MountFlags)]| {
-            table.iter().find(|(name, _)| *name == word).map(|(_, flag)| *flag)
-        };
+        let flag_in =
+            |table: &[(&str, MountFlags)]| table.iter().find(|(name, _)| *name == word).map(|(_, flag)| *flag);
         if let Some(flag) = flag_in(OPTION_FLAGS) {
             flags |= flag;
         } else if let Some(flag) = flag_in(OPPOSITE_OPTIONS) {
@@ -192,11 +188,7 @@ pub fn unmount(target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), 
     unmount_in(&SysRoot::host(), target, log)
 }
 
-pub(crate) fn unmount_in(
-    kernel: &SysRoot,
-    target: &Path,
-    log: &mut dyn FnMut(CommandRecord),
-) -> Result<(), Error> {
+pub(crate) fn unmount_in(kernel: &SysRoot, target: &Path, log: &mut dyn FnMut(CommandRecord)) -> Result<(), Error> {
     let target = canonicalize_mount_point(target);
     let argv = Argv::new("umount").arg(&target).env("LC_ALL", "C").ignore_cancel();
     // Several filesystems may be mounted on one directory, so one success is not the end.
@@ -266,8 +258,7 @@ pub fn effective_options(kernel: &SysRoot, target: &Path) -> Result<String, Erro
     let device = link.unwrap_or_else(|_| mount.source.clone().into());
     let device = device.file_name().unwrap_or_default().to_string_lossy();
     let defaults = kernel.read(&format!("proc/fs/ext4/{device}/options")).unwrap_or_default();
-    let reported =
-        mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines());
+    let reported = mount.mount_options.split(',').chain(mount.super_options.split(',')).chain(defaults.lines());
     Ok(distinct(reported.filter(|word| !word.is_empty())).join(","))
 }
 

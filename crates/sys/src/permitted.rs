@@ -54,12 +54,10 @@ pub fn check_mount(kernel: &SysRoot) -> Result<(), Obstacle> {
 /// # Errors
 /// A device node is missing, or the kernel refuses to attach.
 pub fn check_loop_device(kernel: &SysRoot) -> Result<(), Obstacle> {
-    const NODES_FIX: &str = "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
+    const NODES_FIX: &str =
+        "`modprobe loop`; in a container, give it the loop devices of the machine (`--privileged -v /dev:/dev`)";
     let refused = |what: String| {
-        move |error: Errno| Obstacle {
-            what: format!("{what}: {}", error_text(&error.into())),
-            fix: NODES_FIX,
-        }
+        move |error: Errno| Obstacle { what: format!("{what}: {}", error_text(&error.into())), fix: NODES_FIX }
     };
     let open_node = |path: &Path| {
         open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -67,8 +65,7 @@ pub fn check_loop_device(kernel: &SysRoot) -> Result<(), Obstacle> {
             .map_err(refused(format!("opening {}", path.display())))
     };
     let control = open_node(&kernel.path("dev/loop-control"))?;
-    let file = memfd_create("fsarena-trial", MemfdFlags::CLOEXEC)
-        .map_err(refused("making a file in memory".into()))?;
+    let file = memfd_create("fsarena-trial", MemfdFlags::CLOEXEC).map_err(refused("making a file in memory".into()))?;
     rustix::fs::ftruncate(&file, TRIAL_BYTES).map_err(refused("making a file in memory".into()))?;
     let mut failed_attempts = 0;
     loop {

@@ -50,8 +50,7 @@ fn can_mount_proc() -> Result<bool> {
 /// Calls `start`, which starts one child process; this child becomes the init of a new PID namespace. Afterwards new children
 /// of this thread start in its own PID namespace again. `start` cannot create threads.
 fn start_in_new_namespace<T>(start: impl FnOnce() -> Result<T>) -> Result<T> {
-    let own_namespace =
-        rustix::fs::open("/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let own_namespace = rustix::fs::open("/proc/self/ns/pid", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     // SAFETY: no file descriptor table is unshared.
     unsafe { unshare_unsafe(UnshareFlags::NEWPID)? };
     let started = start();

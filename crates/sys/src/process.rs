@@ -5,9 +5,7 @@ use crate::kernel::SysRoot;
 use crate::wait::{Cancel, wait_until};
 use procfs_core::{FromRead, process::Stat};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open, pidfd_send_signal};
 use std::time::{Duration, Instant};
 use std::{io, path::Path, process::Child};
 
@@ -42,9 +40,7 @@ fn visible_stat(kernel: &SysRoot, pid: i32) -> Result<Option<Stat>, Error> {
 
 fn none_if_forbidden<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     match read {
-        Err(Error::KernelUnreadable { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
-            Ok(None)
-        }
+        Err(Error::KernelUnreadable { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => Ok(None),
         read => read,
     }
 }
@@ -86,8 +82,7 @@ pub fn boot_id(kernel: &SysRoot) -> Result<String, Error> {
 /// # Errors
 /// `/proc` cannot be read.
 pub fn all_pids(kernel: &SysRoot) -> Result<Vec<i32>, Error> {
-    let mut pids: Vec<i32> =
-        kernel.list_required("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
+    let mut pids: Vec<i32> = kernel.list_required("proc")?.iter().filter_map(|name| name.parse().ok()).collect();
     pids.sort_unstable();
     Ok(pids)
 }
@@ -232,10 +227,7 @@ pub fn find_stopped(kernel: &SysRoot, pgid: i32) -> Result<Option<i32>, Error> {
 }
 
 /// The processes of a list that have not ended.
-fn living_processes(
-    kernel: &SysRoot,
-    processes: Vec<ProcessIdentity>,
-) -> Result<Vec<ProcessIdentity>, Error> {
+fn living_processes(kernel: &SysRoot, processes: Vec<ProcessIdentity>) -> Result<Vec<ProcessIdentity>, Error> {
     let mut living = vec![];
     for process in processes {
         if stat(kernel, process.pid)?.is_some_and(|stat| !ENDED_STATES.contains(&stat.state)) {
@@ -370,8 +362,7 @@ mod tests {
     fn a_pid_reused_during_the_search_keeps_the_earlier_start_time() {
         let dir = tempfile::tempdir().unwrap();
         let kernel = SysRoot::at(dir.path());
-        let stat =
-            |start: u64| format!("7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start}{}", " 0".repeat(30));
+        let stat = |start: u64| format!("7 (x) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 {start}{}", " 0".repeat(30));
         std::fs::create_dir_all(dir.path().join("proc/7")).unwrap();
         std::fs::write(dir.path().join("proc/7/stat"), stat(100)).unwrap();
         let found = filter_processes(&kernel, all_pids(&kernel).unwrap(), |_| {
@@ -387,20 +378,13 @@ mod tests {
     fn the_processes_of_a_journal_are_found_and_killed() {
         let kernel = SysRoot::host();
         let journal = format!("test-{}", std::process::id());
-        let mut child = Command::new("sleep")
-            .arg("20")
-            .env(JOURNAL_VARIABLE, &journal)
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child =
+            Command::new("sleep").arg("20").env(JOURNAL_VARIABLE, &journal).stdout(Stdio::null()).spawn().unwrap();
         // The kernel shows the environment a moment after exec.
-        while processes_of_journal(&kernel, &journal).unwrap().is_empty()
-            && child.try_wait().unwrap().is_none()
-        {
+        while processes_of_journal(&kernel, &journal).unwrap().is_empty() && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }
-        let found: Vec<i32> =
-            processes_of_journal(&kernel, &journal).unwrap().iter().map(|found| found.pid).collect();
+        let found: Vec<i32> = processes_of_journal(&kernel, &journal).unwrap().iter().map(|found| found.pid).collect();
         assert_eq!(found, [child.id() as i32]);
         assert_eq!(kill_processes_of_journal(&kernel, &journal).unwrap(), 1);
         child.wait().unwrap();
@@ -441,11 +425,8 @@ mod tests {
         link("/mnt/a b", "9/cwd");
         link("/mnt/a b", "9/root");
         link("/mnt/a b/sh (deleted)", "9/exe");
-        let using_process = |pid, name: &str, uses: &[&'static str]| UsingProcess {
-            pid,
-            name: name.into(),
-            uses: uses.into(),
-        };
+        let using_process =
+            |pid, name: &str, uses: &[&'static str]| UsingProcess { pid, name: name.into(), uses: uses.into() };
         let expected = [
             using_process(7, "tail", &["open file", "mapped file"]),
             using_process(9, "gone", &["working directory", "root directory", "program"]),

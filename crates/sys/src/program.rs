@@ -54,8 +54,7 @@ const POSTGRESQL_DIR: &str = "/usr/lib/postgresql";
 fn program_directories(path: &OsStr, versions: &Path) -> impl Iterator<Item = PathBuf> {
     let number = |dir: &Path| dir.file_name()?.to_str()?.parse::<u32>().ok();
     let entries = std::fs::read_dir(versions).into_iter().flatten().flatten();
-    let mut found: Vec<_> =
-        entries.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
+    let mut found: Vec<_> = entries.filter_map(|entry| Some((number(&entry.path())?, entry.path()))).collect();
     found.sort_unstable_by_key(|(version, _)| std::cmp::Reverse(*version));
     let versions = found.into_iter().map(|(_, dir)| dir.join("bin"));
     std::env::split_paths(path).collect::<Vec<_>>().into_iter().chain(versions)
@@ -73,8 +72,7 @@ pub fn check_executable(program: &str, user: &User) -> Result<(), CommandError> 
 
 /// Does the work of [`check_executable`] with the rights of this thread; `user` is the name of its user.
 fn check_as_this_thread(program: &str, path: &OsStr, user: &str) -> Result<(), CommandError> {
-    let unusable =
-        |file: &Path, why| CommandError::NotExecutable { program: file.display().to_string(), why };
+    let unusable = |file: &Path, why| CommandError::NotExecutable { program: file.display().to_string(), why };
     if program.contains('/') {
         let file = Path::new(program);
         return check_executable_file(file, user, MAX_INTERPRETERS).map_err(|why| unusable(file, why));
@@ -235,9 +233,7 @@ mod tests {
         let own = User::of_process();
         let nobody = User { name: "nobody".into(), uid: 65534, gid: 65534, groups: vec![65534], home: None };
         let check_error = |name: &str, user: &User| {
-            check_executable(dir.path().join(name).to_str().unwrap(), user)
-                .err()
-                .map(|error| error.to_string())
+            check_executable(dir.path().join(name).to_str().unwrap(), user).err().map(|error| error.to_string())
         };
         for name in ["script", "text", "empty", "mine", "closed/script"] {
             assert_eq!(check_error(name, &own), None, "{name}");
@@ -254,24 +250,17 @@ mod tests {
             assert!(error.starts_with(&format!("{} cannot be executed: ", path.display())), "{error}");
             assert!(error.contains(why), "{error}");
         }
-        let path_error = |name: &str| {
-            check_as_this_thread(name, dir.path().as_os_str(), "me").err().map(|error| error.to_string())
-        };
+        let path_error =
+            |name: &str| check_as_this_thread(name, dir.path().as_os_str(), "me").err().map(|error| error.to_string());
         assert_eq!(path_error("script"), None);
-        assert!(
-            path_error("plain").unwrap().contains("/plain cannot be executed: user me has no permission")
-        );
+        assert!(path_error("plain").unwrap().contains("/plain cannot be executed: user me has no permission"));
         assert_eq!(path_error("gone").unwrap(), "gone is not installed");
         if !crate::testkit::root() {
             return;
         }
         assert_eq!(check_error("script", &nobody), None);
         assert!(check_error("mine", &nobody).unwrap().contains("user nobody has no permission to"));
-        assert!(
-            check_error("closed/script", &nobody)
-                .unwrap()
-                .contains("user nobody may not enter its directory")
-        );
+        assert!(check_error("closed/script", &nobody).unwrap().contains("user nobody may not enter its directory"));
         assert_eq!(check_error("mine", &own), None, "this process keeps its user");
     }
 
@@ -302,8 +291,7 @@ mod tests {
         let command = fetched_command_in(&package, Path::new("mkfs.bcachefs")).unwrap();
         let ends = [LOADER, "--library-path", LIBRARY_DIRS[1], "usr/sbin/mkfs.bcachefs"];
         assert!(
-            command.len() == 4
-                && command.iter().zip(ends).all(|(word, end)| word.to_str().unwrap().ends_with(end))
+            command.len() == 4 && command.iter().zip(ends).all(|(word, end)| word.to_str().unwrap().ends_with(end))
         );
         assert_eq!(fetched_command_in(&package, Path::new("mkfs.xfs")), None);
         assert_eq!(fetched_command_in(&package, Path::new("/usr/sbin/mkfs.bcachefs")), None);

@@ -148,11 +148,7 @@ pub fn restrict_writes_to(
         rustix::mount::mount_bind_recursive(path, path)?;
     }
     let root = Path::new("/");
-    set_mount_attributes(
-        root,
-        libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID,
-        0,
-    )?;
+    set_mount_attributes(root, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV | libc::MOUNT_ATTR_NOSUID, 0)?;
     for dir in dirs.iter().map(PathBuf::as_path).chain(mount_point) {
         set_mount_attributes(dir, 0, libc::MOUNT_ATTR_RDONLY)?;
     }

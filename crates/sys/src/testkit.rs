@@ -90,8 +90,7 @@ impl FakeRoot {
     /// # Panics
     /// If the link cannot be created.
     pub fn make_link(&self, rel: &str, target: impl AsRef<Path>) {
-        std::os::unix::fs::symlink(target, self.create_parents(rel))
-            .expect("a link of the fake root can be made");
+        std::os::unix::fs::symlink(target, self.create_parents(rel)).expect("a link of the fake root can be made");
     }
 
     /// Creates the directories above an entry, and returns the path of the entry.

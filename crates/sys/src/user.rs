@@ -150,19 +150,14 @@ impl UserDatabase {
     }
 
     /// The entry that getent prints for a key. Without getent, the first entry of /etc/passwd for which `fits` returns true.
-    fn find_entry(
-        &self,
-        key: &str,
-        fits: impl Fn(&PasswdEntry) -> bool,
-    ) -> Result<Option<PasswdEntry>, UserError> {
+    fn find_entry(&self, key: &str, fits: impl Fn(&PasswdEntry) -> bool) -> Result<Option<PasswdEntry>, UserError> {
         let Some(getent) = &self.getent else {
             let text = self.read_etc_file("passwd")?;
             return Ok(text.lines().filter_map(PasswdEntry::parse).find(fits));
         };
         let text = getent.query("passwd", key)?.unwrap_or_default();
         let Some(line) = text.lines().find(|line| !line.is_empty()) else { return Ok(None) };
-        let malformed =
-            || UserError::Malformed(format!("getent passwd {key} printed {line:?}, which is not a user"));
+        let malformed = || UserError::Malformed(format!("getent passwd {key} printed {line:?}, which is not a user"));
         PasswdEntry::parse(line).map(Some).ok_or_else(malformed)
     }
 
@@ -174,9 +169,7 @@ impl UserDatabase {
             Some(getent) => {
                 let text = getent.query("initgroups", &name)?.unwrap_or_default();
                 parse_initgroups(&name, &text).ok_or_else(|| {
-                    UserError::Malformed(format!(
-                        "getent initgroups {name} printed {text:?}, which are not groups"
-                    ))
+                    UserError::Malformed(format!("getent initgroups {name} printed {text:?}, which are not groups"))
                 })?
             }
             None => groups_of_member(&self.read_etc_file("group")?, &name),
@@ -401,7 +394,8 @@ esac"#;
         let dir = tempfile::tempdir().unwrap();
         let users = UserDatabase { getent: None, etc: dir.path().into() };
         assert_eq!(users.user_by_name("bob"), Err(UserError::Unknown("bob".into())));
-        let passwd = "# comment\n+::::::\nbob:x:4294967295:1::/:\nroot:x:0:0:root:/root:/bin/sh\nbob:x:1001:50::/home/bob:\n";
+        let passwd =
+            "# comment\n+::::::\nbob:x:4294967295:1::/:\nroot:x:0:0:root:/root:/bin/sh\nbob:x:1001:50::/home/bob:\n";
         std::fs::write(dir.path().join("passwd"), passwd).unwrap();
         let group = "a:x:1:alice\nb:x:2:alice,bob\nc:x:no:bob\nd:x:3:bob,\ne:x:4:bobby\n";
         std::fs::write(dir.path().join("group"), group).unwrap();
@@ -414,9 +408,7 @@ esac"#;
 
     #[test]
     fn invalid_sudo_variables_are_refused() {
-        let caller = |uid: Option<&str>, gid: Option<&str>| {
-            parse_sudo_caller(uid.map(OsStr::new), gid.map(OsStr::new))
-        };
+        let caller = |uid: Option<&str>, gid: Option<&str>| parse_sudo_caller(uid.map(OsStr::new), gid.map(OsStr::new));
         assert_eq!(caller(None, None), Ok(None));
         assert_eq!(caller(Some("1000"), Some("100")), Ok(Some((1000, 100))));
         for (uid, gid) in [

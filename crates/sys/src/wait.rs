@@ -33,11 +33,7 @@ pub enum WaitError {
 ///
 /// # Errors
 /// [`WaitError`] if the deadline passes or a signal ends the wait.
-pub fn wait_until<T>(
-    deadline: Instant,
-    cancel: Cancel,
-    mut poll: impl FnMut() -> Option<T>,
-) -> Result<T, WaitError> {
+pub fn wait_until<T>(deadline: Instant, cancel: Cancel, mut poll: impl FnMut() -> Option<T>) -> Result<T, WaitError> {
     let begun = Instant::now();
     loop {
         let now = Instant::now();

@@ -71,12 +71,7 @@ fn attribute_path(kernel: &SysRoot, number: u32, name: &str) -> PathBuf {
 ///
 /// # Errors
 /// The size of the device cannot be read.
-pub(crate) fn exists(
-    kernel: &SysRoot,
-    number: u32,
-    size_bytes: u64,
-    diskseq: Option<u64>,
-) -> Result<bool, Error> {
+pub(crate) fn exists(kernel: &SysRoot, number: u32, size_bytes: u64, diskseq: Option<u64>) -> Result<bool, Error> {
     // If the list of devices is unreadable, no device counts as gone.
     kernel.list_required("sys/block")?;
     let size = attribute_path(kernel, number, "disksize");

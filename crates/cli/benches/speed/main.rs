@@ -125,8 +125,7 @@ fn overhead(dir: &Path) {
     // [["total", ns], ["timed", ns], …] of every cell.
     let parts = report["cells"].as_array().into_iter().flatten().flat_map(|cell| cell["spent"].as_array());
     let accounted: f64 =
-        parts.flatten().filter(|part| part[0] != "total").filter_map(|part| part[1].as_f64()).sum::<f64>()
-            / 1e9;
+        parts.flatten().filter(|part| part[0] != "total").filter_map(|part| part[1].as_f64()).sum::<f64>() / 1e9;
     let share = 100.0 * (wall - accounted) / wall;
     println!("{:<44} {share:>9.1}%   of {wall:.1} s", "neither timed, mkfs, mount nor idle wait");
 }
@@ -167,9 +166,7 @@ fn peak_memory_mb(mut command: Command) -> f64 {
     let mut peak = 0.0_f64;
     while child.try_wait().expect("our child").is_none() {
         let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let kib = text
-            .lines()
-            .find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
+        let kib = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
         peak = peak.max(kib.unwrap_or(0.0) / 1024.0);
     }
     peak

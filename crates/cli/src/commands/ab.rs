@@ -90,8 +90,7 @@ pub fn run(args: Args) -> Outcome {
         if baseline.is_some() && run.on.is_empty() && run.erase.is_none() {
             overrides.backing = None; // that of the baseline
         }
-        let mut plan =
-            ab_plan(&variants, written, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;
+        let mut plan = ab_plan(&variants, written, overrides, |plan| gate_claims(&max_slowdown, main_metric, plan))?;
         if let Some(baseline) = &baseline {
             let a = matrix::expand(&plan).swap_remove(0);
             plan.baseline = Some(baseline.recall(&plan, &a)?);

@@ -56,8 +56,7 @@ pub fn run(args: Args) -> Outcome {
     args.check_outputs()?;
     let plan = resolve_plan(&args)?;
     if args.dry_run {
-        let (code, _) =
-            execute_plan(&args, RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone())))?;
+        let (code, _) = execute_plan(&args, RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone())))?;
         return Ok(code);
     }
     let budget = args.budget.unwrap_or(DEFAULT_BUDGET);
@@ -82,10 +81,7 @@ pub fn run(args: Args) -> Outcome {
 fn describe_stage(stage: &str, variants: &[Variant], budget: Duration) -> String {
     let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
     let budget = humantime::format_duration(Duration::from_secs(budget.as_secs()));
-    format!(
-        "stage {stage}, {budget}: runs each of these once, then those that fit into the time: {}",
-        names.join(", ")
-    )
+    format!("stage {stage}, {budget}: runs each of these once, then those that fit into the time: {}", names.join(", "))
 }
 
 /// Resolves the plan of the arguments, without its claims and with a budget.
@@ -121,13 +117,7 @@ struct EarlierStages {
 
 /// The plan of one stage: these variants within this budget. Its warm-up round is a pilot: it runs every variant once, in
 /// this order, and the variants that do not fit into the budget leave. The figures of the pilot do not count.
-fn stage_plan(
-    plan: &Plan,
-    name: &str,
-    variants: Vec<Variant>,
-    budget: Duration,
-    earlier: EarlierStages,
-) -> Plan {
+fn stage_plan(plan: &Plan, name: &str, variants: Vec<Variant>, budget: Duration, earlier: EarlierStages) -> Plan {
     let mut plan = plan.clone();
     plan.title = format!("{}, stage {name}", plan.title);
     plan.factors.clear();
@@ -154,11 +144,7 @@ struct FirstStage {
 }
 
 /// Runs the first stage: compares the filesystems, common ones first. None if a signal ended it, or nothing was measured.
-fn compare_filesystems(
-    args: &run::Args,
-    plan: Plan,
-    budget: Duration,
-) -> Result<Option<FirstStage>, Failure> {
+fn compare_filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result<Option<FirstStage>, Failure> {
     let mut all = matrix::expand(&plan);
     if all.iter().all(Variant::is_bare_device) {
         let message = "this machine can make no filesystem to advise on";
@@ -176,11 +162,7 @@ fn compare_filesystems(
     let possible = Decision::new(&report).map_or(vec![], |decision| decision.possible());
     let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
-    args.print_message(&format!(
-        "{} can be the best: {}",
-        plural(names.len(), "filesystem"),
-        names.join(", ")
-    ));
+    args.print_message(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
     let runs = [(STAGES[0].to_string(), run.id())].into();
     Ok(Some(FirstStage { survivors, run: Some(run), earlier: EarlierStages { runs, not_compared } }))
 }
@@ -208,12 +190,9 @@ fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
         let _ = writeln!(text, "  {}\n", command_line(variant(*choice))?);
     }
     let _ = writeln!(text, "{}", decision.headline());
-    if let Some(first_run) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0]))
-    {
-        let _ = writeln!(
-            text,
-            "fsarena tried the filesystems that run {first_run} eliminated with default options only."
-        );
+    if let Some(first_run) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
+        let _ =
+            writeln!(text, "fsarena tried the filesystems that run {first_run} eliminated with default options only.");
     }
     if !not_compared.is_empty() {
         let _ = writeln!(
@@ -234,11 +213,7 @@ fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     }
     for (other, guarantees) in decision.cheaper_variants() {
         let line = command_line(variant(other))?;
-        let _ = writeln!(
-            text,
-            "\nAhead by the estimate, but gives up safety ({}):\n  {line}",
-            guarantees.join("; ")
-        );
+        let _ = writeln!(text, "\nAhead by the estimate, but gives up safety ({}):\n  {line}", guarantees.join("; "));
     }
     Ok(text)
 }

@@ -214,8 +214,7 @@ fn analyse_published(args: &Args, name: &str) -> Outcome {
 
 /// Fits each curve and prints the result. `source` names the data; `seed` is that of the bootstrap intervals.
 fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> Outcome {
-    let all: Vec<_> =
-        curves.into_iter().map(|series| fsarena_stats::scaling::analyse_scaling(series, seed)).collect();
+    let all: Vec<_> = curves.into_iter().map(|series| fsarena_stats::scaling::analyse_scaling(series, seed)).collect();
     let page = fsarena_report::scaling::scaling_page(source, &all, args.tables);
     output::print_page(&page, &args.format)
 }
@@ -224,17 +223,12 @@ fn print_scaling(args: &Args, source: &str, curves: Vec<Series>, seed: u64) -> O
 fn worst_cell(args: &Args, record: &RunRecord) -> Result<TracedTask, Failure> {
     let matrix = matrix::matrix_of_run(record)?;
     let analysis = find_anomalies(&matrix, args.ceiling);
-    let of_variant =
-        |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
+    let of_variant = |variant: usize| args.variant.as_ref().is_none_or(|name| *name == matrix.variants[variant].name);
     let Some(finding) = analysis.findings.iter().find(|finding| of_variant(finding.variant)) else {
         return usage("found no anomaly to explain; name a task: --explain 'rndwr[bs=512,threads=16]'");
     };
     let at = finding.main_part().worst_flag().at;
-    let task = matrix::matrix_task_id(
-        &matrix.modes[at.mode].name,
-        matrix.sizes[at.size],
-        matrix.threads[at.threads],
-    );
+    let task = matrix::matrix_task_id(&matrix.modes[at.mode].name, matrix.sizes[at.size], matrix.threads[at.threads]);
     TracedTask::find(record, &task, Some(&matrix.variants[at.variant].name))
 }
 

@@ -75,15 +75,14 @@ pub struct Args {
 }
 
 /// The flags of `run` that this command sets itself, or that make no sense for it.
-pub const REFUSED_FLAGS: &str = "vary after stage shard rounds find within by save_baseline exit_style export weight current full dry_run";
+pub const REFUSED_FLAGS: &str =
+    "vary after stage shard rounds find within by save_baseline exit_style export weight current full dry_run";
 
 /// Hides the flags that this command refuses from its help, and describes the claim of a bisection.
 fn adapt_help(arg: clap::Arg) -> clap::Arg {
     if arg.get_id() == "claim" {
         let example = "`total.elapsed: candidate <= baseline within 1%`";
-        return arg.help(format!(
-            "Claim that GOOD meets and BAD does not, with `candidate` and `baseline`: {example}"
-        ));
+        return arg.help(format!("Claim that GOOD meets and BAD does not, with `candidate` and `baseline`: {example}"));
     }
     let refused = REFUSED_FLAGS.split(' ').any(|id| arg.get_id() == id);
     if refused { arg.hide(true) } else { arg }
@@ -107,9 +106,7 @@ pub fn run(args: Args) -> Outcome {
     let is_new = bisector.state.ending.is_none();
     if is_new {
         let (id, dir) = (&bisector.state.id, bisector.dir().display());
-        display.show(&format!(
-            "bisect {id} in {dir}; continue it after an interruption: fsarena bisect --resume {id}"
-        ));
+        display.show(&format!("bisect {id} in {dir}; continue it after an interruption: fsarena bisect --resume {id}"));
     }
     let ended = bisector.run(&mut display)?;
     if !ended {
@@ -117,9 +114,7 @@ pub fn run(args: Args) -> Outcome {
         return Ok(ExitCode::Inconclusive);
     }
     // The answer does not depend on the functions, whose guests can fail like any others.
-    let functions = match is_new
-        .then(|| functions_that_grew(&bisector.state, &runs, &mut display.progress))
-        .transpose()
+    let functions = match is_new.then(|| functions_that_grew(&bisector.state, &runs, &mut display.progress)).transpose()
     {
         Ok(functions) => functions.flatten(),
         Err(failure) if cancel::requested().is_some() => return Err(failure),
@@ -139,9 +134,7 @@ fn resume(args: &Args, id: &str) -> Result<Bisector, Failure> {
     let has_own_settings =
         args.good.is_some() || args.repo.is_some() || args.levels.is_some() || args.max_slowdown.is_some();
     if has_own_settings {
-        return usage(
-            "--resume: the bisection keeps its candidates, its claim and its work; leave out the rest",
-        );
+        return usage("--resume: the bisection keeps its candidates, its claim and its work; leave out the rest");
     }
     Ok(Bisector::open(&args.run.runs.dir, id)?)
 }
@@ -194,8 +187,7 @@ fn begin(args: Args) -> Result<Bisector, Failure> {
     template = plan.variants[0].levels.clone().into_iter().chain(template).collect();
     template.remove(run::variants::NAME_KEY);
     let counts = matches!(&plan.device.backing, Backing::Guest(guest) if guest.emulator == Emulator::Exact);
-    let plan_toml =
-        toml::to_string(&plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
+    let plan_toml = toml::to_string(&plan).map_err(|error| Failure::new(ExitCode::Internal, error.to_string()))?;
     let state = Bisection {
         format: FORMAT,
         id: String::new(),
@@ -249,9 +241,7 @@ fn comparison_plan(run: &mut run::Args, template: &Levels) -> Result<Plan, Failu
     let plan = plan_of_variants(&[common.clone(), common], written, overrides)?;
     match plan.device.backing {
         Backing::Guest(_) => Ok(plan),
-        _ if template.contains_key(factor::KERNEL) => {
-            usage("kernels boot in guests: add --on exact or --on qemu")
-        }
+        _ if template.contains_key(factor::KERNEL) => usage("kernels boot in guests: add --on exact or --on qemu"),
         Backing::Dir => usage("bisect makes filesystems, so it cannot run in directories as they are"),
         _ => Ok(plan),
     }
@@ -264,8 +254,7 @@ fn claim_of(
     main_metric: Option<&str>,
     plan: &Plan,
 ) -> Result<Claim, Failure> {
-    let parse =
-        |text: &str| text.parse::<Claim>().map_err(|error| Failure::new(ExitCode::Usage, error.to_string()));
+    let parse = |text: &str| text.parse::<Claim>().map_err(|error| Failure::new(ExitCode::Usage, error.to_string()));
     if let Some(limit) = max_slowdown {
         return parse(&gate_claims(&[limit], main_metric, plan)?.concat());
     }
@@ -326,8 +315,7 @@ fn debian_kernels(good: &mut String, bad: &mut String) -> Result<Vec<String>, Fa
 
 /// The commands that repeat what a bisection found.
 fn repeat_commands(state: &Bisection, runs: &Path) -> Vec<String> {
-    let join_quoted =
-        |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
+    let join_quoted = |words: &[&str]| shlex::try_join(words.iter().copied()).unwrap_or_else(|_| words.join(" "));
     let mut commands = vec![];
     if let Some(Ending::Found { parent, child, .. }) = &state.ending {
         if let History::Git { repo, .. } = &state.history {
@@ -339,12 +327,10 @@ fn repeat_commands(state: &Bisection, runs: &Path) -> Vec<String> {
                 let profile = join_quoted(&["fsarena", "analyse", run, "--profile"]);
                 commands.push(format!("{profile}  # the functions again"));
             }
-            commands
-                .push(format!("{}  # the last comparison again", join_quoted(&["fsarena", "run", &plan])));
+            commands.push(format!("{}  # the last comparison again", join_quoted(&["fsarena", "run", &plan])));
         }
     }
-    let words: Vec<&str> =
-        std::iter::once("fsarena").chain(state.command.iter().map(String::as_str)).collect();
+    let words: Vec<&str> = std::iter::once("fsarena").chain(state.command.iter().map(String::as_str)).collect();
     commands.push(format!("{}  # the whole bisection again", join_quoted(&words)));
     commands
 }
@@ -357,11 +343,7 @@ fn last_run<'a>(state: &'a Bisection, parent: &str, child: &str) -> Option<&'a S
 
 /// The functions in which the first bad candidate takes more instructions than the last good one, in the task whose count changed
 /// most; None if nothing was found or nothing counted.
-fn functions_that_grew(
-    state: &Bisection,
-    runs: &Path,
-    progress: &mut Progress,
-) -> Result<Option<Page>, Failure> {
+fn functions_that_grew(state: &Bisection, runs: &Path, progress: &mut Progress) -> Result<Option<Page>, Failure> {
     let Some(Ending::Found { parent, child, .. }) = &state.ending else { return Ok(None) };
     let Some(run) = last_run(state, parent, child).filter(|_| state.figures_are_counts) else {
         return Ok(None);
@@ -408,10 +390,7 @@ mod tests {
 
     #[test]
     fn a_build_command_is_split_without_a_shell() {
-        assert_eq!(
-            split_command("make -j8 CFLAGS='-O2 -g' $x;").unwrap(),
-            ["make", "-j8", "CFLAGS=-O2 -g", "$x;"]
-        );
+        assert_eq!(split_command("make -j8 CFLAGS='-O2 -g' $x;").unwrap(), ["make", "-j8", "CFLAGS=-O2 -g", "$x;"]);
         assert!(split_command("make 'x").is_err() && split_command("").is_err());
     }
 }

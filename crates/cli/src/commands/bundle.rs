@@ -52,8 +52,7 @@ pub fn run(args: Args) -> Outcome {
     let scratch = ScratchDir::make(parent, ".fsarena-bundle")?;
     let reports = pack_runs(&args, scratch.dir())?;
     let manifest = Manifest::new(&reports, env!("CARGO_PKG_VERSION"), &program_build()?);
-    let manifest_json =
-        serde_json::to_string_pretty(&manifest).map_err(output::serialization_failure)? + "\n";
+    let manifest_json = serde_json::to_string_pretty(&manifest).map_err(output::serialization_failure)? + "\n";
     write_file(&scratch.dir().join(MANIFEST_FILE), manifest_json.as_bytes())?;
     write_file(&scratch.dir().join(README_FILE), &readme(&manifest, &reports)?)?;
     bundle::write_checksums(scratch.dir())?;

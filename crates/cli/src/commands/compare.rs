@@ -56,8 +56,7 @@ pub struct Args {
 
 /// The formats of files that `--from` accepts.
 fn format_parser() -> clap::builder::PossibleValuesParser {
-    let value =
-        |importer: &&import::Importer| clap::builder::PossibleValue::new(importer.id).help(importer.help);
+    let value = |importer: &&import::Importer| clap::builder::PossibleValue::new(importer.id).help(importer.help);
     import::IMPORTERS.iter().map(value).collect::<Vec<_>>().into()
 }
 
@@ -79,8 +78,7 @@ pub fn run(args: Args) -> Outcome {
 /// Compares what the arguments name: files, runs or published figures.
 fn compare(args: &Args) -> Result<ComparisonReport, Failure> {
     let metric = args.metric.as_deref().unwrap_or("elapsed");
-    let published_set =
-        |name: &str| name.strip_prefix("published:").map(published::find_published).transpose();
+    let published_set = |name: &str| name.strip_prefix("published:").map(published::find_published).transpose();
     let read = |name: &String| {
         // The id of a run has no extension, so a name with one is a missing file.
         let path = Path::new(name);

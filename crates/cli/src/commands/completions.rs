@@ -43,9 +43,7 @@ enum Shell {
 pub fn run(args: Args, cli: Command) -> Outcome {
     let mut script = Vec::new();
     let register = |shell: &dyn EnvCompleter, script: &mut Vec<u8>| {
-        shell
-            .write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script)
-            .map_err(printing_failure)
+        shell.write_registration("COMPLETE", "fsarena", "fsarena", "fsarena", script).map_err(printing_failure)
     };
     match args.shell {
         Shell::Bash => script.extend(include_bytes!("../complete/fsarena.bash")),
@@ -78,11 +76,7 @@ pub fn write_man_pages(args: ManArgs, cli: Command) -> Outcome {
 
 /// Writes the pages of a command and its subcommands.
 fn write_pages(command: &Command, dir: &Path) -> std::io::Result<()> {
-    let page =
-        Man::new(command.clone()).source(concat!("fsarena ", env!("CARGO_PKG_VERSION"))).manual("fsarena");
+    let page = Man::new(command.clone()).source(concat!("fsarena ", env!("CARGO_PKG_VERSION"))).manual("fsarena");
     page.generate_to(dir)?;
-    command
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set())
-        .try_for_each(|command| write_pages(command, dir))
+    command.get_subcommands().filter(|command| !command.is_hide_set()).try_for_each(|command| write_pages(command, dir))
 }

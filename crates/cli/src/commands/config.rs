@@ -49,8 +49,7 @@ pub fn run(args: Args, cli: &Command) -> Outcome {
 /// The row of a key: its value in the environment, else in the config file, else the default of its flag. `commands` are
 /// those that have the flag.
 fn setting_row(cli: &Command, config: &Config, key: &'static str, commands: &[&str]) -> SettingRow {
-    let commands =
-        cli.get_subcommands().filter(|command| commands == ["*"] || commands.contains(&command.get_name()));
+    let commands = cli.get_subcommands().filter(|command| commands == ["*"] || commands.contains(&command.get_name()));
     let mut args = cli.get_arguments().chain(commands.flat_map(|command| command.get_arguments()));
     let arg = args.find(|arg| arg.get_long() == Some(flag_name(key)));
     let mut variables = vec![];
@@ -90,8 +89,7 @@ mod tests {
 
     /// The values of these flags for a command line and the text of a config file.
     fn values(file: &str, line: &str, flags: &[&str]) -> Vec<Option<String>> {
-        let matches =
-            parse_config(file).set_defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
+        let matches = parse_config(file).set_defaults(Cli::command()).try_get_matches_from(line.split(' ')).unwrap();
         let (_, run) = matches.subcommand().unwrap();
         let text = |mut raw: clap::parser::RawValues| raw.next().unwrap().to_string_lossy().into_owned();
         flags.iter().map(|flag| run.get_raw(flag).map(text)).collect()
@@ -102,16 +100,11 @@ mod tests {
         for (key, commands) in KEYS {
             let cli = Cli::command();
             let has = |command: &Command| {
-                command
-                    .get_arguments()
-                    .chain(cli.get_arguments())
-                    .any(|arg| arg.get_long() == Some(flag_name(key)))
+                command.get_arguments().chain(cli.get_arguments()).any(|arg| arg.get_long() == Some(flag_name(key)))
             };
             match commands {
                 ["*"] => assert!(cli.get_subcommands().any(has), "{key}"),
-                _ => {
-                    commands.iter().for_each(|name| assert!(has(cli.find_subcommand(name).unwrap()), "{key}"))
-                }
+                _ => commands.iter().for_each(|name| assert!(has(cli.find_subcommand(name).unwrap()), "{key}")),
             }
         }
     }
@@ -122,10 +115,7 @@ mod tests {
         let flags = ["runs", "rounds", "budget"];
         let some = |text: &str| Some(text.to_string());
         assert_eq!(values(file, "fsarena run", &flags), [some("/srv/runs"), some("12"), some("10m")]);
-        assert_eq!(
-            values(file, "fsarena run --rounds 3", &flags),
-            [some("/srv/runs"), some("3"), some("10m")]
-        );
+        assert_eq!(values(file, "fsarena run --rounds 3", &flags), [some("/srv/runs"), some("3"), some("10m")]);
         assert_eq!(values(file, "fsarena run --find best", &flags), [some("/srv/runs"), None, some("10m")]);
         assert_eq!(values(file, "fsarena run --shard 1/2", &flags)[2], None);
         assert_eq!(values(file, "fsarena run --resume x", &flags), [some("/srv/runs"), None, None]);
@@ -145,8 +135,7 @@ mod tests {
             ("color = 'red'", "invalid value 'red'"),
             ("runs = ", "line 1, column 8"),
         ] {
-            let checked =
-                Config::parse("config.toml", text).and_then(|config| config.checked(&Cli::command()));
+            let checked = Config::parse("config.toml", text).and_then(|config| config.checked(&Cli::command()));
             let message = checked.unwrap_err().to_string();
             assert!(message.contains(expected), "{text}: {message}");
         }

@@ -14,9 +14,7 @@ use fsarena_load::{workload::Job, workloads::WORKLOADS};
 use fsarena_run::layers;
 use fsarena_sys::permitted::{self, Obstacle};
 use fsarena_sys::user::UserDatabase;
-use fsarena_sys::{
-    Error, argv, device_mapper, dirs, host, kernel::SysRoot, limits, links, program, rights, undo,
-};
+use fsarena_sys::{Error, argv, device_mapper, dirs, host, kernel::SysRoot, limits, links, program, rights, undo};
 use install::{fetch_for_guests, install};
 use std::io::Write;
 use std::path::Path;
@@ -138,11 +136,8 @@ fn check_user(mounting: &Result<(), Obstacle>) -> Finding {
     let Err(obstacle) = mounting else {
         return ok("user", format!("{who}: filesystems can be made and mounted"));
     };
-    let fix = if is_root() {
-        obstacle.fix
-    } else {
-        "`sudo fsarena run` for filesystems in this kernel, on loop images only"
-    };
+    let fix =
+        if is_root() { obstacle.fix } else { "`sudo fsarena run` for filesystems in this kernel, on loop images only" };
     let why = if is_root() { format!(" ({obstacle})") } else { String::new() };
     if guests::has_emulator() {
         let found = format!(
@@ -150,16 +145,13 @@ fn check_user(mounting: &Result<(), Obstacle>) -> Finding {
         );
         return limited("user", found, fix);
     }
-    let found = format!(
-        "{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)"
-    );
+    let found = format!("{who}{why}, and no emulator for guest kernels: only directories as they are (--on dir:PATH)");
     limited("user", found, format!("apt-get install qemu-system-x86; or {fix}"))
 }
 
 /// The packages with the missing mkfs programs of filesystems that the kernel mounts.
 fn missing_mkfs_packages(found: &[Availability]) -> Vec<&'static str> {
-    let without_mkfs =
-        found.iter().filter(|have| have.is_mountable && !have.can_make() && have.def.pool.is_none());
+    let without_mkfs = found.iter().filter(|have| have.is_mountable && !have.can_make() && have.def.pool.is_none());
     let mut packages: Vec<&str> = without_mkfs.flat_map(|have| have.def.packages).copied().collect();
     packages.sort_unstable();
     packages.dedup();
@@ -211,10 +203,8 @@ fn check_workload_confinement() -> Finding {
 fn check_filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
     // Pools are made in guests only.
     let found: Vec<&Availability> = found.iter().filter(|have| have.def.pool.is_none()).collect();
-    let (mountable, unsupported): (Vec<&Availability>, Vec<_>) =
-        found.into_iter().partition(|have| have.is_mountable);
-    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) =
-        mountable.into_iter().partition(|have| have.can_make());
+    let (mountable, unsupported): (Vec<&Availability>, Vec<_>) = found.into_iter().partition(|have| have.is_mountable);
+    let (usable, without_mkfs): (Vec<&Availability>, Vec<_>) = mountable.into_iter().partition(|have| have.can_make());
     let usable = join_ids(usable);
     let mut findings = vec![if usable.is_empty() {
         missing("filesystems", "none can be made and mounted", "see the next lines")
@@ -237,9 +227,8 @@ fn check_filesystems(found: &[Availability], can_mount: bool) -> Vec<Finding> {
 
 /// Checks the programs of every workload with its default settings, except those that other checks cover.
 fn check_workload_programs() -> Finding {
-    let has_own_check = |program: &str| {
-        LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program))
-    };
+    let has_own_check =
+        |program: &str| LOAD_TOOLS.contains(&program) || SERVICES.iter().any(|(own, _)| own.contains(&program));
     let programs = WORKLOADS.iter().flat_map(|workload| {
         let settings = Settings::defaults(workload.def().settings);
         workload.programs(&Job { settings, scale: Default::default(), seed: 0 })
@@ -309,8 +298,7 @@ fn check_layers(kernel: &SysRoot) -> Finding {
     let what = "layers over a filesystem";
     let types = kernel.mountable_filesystems().unwrap_or_default();
     let (here, absent): (Vec<_>, Vec<_>) = layers::layer_ids().partition(|level| {
-        layers::module(level).is_some_and(|module| types.contains(module))
-            && layers::check_programs(level).is_ok()
+        layers::module(level).is_some_and(|module| types.contains(module)) && layers::check_programs(level).is_ok()
     });
     let found = if here.is_empty() { "none".into() } else { here.join(" ") };
     if absent.is_empty() {
@@ -334,11 +322,7 @@ fn check_stacks() -> Finding {
         fixes.push("this kernel has no device mapper, or this process may not use it: --on qemu".into());
     }
     let found = if usable.is_empty() { "none".into() } else { usable.join(" ") + place_note };
-    if fixes.is_empty() {
-        ok("stacked devices", found)
-    } else {
-        limited("stacked devices", found, fixes.join("; "))
-    }
+    if fixes.is_empty() { ok("stacked devices", found) } else { limited("stacked devices", found, fixes.join("; ")) }
 }
 
 /// Checks the free space for images in the nearest existing directory of `runs_dir`; less than 4 GiB is limited.
@@ -348,9 +332,7 @@ fn check_room(runs_dir: &Path) -> Finding {
     match dirs::free_bytes(dir).map(|free| (free, format!("{} in {dir:?}", ByteSize(free)))) {
         Ok((free, found)) if free >= 4 << 30 => ok(what, found),
         Ok((_, found)) => limited(what, found, "images elsewhere: `--on loop:DIR`, in memory: `--on ram`"),
-        Err(error) => {
-            missing(what, error.to_string(), "--runs DIR, where DIR is a directory that you can write to")
-        }
+        Err(error) => missing(what, error.to_string(), "--runs DIR, where DIR is a directory that you can write to"),
     }
 }
 

@@ -58,9 +58,7 @@ pub fn run(args: Args) -> Outcome {
         fsarena_store::list_runs(&args.runs.dir)?.into_iter().partition(|run| run.is_damaged);
     // A run that cannot be read may be of this study, so the user must know that it is missing.
     damaged.iter().for_each(|run| print_left_out(&run.id, &run.status.why));
-    let study = args
-        .study
-        .or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| can_be_followed(study)));
+    let study = args.study.or_else(|| listed.iter().map(|run| run.study.clone()).find(|study| can_be_followed(study)));
     let Some(study) = study else { return no_runs(&args.runs) };
     check_name("study", &study, listed.iter().map(|run| run.study.as_str()))?;
     listed.retain(|run| run.study == study);
@@ -103,16 +101,8 @@ fn can_be_followed(study: &str) -> bool {
 ///
 /// # Errors
 /// It is none of them. The message suggests a similar name.
-fn check_name<'a>(
-    what: &str,
-    name: &str,
-    available: impl Iterator<Item = &'a str> + Clone,
-) -> Result<(), Failure> {
-    if available.clone().any(|known| known == name) {
-        Ok(())
-    } else {
-        Err(unknown(what, name, available).into())
-    }
+fn check_name<'a>(what: &str, name: &str, available: impl Iterator<Item = &'a str> + Clone) -> Result<(), Failure> {
+    if available.clone().any(|known| known == name) { Ok(()) } else { Err(unknown(what, name, available).into()) }
 }
 
 /// Prints to standard error why the history leaves a run out.

@@ -331,13 +331,7 @@ pub fn workloads() -> Vec<SettingRow> {
     let mut rows = Vec::new();
     for workload in WORKLOADS {
         let def = workload.def();
-        let row = |setting, accepts, default, help| SettingRow {
-            workload: def.id,
-            setting,
-            accepts,
-            default,
-            help,
-        };
+        let row = |setting, accepts, default, help| SettingRow { workload: def.id, setting, accepts, default, help };
         let help = format!("{}; main metrics: {}", def.help, def.metrics.join(", "));
         rows.push(row("", String::new(), String::new(), help));
         rows.extend(def.settings.iter().map(|setting| {
@@ -436,11 +430,7 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
                 (true, false) => "cached",
                 (false, false) => "",
             },
-            compiled: compiled
-                .iter()
-                .filter(|(_, releases)| releases.contains(&release))
-                .map(|(id, _)| *id)
-                .collect(),
+            compiled: compiled.iter().filter(|(_, releases)| releases.contains(&release)).map(|(id, _)| *id).collect(),
             release,
         });
     }

@@ -47,8 +47,7 @@ pub fn run(args: Args) -> Outcome {
         write_report(&report, exporter, path)?;
     }
     // The printed report links to the charts that this command has just written, if any.
-    report.charts_folder =
-        args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_folder_link)(path));
+    report.charts_folder = args.export.iter().rev().find_map(|(exporter, path)| (exporter.charts_folder_link)(path));
     let mut out = BufWriter::new(std::io::stdout().lock());
     args.format.export(&report, &mut out)?;
     out.flush().map_err(printing_failure)?;
@@ -65,16 +64,10 @@ pub fn read_commands(run: &RunDir) -> Result<Commands, Failure> {
 
 /// Reports a run at its end: writes the reports in its directory and the exports, and prints the answer in a format to standard
 /// output. Returns the exit code of its claims.
-pub fn print_answer(
-    mut report: Report,
-    exports: &[Export],
-    format: &'static Exporter,
-    run: &RunDir,
-) -> Outcome {
+pub fn print_answer(mut report: Report, exports: &[Export], format: &'static Exporter, run: &RunDir) -> Outcome {
     report.commands = read_commands(run)?;
     let main_report = write_run_dir_reports(&report, run.path())?;
-    let stored_formats =
-        exporters::EXPORTERS.iter().filter(|exporter| (exporter.file_in_run_dir)(&report).is_some());
+    let stored_formats = exporters::EXPORTERS.iter().filter(|exporter| (exporter.file_in_run_dir)(&report).is_some());
     stored_formats.for_each(|exporter| note_omissions(exporter, &report));
     for (exporter, path) in exports {
         write_report(&report, exporter, path)?;

@@ -42,9 +42,7 @@ pub fn run(args: Args) -> Outcome {
     let written = read_plan(&args)?;
     if !written.file.stages.is_empty() {
         if !args.variant.is_empty() {
-            return usage(
-                "--variant: the stages of a study choose their variants; write one stage as a plan",
-            );
+            return usage("--variant: the stages of a study choose their variants; write one stage as a plan");
         }
         if args.shard.is_some() {
             return usage(
@@ -101,12 +99,7 @@ fn resolve(args: &Args, written: &ParsedPlan, overrides: Overrides) -> Result<Pl
 ///
 /// # Errors
 /// A signal that ended the run.
-fn reduce_scale(
-    plan: &Plan,
-    smaller: Plan,
-    dir: &Path,
-    user: Option<&str>,
-) -> Result<Option<(Plan, String)>, Failure> {
+fn reduce_scale(plan: &Plan, smaller: Plan, dir: &Path, user: Option<&str>) -> Result<Option<(Plan, String)>, Failure> {
     let Some(budget) = plan.stop.extended_s() else { return Ok(None) };
     let variants = matrix::expand(plan);
     let rounds = rounds_for_an_answer(&variants, plan.error_split());
@@ -135,12 +128,7 @@ fn reduce_scale(
 
 /// Runs the work once on the first variant with a filesystem. Returns the seconds that it took; None if no variant has a
 /// filesystem.
-fn time_one_cell(
-    plan: &Plan,
-    variants: &[Variant],
-    dir: &Path,
-    user: Option<&str>,
-) -> Result<Option<f64>, Failure> {
+fn time_one_cell(plan: &Plan, variants: &[Variant], dir: &Path, user: Option<&str>) -> Result<Option<f64>, Failure> {
     let Some(first) = variants.iter().find(|variant| !variant.is_bare_device()) else { return Ok(None) };
     let mut plan = plan.clone();
     plan.factors.clear();
@@ -212,10 +200,7 @@ fn resume(args: &Args, name: &str) -> Outcome {
     let (name, has_later_stages) = (request.plan.name.clone(), stages::has_later_stages(&request.plan));
     let (code, run) = execute_plan(args, request)?;
     if has_later_stages && let Some(run) = run {
-        args.print_message(&format!(
-            "go on with the stages after it: fsarena run {name} --after {}",
-            run.id()
-        ));
+        args.print_message(&format!("go on with the stages after it: fsarena run {name} --after {}", run.id()));
     }
     Ok(code)
 }

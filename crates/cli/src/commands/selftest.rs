@@ -81,8 +81,7 @@ pub fn run(args: Args) -> Outcome {
     match args.format {
         ListFormat::Json => output::print_json(&as_json(&report, &means, &growth))?,
         ListFormat::Term => {
-            let checks: Vec<CheckRow> =
-                report.checks.iter().chain([&report.negative]).map(CheckRow::from).collect();
+            let checks: Vec<CheckRow> = report.checks.iter().chain([&report.negative]).map(CheckRow::from).collect();
             output::print_rows(&checks, ListFormat::Term)?;
             headline::print(&report)?;
             output::print_text(format!("\n{}\n\n", describe_report(&report)))?;
@@ -142,8 +141,7 @@ impl Row for CheckRow {
         &["rule", "noise", "rate: ERRS", "limits: 95% LIMITS", "limit: PROMISED", "state"];
 
     fn table_text(&self, field: &str) -> Option<String> {
-        let of_time =
-            |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
+        let of_time = |share: Option<f64>| share.map_or(String::new(), |share| format!(", {share:.2} of the time"));
         match field {
             "rule" if self.order == "fixed" => Some(format!("{}, FIXED ORDER", self.rule)),
             "rate" => Some(two_decimals(self.rate) + &of_time(self.time_share)),
@@ -227,9 +225,7 @@ impl Row for MeanCostRow {
             "rate" => Some(two_decimals(self.rate)),
             "limits" => Some(format!("{} to {}", two_decimals(self.lower), two_decimals(self.upper))),
             "printed_share" => Some(two_decimals(self.printed_share)),
-            "limit" => {
-                Some(self.limit.map_or("none".into(), |limit| format!("at most {}", two_decimals(limit))))
-            }
+            "limit" => Some(self.limit.map_or("none".into(), |limit| format!("at most {}", two_decimals(limit)))),
             "state" => Some(self.state.unwrap_or("shown").into()),
             _ => None,
         }

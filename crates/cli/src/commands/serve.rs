@@ -46,18 +46,14 @@ Examples:
 pub fn run(args: Args) -> Outcome {
     let mut hosts = args.allow_host;
     hosts.extend(fsarena_sys::kernel::SysRoot::host().fact("proc/sys/kernel/hostname"));
-    let report =
-        |record| report::analyse_run(record, ReportOptions::default()).map_err(|failure| failure.to_string());
+    let report = |record| report::analyse_run(record, ReportOptions::default()).map_err(|failure| failure.to_string());
     let server = Server::open(Options {
         folder: args.dir.unwrap_or(args.runs.dir),
         bind: args.bind,
         port: args.port,
         token: args.token.filter(|token| !token.is_empty()),
         hosts,
-        analysis: AnalysisFunctions {
-            analyse_run: report,
-            primary_metric: |plan| work::main_metric(plan).into(),
-        },
+        analysis: AnalysisFunctions { analyse_run: report, primary_metric: |plan| work::main_metric(plan).into() },
     })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(printing_failure)?;

@@ -95,10 +95,7 @@ impl Args {
     fn plan_text(&self, command: &[String]) -> Result<String, Failure> {
         let mut workload = Table::from_iter([
             ("use".to_string(), Value::from("command")),
-            (
-                "task".into(),
-                vec![Value::Table(Table::from_iter([("run".into(), command.to_vec().into())]))].into(),
-            ),
+            ("task".into(), vec![Value::Table(Table::from_iter([("run".into(), command.to_vec().into())]))].into()),
         ]);
         if let Some(input) = &self.input {
             workload.insert("input".into(), absolute(input)?.display().to_string().into());

@@ -50,17 +50,12 @@ pub fn run(args: Args) -> Outcome {
             Ok(json!({ "application": name, "plan": plan_table(&name, plan)? }))
         })
     } else if let Some(filesystem) = list::filesystem(&args.what)? {
-        let sets =
-            layout_table(filesystem.option_sets(), output::width()).map_err(output::serialization_failure)?;
-        print_text_or_json(
-            &args.format,
-            "a filesystem",
-            format!("{}\n{sets}", filesystem.introduction()),
-            || Ok(json!(filesystem)),
-        )
+        let sets = layout_table(filesystem.option_sets(), output::width()).map_err(output::serialization_failure)?;
+        print_text_or_json(&args.format, "a filesystem", format!("{}\n{sets}", filesystem.introduction()), || {
+            Ok(json!(filesystem))
+        })
     } else {
-        let run =
-            RunDir::find(&args.runs.dir, &args.what).map_err(|error| suggest_study(error, &args.what))?;
+        let run = RunDir::find(&args.runs.dir, &args.what).map_err(|error| suggest_study(error, &args.what))?;
         if args.format == SQL_FORMAT {
             return output::print_text(fsarena_store::views_sql(&run.plan()?));
         }

@@ -131,10 +131,7 @@ impl<'a> Bundle<'a> {
         let is_listed =
             |name: &&&str| self.manifest.runs.iter().any(|run| **name == format!("{}/run.db", run.directory));
         for name in self.files.iter().filter(|name| name.ends_with("/run.db") && !is_listed(name)) {
-            runs.push((
-                name.to_string(),
-                vec![difference("the run", &format!("not in {MANIFEST_FILE}"), "present")],
-            ));
+            runs.push((name.to_string(), vec![difference("the run", &format!("not in {MANIFEST_FILE}"), "present")]));
         }
         Ok(BundleCheck { checksums, runs })
     }
@@ -164,8 +161,7 @@ impl<'a> Bundle<'a> {
         found.extend(differences(&published, &computed, self.is_same_build));
         if self.is_same_build && found.is_empty() {
             for name in archive::files_below(recomputed_dir)? {
-                let [published, computed] =
-                    [dir.as_path(), recomputed_dir].map(|dir| std::fs::read(dir.join(&name)));
+                let [published, computed] = [dir.as_path(), recomputed_dir].map(|dir| std::fs::read(dir.join(&name)));
                 if published.ok() != computed.ok() {
                     found.push(difference(&name, "another text", "the text of this program"));
                 }
@@ -181,8 +177,7 @@ fn difference(place: &str, published: &str, computed: &str) -> Difference {
 
 fn read_json(path: &Path) -> Result<Value, Failure> {
     let text = input::read(path, MAX_JSON_BYTES).map_err(Failure::file(path))?;
-    serde_json::from_slice(&text)
-        .map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", path.display())))
+    serde_json::from_slice(&text).map_err(|error| Failure::new(ExitCode::Usage, format!("{}: {error}", path.display())))
 }
 
 impl BundleCheck {
@@ -191,7 +186,8 @@ impl BundleCheck {
     }
 
     fn json(&self, bundle: &Bundle) -> Value {
-        let difference = |one: &Difference| json!({ "place": one.place, "published": one.published, "computed": one.computed });
+        let difference =
+            |one: &Difference| json!({ "place": one.place, "published": one.published, "computed": one.computed });
         let run = |(id, differences): &(String, Vec<Difference>)| json!({ "run": id, "differences": differences.iter().map(difference).collect::<Vec<_>>() });
         json!({
             "file": bundle.archive.display().to_string(),
@@ -231,10 +227,7 @@ impl BundleCheck {
                 lines.push(format!("- {place}: {published} in the bundle, {computed} from the data"));
             }
             if differences.len() > MAX_SHOWN_DIFFERENCES {
-                lines.push(format!(
-                    "- and {} more; all: --format json",
-                    differences.len() - MAX_SHOWN_DIFFERENCES
-                ));
+                lines.push(format!("- and {} more; all: --format json", differences.len() - MAX_SHOWN_DIFFERENCES));
             }
         }
         if !bundle.is_same_build {

@@ -31,13 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT", group = "counter", help_heading = "Request counter")]
     squid: Option<String>,
     /// Count with a Prometheus endpoint, `http://HOST:PORT/metrics`
-    #[arg(
-        long,
-        value_name = "URL",
-        group = "counter",
-        requires = "series",
-        help_heading = "Request counter"
-    )]
+    #[arg(long, value_name = "URL", group = "counter", requires = "series", help_heading = "Request counter")]
     prometheus: Option<String>,
     /// Prometheus series to sum: `requests_total`, `requests_total{code="200"}`
     #[arg(
@@ -120,10 +114,9 @@ impl Args {
         }
         let counter = match (&self.squid, &self.prometheus, &self.log) {
             (Some(at), _, _) => Some(CounterSpec::Squid { address: at.clone() }),
-            (_, Some(url), _) => Some(CounterSpec::Prometheus {
-                address: url.clone(),
-                metric: self.series.clone().unwrap_or_default(),
-            }),
+            (_, Some(url), _) => {
+                Some(CounterSpec::Prometheus { address: url.clone(), metric: self.series.clone().unwrap_or_default() })
+            }
             (_, _, Some(file)) => Some(CounterSpec::Log { file: absolute(file)?, word: self.word.clone() }),
             _ if self.device_operations => Some(CounterSpec::Device),
             _ if !self.command.is_empty() => Some(CounterSpec::Command { argv: self.command.clone() }),
@@ -190,13 +183,8 @@ pub fn run(args: Args) -> Outcome {
 /// Prints to standard error what is watched, and to standard output the head of the table.
 fn print_introduction(format: ListFormat, recorder: &Recorder, watcher: &Watcher) -> Outcome {
     let watch = recorder.watch();
-    let counted =
-        watch.counter.as_ref().map_or(", without counting requests".into(), |counter| format!(": {counter}"));
-    print_message(&format!(
-        "watching {}{counted}; stored in {}",
-        watch.name,
-        recorder.run_dir().path().display()
-    ));
+    let counted = watch.counter.as_ref().map_or(", without counting requests".into(), |counter| format!(": {counter}"));
+    print_message(&format!("watching {}{counted}; stored in {}", watch.name, recorder.run_dir().path().display()));
     watcher.notes().iter().for_each(|note| print_message(&note.text));
     watcher.absent_sources().iter().for_each(|text| print_message(text));
     match format {
@@ -225,7 +213,8 @@ const COLUMNS: [(&str, &str, f64); 10] = [
     ("wMB/s", reading::DEVICE_WRITTEN, 1e-6),
 ];
 
-const LEGEND: &str = "per cent of one CPU; ~ is sampled at clock ticks, the others are exact if the kernel provides exact accounting";
+const LEGEND: &str =
+    "per cent of one CPU; ~ is sampled at clock ticks, the others are exact if the kernel provides exact accounting";
 
 /// Returns the head of the table of windows.
 fn table_header() -> String {

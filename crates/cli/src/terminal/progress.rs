@@ -84,9 +84,7 @@ impl Consumer for Progress {
         self.intervals.update(event, state);
         // These events change nothing that the display shows.
         use CellEvent::{Command, Profile, Spent};
-        if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } =
-            event
-        {
+        if let Event::Command(_) | Event::Cell { what: Command(_) | Profile { .. } | Spent { .. }, .. } = event {
             return Ok(());
         }
         let view = RunView::new(state, &self.intervals);

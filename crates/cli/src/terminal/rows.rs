@@ -39,10 +39,8 @@ pub fn layout_table<R: Row>(rows: &[R], width: Option<u16>) -> serde_json::Resul
     // The prose goes below the other fields.
     let prose: Vec<String> = lines.iter_mut().filter_map(Vec::pop).collect();
     let widths = column_widths(&lines, width);
-    let options = Options::new(width)
-        .initial_indent(INDENT)
-        .subsequent_indent(INDENT)
-        .word_splitter(WordSplitter::NoHyphenation);
+    let options =
+        Options::new(width).initial_indent(INDENT).subsequent_indent(INDENT).word_splitter(WordSplitter::NoHyphenation);
     let mut table = String::new();
     for (line, prose) in lines.iter().zip(&prose) {
         table += &lay_out(line, &widths);
@@ -76,8 +74,7 @@ fn longest(lines: &[Vec<String>], column: usize, length: impl Fn(&str) -> usize)
 /// Lays out a row: wraps its texts between words to the widths of the columns, and returns the lines.
 fn lay_out(row: &[String], widths: &[usize]) -> String {
     let options = |width: usize| Options::new(width.max(1)).word_splitter(WordSplitter::NoHyphenation);
-    let cells: Vec<Vec<_>> =
-        row.iter().zip(widths).map(|(text, width)| wrap(text, options(*width))).collect();
+    let cells: Vec<Vec<_>> = row.iter().zip(widths).map(|(text, width)| wrap(text, options(*width))).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let line = |at: usize| {
         let mut line = String::new();
@@ -119,27 +116,17 @@ mod tests {
     }
 
     const ROWS: [Listed; 2] = [
-        Listed {
-            name: "dbench-like",
-            accepts: "a whole number",
-            help: "one two three four five six seven eight",
-        },
+        Listed { name: "dbench-like", accepts: "a whole number", help: "one two three four five six seven eight" },
         Listed { name: "wal", accepts: "", help: "short" },
     ];
 
     #[test]
     fn prose_is_below_the_other_fields_if_the_table_is_too_narrow() {
         let wide = layout_table(&ROWS, None).unwrap();
-        assert!(
-            wide.contains("dbench-like  a whole number  one two three four five six seven eight\n"),
-            "{wide}"
-        );
+        assert!(wide.contains("dbench-like  a whole number  one two three four five six seven eight\n"), "{wide}");
         assert!(wide.starts_with("NAME         ACCEPTS         HELP\n"), "{wide}");
         let beside = layout_table(&ROWS, Some(62)).unwrap();
-        assert!(
-            beside.contains("dbench-like  a whole number  one two three four five six seven\n"),
-            "{beside}"
-        );
+        assert!(beside.contains("dbench-like  a whole number  one two three four five six seven\n"), "{beside}");
         let below = layout_table(&ROWS, Some(40)).unwrap();
         let expected =
             "dbench-like  a whole number\n    one two three four five six seven\n    eight\nwal\n    short\n";

@@ -45,8 +45,7 @@ fn equal_variants_are_allowed_and_named_apart() {
     let place = Place::new();
     // A claim about the plan's own variants says nothing of these.
     place.edit_plan("seed = 1", "seed = 1\nclaims = [\"touch.elapsed: ext4 < xfs\"]");
-    let (text, _) =
-        place.expect(0, &["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4", "--dry-run", "-q"]);
+    let (text, _) = place.expect(0, &["ab", "plan.toml", "--a", "fs=ext4", "--b", "fs=ext4", "--dry-run", "-q"]);
     assert!(text.starts_with("# 2 variants: ext4/a, ext4/b\n"), "{text}");
     // Sides that differ in something else take the filesystem of the flag.
     let sides = ["ab", "plan.toml", "--a", "mount=noatime", "--b", "mount=relatime", "--fs", "ext2"];
@@ -65,8 +64,7 @@ fn who_claims_nothing_asks_whether_the_sides_are_the_same() {
         let (text, _) = place.expect(0, &[&sides[..], more].concat());
         text.lines().filter_map(|line| line.strip_prefix("# claim: ").map(String::from)).collect()
     };
-    let same =
-        |metric: &str, percent: &str| format!("total.{metric}: ext4/noatime == ext4 within {percent}%");
+    let same = |metric: &str, percent: &str| format!("total.{metric}: ext4/noatime == ext4 within {percent}%");
     assert_eq!(claims(&[]), [same("elapsed", "1"), same("synced", "1")]);
     assert_eq!(claims(&["--margin", "7%"]), [same("elapsed", "7"), same("synced", "7")]);
     let mine = "touch.elapsed: ext4/noatime < ext4";
@@ -91,21 +89,8 @@ fn the_question_of_who_claims_nothing_decides_the_exit_code() {
     let place = Place::new();
     place.edit_plan("driver = \"native\"\ntasks = [1, 2, 3]", "driver = \"commands\"\ntasks = [1, 2]");
     let ab = |code: i32, b: &str, margin: &str| {
-        let args = [
-            "ab",
-            "plan.toml",
-            "--a",
-            "fs=ext4",
-            "--b",
-            b,
-            "--margin",
-            margin,
-            "--rounds",
-            "8",
-            "--on",
-            "ram",
-            "-q",
-        ];
+        let args =
+            ["ab", "plan.toml", "--a", "fs=ext4", "--b", b, "--margin", margin, "--rounds", "8", "--on", "ram", "-q"];
         place.expect(code, &args).0
     };
     // Equal sides are the same within a factor of ten, whatever the machine does meanwhile.
@@ -123,16 +108,13 @@ fn the_question_of_who_claims_nothing_decides_the_exit_code() {
 fn faults_of_the_sides_are_usage_errors() {
     let place = Place::new();
     let said = |b: &str, more: &[&str]| {
-        let args: Vec<&str> =
-            ["ab", "plan.toml", "--a", "fs=ext4", "--b", b].iter().chain(more).copied().collect();
+        let args: Vec<&str> = ["ab", "plan.toml", "--a", "fs=ext4", "--b", b].iter().chain(more).copied().collect();
         place.expect(2, &args).1
     };
     assert!(said("fs=ext5", &[]).contains("--a, --b: Unknown filesystem `ext5`"));
     assert!(said("fss=ext4", &[]).contains("Unknown factor `fss`"));
     assert!(said("fs=ext4", &["--fs", "xfs"]).contains("--a or --b has its own fs"));
-    assert!(
-        said("fs=ext4", &["--mount", "noatime", "--mount", "sync"]).contains("A and B have the same mount")
-    );
+    assert!(said("fs=ext4", &["--mount", "noatime", "--mount", "sync"]).contains("A and B have the same mount"));
     assert!(said("fs=ext4,options=nosuch", &[]).contains("Unknown option set `nosuch`"));
     assert!(said("dir=/tmp", &[]).contains("all variants are directories"));
     assert!(said("fs=ext4", &["--on", "dir:/tmp"]).contains("--a dir=PATH --b dir=PATH, without --on"));

@@ -80,13 +80,11 @@ fn one_cold_pilot_keeps_no_usual_filesystem_out_and_what_was_not_compared_is_nam
     let runs = std::fs::read_dir(place.runs()).unwrap().map(|run| run.unwrap().path());
     let first = runs.min().unwrap(); // of the filesystems
     let rows = place.rows(&first.to_string_lossy()).into_iter();
-    let compared: BTreeSet<String> =
-        rows.filter(|row| row.0 > 0 && row.2 == "work").map(|row| row.1).collect();
+    let compared: BTreeSet<String> = rows.filter(|row| row.0 > 0 && row.2 == "work").map(|row| row.1).collect();
     assert!(compared.contains("ext4") && compared.contains("xfs"), "{compared:?}");
     let missing: Vec<&str> = ["ext2", "ext3"].into_iter().filter(|name| !compared.contains(*name)).collect();
     assert!(!missing.is_empty(), "{compared:?}");
-    let named =
-        printed.lines().find(|line| line.starts_with("Not compared, because the budget did not hold"));
+    let named = printed.lines().find(|line| line.starts_with("Not compared, because the budget did not hold"));
     let named = named.unwrap_or_else(|| panic!("{printed}"));
     assert!(missing.iter().all(|name| named.contains(name)), "{printed}");
     place.assert_clean();
@@ -95,8 +93,7 @@ fn one_cold_pilot_keeps_no_usual_filesystem_out_and_what_was_not_compared_is_nam
 #[test]
 fn flags_that_advise_sets_itself_are_refused() {
     let place = Place::new();
-    for (flag, value) in [("--options", "noatime"), ("--rounds", "3"), ("--find", "best"), ("--mkfs", "-n 1")]
-    {
+    for (flag, value) in [("--options", "noatime"), ("--rounds", "3"), ("--find", "best"), ("--mkfs", "-n 1")] {
         let (_, said) = place.expect(2, &["advise", flag, value, "--cmd", "true"]);
         assert!(said.contains(&format!("{flag}: advise determines this itself")), "{said}");
     }

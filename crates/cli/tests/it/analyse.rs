@@ -68,11 +68,7 @@ fn a_run_is_analysed_and_its_worst_cells_run_again() {
         (&serde_json::json!([512]), &serde_json::json!([1, 16]))
     );
     let raw = |matrix: &&Value| matrix["raw_device"].as_bool().unwrap();
-    assert_eq!(
-        found["matrices"].as_array().unwrap().iter().filter(raw).count(),
-        2,
-        "two modes of the bare device"
-    );
+    assert_eq!(found["matrices"].as_array().unwrap().iter().filter(raw).count(), 2, "two modes of the bare device");
     if !found["client_bound"].as_array().unwrap().is_empty() {
         return fsarena_sys::testkit::skipped("a build for tests is too slow a generator for this machine");
     }
@@ -110,16 +106,7 @@ fn the_lock_behind_a_cell_is_named() {
         return;
     }
     let place = with_run();
-    let args = [
-        "analyse",
-        "--variant",
-        "ext4",
-        "--explain",
-        "seqwr[bs=512,threads=16]",
-        "--format",
-        "json",
-        "--quiet",
-    ];
+    let args = ["analyse", "--variant", "ext4", "--explain", "seqwr[bs=512,threads=16]", "--format", "json", "--quiet"];
     let output = place.output(&args);
     let said = common::text(&output.stderr);
     if output.status.code() == Some(6) {
@@ -136,8 +123,7 @@ fn the_lock_behind_a_cell_is_named() {
     assert_eq!(runs(&place).len(), 1, "tracing a cell does not store a run");
     let (_, said) = place.expect(2, &["analyse", "--explain", "seqwr[bs=77,threads=16]"]);
     assert!(said.contains("Unknown task"), "{said}");
-    let (_, said) =
-        place.expect(2, &["analyse", "--explain", "seqwr[bs=512,threads=16]", "--variant", "ntfs"]);
+    let (_, said) = place.expect(2, &["analyse", "--explain", "seqwr[bs=512,threads=16]", "--variant", "ntfs"]);
     assert!(said.contains("Available: ext4, raw"), "{said}");
     place.assert_clean();
 }

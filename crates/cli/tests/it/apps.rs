@@ -63,17 +63,13 @@ fn a_missing_program_of_an_application_is_reported() {
     let place = Place::new();
     let (_, said) = place.expect(2, &["run", "apps/gti"]);
     assert!(said.contains("Did you mean `apps/git`?"), "{said}");
-    let dry =
-        |code, more: &[&str]| place.expect(code, &[&["run", "--dry-run", "--on", "dir:home"], more].concat());
+    let dry = |code, more: &[&str]| place.expect(code, &[&["run", "--dry-run", "--on", "dir:home"], more].concat());
     let (_, said) = dry(2, &["apps/build", "--set", "input=no-such-file"]);
     assert!(said.contains("No such file or directory: no-such-file"), "{said}");
     let mine = place.expect(0, &["show", "apps/git"]).0.replace("\"perl\"", "\"no-such-program\"");
     std::fs::write(place.dir.join("mine.toml"), mine).unwrap();
     let (_, said) = dry(6, &["mine.toml"]);
-    assert!(
-        said.contains("not installed: no-such-program; on Debian: apt-get install no-such-program"),
-        "{said}"
-    );
+    assert!(said.contains("not installed: no-such-program; on Debian: apt-get install no-such-program"), "{said}");
     if !root() || !has(&["mkfs.ext2"]) {
         return;
     }

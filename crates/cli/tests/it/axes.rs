@@ -63,9 +63,7 @@ fn read(path: impl AsRef<Path>) -> String {
 
 /// The kernel's name of the loop device of an image.
 fn carrying(image: &Path) -> String {
-    let is_it = |name: &String| {
-        read(format!("/sys/block/{name}/loop/backing_file")).trim() == image.to_str().unwrap()
-    };
+    let is_it = |name: &String| read(format!("/sys/block/{name}/loop/backing_file")).trim() == image.to_str().unwrap();
     let entries = std::fs::read_dir("/sys/block").unwrap().flatten();
     entries.map(|entry| entry.file_name().into_string().unwrap()).find(is_it).unwrap()
 }
@@ -76,8 +74,7 @@ fn throttled(device: &str) -> Vec<String> {
     let dir = Path::new("/sys/fs/cgroup/blkio");
     let lines = ["read_bps", "write_bps"].map(|file| read(dir.join(format!("blkio.throttle.{file}_device"))));
     let own = |line: &&str| line.split_whitespace().next() == Some(numbers.as_str());
-    let mut found: Vec<String> =
-        lines.iter().flat_map(|text| text.lines().filter(own)).map(String::from).collect();
+    let mut found: Vec<String> = lines.iter().flat_map(|text| text.lines().filter(own)).map(String::from).collect();
     if !dir.exists() {
         let limits = groups().into_iter().map(|group| read(group.join("io.max")));
         found.extend(limits.flat_map(|text| text.lines().filter(own).map(String::from).collect::<Vec<_>>()));
@@ -257,12 +254,8 @@ fn clients_are_variants_of_one_task_and_make_a_curve() {
     let place = Place::new();
     std::fs::write(place.dir.join("load.toml"), LOAD).unwrap();
     place.expect(0, &["run", "load.toml", "--factor", "clients=1,2,4"]);
-    let tasks: std::collections::BTreeSet<String> = place
-        .rows("latest")
-        .into_iter()
-        .map(|(_, _, task)| task)
-        .filter(|task| task.starts_with("rndrd"))
-        .collect();
+    let tasks: std::collections::BTreeSet<String> =
+        place.rows("latest").into_iter().map(|(_, _, task)| task).filter(|task| task.starts_with("rndrd")).collect();
     assert_eq!(tasks.len(), 1, "{tasks:?}");
     let (json, _) = place.expect(0, &["analyse", "latest", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -273,8 +266,7 @@ fn clients_are_variants_of_one_task_and_make_a_curve() {
 }
 
 /// A workload with few operations, whatever the plan has.
-const SQLITE: [&str; 8] =
-    ["run", "plan.toml", "--workload", "sqlite", "--set", "operations=5", "--set", "rows=50"];
+const SQLITE: [&str; 8] = ["run", "plan.toml", "--workload", "sqlite", "--set", "operations=5", "--set", "rows=50"];
 
 #[test]
 fn a_setting_of_the_workload_makes_variants_of_one_task() {
@@ -304,15 +296,13 @@ fn a_setting_of_the_workload_makes_variants_of_one_task() {
 #[test]
 fn a_curve_of_any_file_is_put_into_sentences() {
     let place = Place::new();
-    let rows: String =
-        [(1, 100.0), (2, 190.0), (4, 330.0), (8, 420.0), (16, 400.0), (32, 250.0), (64, 140.0)]
-            .iter()
-            .map(|(n, x)| format!("xfs,{n},{x}\n"))
-            .collect();
+    let rows: String = [(1, 100.0), (2, 190.0), (4, 330.0), (8, 420.0), (16, 400.0), (32, 250.0), (64, 140.0)]
+        .iter()
+        .map(|(n, x)| format!("xfs,{n},{x}\n"))
+        .collect();
     std::fs::write(place.dir.join("curve.csv"), format!("fs,clients,throughput_mb_s\n{rows}")).unwrap();
     let (text, _) = place.expect(0, &["analyse", "curve.csv"]);
-    for words in ["universal scalability law", "It saturates at 8 clients", "It peaks at 8 clients with 420"]
-    {
+    for words in ["universal scalability law", "It saturates at 8 clients", "It peaks at 8 clients with 420"] {
         assert!(text.contains(words), "{words}: {text}");
     }
     std::fs::write(place.dir.join("curve.csv"), "clients,throughput\n1,2\n2,fast\n").unwrap();
@@ -326,8 +316,7 @@ fn a_filesystem_is_full_to_its_level_when_the_work_begins() {
         return;
     }
     let place = Place::new();
-    let is_half_full =
-        "test $(df --output=pcent . | tail -1 | tr -d ' %') -ge 49 && head -c 9999 /dev/zero > file";
+    let is_half_full = "test $(df --output=pcent . | tail -1 | tr -d ' %') -ge 49 && head -c 9999 /dev/zero > file";
     let plan = ["run", "--on", "ram", "--fs", "ext4", "--rounds", "1", "--cmd", is_half_full];
     let (printed, _) = place.expect(0, &[&plan[..], &["--factor", "fill=50%"]].concat());
     assert!(!printed.contains("aged or full"), "{printed}");

@@ -42,28 +42,12 @@ fn a_baseline_is_measured_again_beside_the_candidate() {
     assert_eq!(baseline["figures"][0]["ratio"], Value::Null);
     assert_eq!(baseline["changed"], Value::Array(vec![]));
     let (full, _) = place.expect(3, &["report", "--full"]);
-    assert!(
-        full.contains("The baseline main, measured on ") && full.contains("are shown and not judged"),
-        "{full}"
-    );
+    assert!(full.contains("The baseline main, measured on ") && full.contains("are shown and not judged"), "{full}");
 
     // Other work is not what was measured then.
     let (json, _) = place.expect(
         4,
-        &[
-            "ab",
-            "--baseline",
-            "main",
-            "--b",
-            "dir=b",
-            "-q",
-            "--rounds",
-            "1",
-            "--seed",
-            "8",
-            "--format",
-            "json",
-        ],
+        &["ab", "--baseline", "main", "--b", "dir=b", "-q", "--rounds", "1", "--seed", "8", "--format", "json"],
     );
     let report: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(report["baseline"]["changed"], serde_json::json!(["the work"]));

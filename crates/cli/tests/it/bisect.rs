@@ -56,8 +56,7 @@ impl Planted {
     fn arguments(&self, place: &Place, more: &[&str]) -> Vec<String> {
         let repo = self.make(place).display().to_string();
         let good = format!("main~{}", self.options.len() - 1);
-        let args =
-            ["bisect", &good, "main", "--repo", &repo, "--build", "sh build", "--format", "json", "-q"];
+        let args = ["bisect", &good, "main", "--repo", &repo, "--build", "sh build", "--format", "json", "-q"];
         args.iter().chain(more).map(|word| word.to_string()).collect()
     }
 
@@ -125,8 +124,7 @@ fn a_planted_change_is_found_past_a_commit_that_does_not_build() {
     let options = ["100", "103", "103", "103"].map(String::from).to_vec();
     let planted = Planted { options, broken: [1].into() };
     let args = planted.arguments(&place, &PRINTED);
-    let mut begun =
-        Running::start(&place, place.fsarena(&args.iter().map(String::as_str).collect::<Vec<_>>()));
+    let mut begun = Running::start(&place, place.fsarena(&args.iter().map(String::as_str).collect::<Vec<_>>()));
     begun.until("a cell runs", || !place.agents().is_empty());
     begun.signal(Signal::INT);
     begun.ended_by(Signal::INT);
@@ -134,9 +132,7 @@ fn a_planted_change_is_found_past_a_commit_that_does_not_build() {
     assert_eq!(code, 0);
     assert_found(&json, 1, &planted);
     // The interrupted run was resumed.
-    assert!(
-        json["comparisons"].as_array().unwrap().iter().all(|one| one["runs"].as_array().unwrap().len() == 1)
-    );
+    assert!(json["comparisons"].as_array().unwrap().iter().all(|one| one["runs"].as_array().unwrap().len() == 1));
     let possible = json["ending"]["possible"][0].as_str().unwrap();
     assert!(json["tried"][possible]["skipped"].as_str().unwrap().contains("broken"), "{json:#}");
     let confirmation = json["comparisons"].as_array().unwrap().last().unwrap();
@@ -158,8 +154,7 @@ fn a_history_without_a_change_ends_at_its_ends() {
     }
     let place = Place::new();
     printing_plan(&place);
-    let planted =
-        Planted { options: vec!["100".into(), "90".into(), "100.5".into()], broken: BTreeSet::new() };
+    let planted = Planted { options: vec!["100".into(), "90".into(), "100.5".into()], broken: BTreeSet::new() };
     let (code, json) = planted.bisect(&place, &PRINTED);
     assert_eq!((code, &json["ending"]["outcome"]), (3, &"no_change".into()), "{json:#}");
     assert_eq!(json["comparisons"].as_array().unwrap().len(), 1);
@@ -180,8 +175,7 @@ fn an_inconclusive_bisection_continues_with_a_larger_budget() {
     }
     let place = Place::new();
     printing_plan(&place);
-    let planted =
-        Planted { options: ["100", "103", "103"].map(String::from).to_vec(), broken: BTreeSet::new() };
+    let planted = Planted { options: ["100", "103", "103"].map(String::from).to_vec(), broken: BTreeSet::new() };
     let args = planted.arguments(&place, &PRINTED);
     let within = |more: &[&str]| {
         let words: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -194,8 +188,7 @@ fn an_inconclusive_bisection_continues_with_a_larger_budget() {
     assert_eq!(code, 0);
     assert_found(&json, 1, &planted);
     assert_eq!(json["id"], first["id"]);
-    for (before, after) in
-        first["comparisons"].as_array().unwrap().iter().zip(json["comparisons"].as_array().unwrap())
+    for (before, after) in first["comparisons"].as_array().unwrap().iter().zip(json["comparisons"].as_array().unwrap())
     {
         let (before, after) = (before["runs"].as_array().unwrap(), after["runs"].as_array().unwrap());
         assert!(after.starts_with(before), "measured again: {json:#}");
@@ -206,8 +199,7 @@ fn an_inconclusive_bisection_continues_with_a_larger_budget() {
 #[test]
 #[ignore = "slow: `make test-long` runs it"]
 fn kernels_that_do_not_boot_are_skipped() {
-    let Some(kernel) = debian("6.1.", "-amd64").filter(|_| has(&["git", "qemu-system-x86_64", "mkfs.ext4"]))
-    else {
+    let Some(kernel) = debian("6.1.", "-amd64").filter(|_| has(&["git", "qemu-system-x86_64", "mkfs.ext4"])) else {
         return;
     };
     let place = Place::new();
@@ -284,8 +276,7 @@ fn forty_histories_are_bisected_by_counts_without_an_error() {
     if !has(&["git", "qemu-system-x86_64", "mkfs.ext4"]) || debian("6.1.", "-amd64").is_none() {
         return;
     }
-    let number =
-        |name: &str, otherwise: u64| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
+    let number = |name: &str, otherwise: u64| std::env::var(name).map_or(otherwise, |text| text.parse().unwrap());
     let (histories, first) = (number("FSARENA_HISTORIES", 20), number("FSARENA_SEED", 1));
     for seed in first..first + histories {
         for changed in [true, false] {
@@ -293,13 +284,7 @@ fn forty_histories_are_bisected_by_counts_without_an_error() {
             let (planted, first_bad) = counted_history(seed, changed);
             let place = Place::new();
             place.edit_plan("use = \"coreutils\"\ndriver = \"native\"\ntasks = [1, 2, 3]", "use = \"meta\"");
-            let work = [
-                "plan.toml",
-                "--on",
-                "exact",
-                "--variant",
-                "ext4,set.names={file:option},mount={file:mount}",
-            ];
+            let work = ["plan.toml", "--on", "exact", "--variant", "ext4,set.names={file:option},mount={file:mount}"];
             let claim = ["--claim", "total.kernel_instructions: candidate == baseline within 0.3%"];
             let (code, json) = planted.bisect(&place, &[&work[..], &claim].concat());
             match first_bad {
@@ -307,11 +292,9 @@ fn forty_histories_are_bisected_by_counts_without_an_error() {
                     assert_eq!(code, 0, "seed {seed}: {json:#}");
                     assert_found(&json, first_bad, &planted);
                 }
-                None => assert_eq!(
-                    (code, &json["ending"]["outcome"]),
-                    (3, &"no_change".into()),
-                    "seed {seed}: {json:#}"
-                ),
+                None => {
+                    assert_eq!((code, &json["ending"]["outcome"]), (3, &"no_change".into()), "seed {seed}: {json:#}")
+                }
             }
             let comparisons = json["comparisons"].as_array().unwrap().len();
             eprintln!(

@@ -4,9 +4,7 @@ use crate::common::gate::Running;
 use crate::common::kernel::has;
 use crate::common::{Place, root, text};
 use std::time::{Duration, Instant};
-use std::{
-    fmt::Write, os::unix::fs::symlink, os::unix::process::CommandExt, process::Command, process::Stdio,
-};
+use std::{fmt::Write, os::unix::fs::symlink, os::unix::process::CommandExt, process::Command, process::Stdio};
 
 /// Nothing here takes a second; the machine of a test may be busy.
 const WITHIN: Duration = Duration::from_secs(120);
@@ -48,17 +46,12 @@ fn numbers(count: u32, of: impl Fn(u32) -> String) -> String {
 fn combinations_have_a_limit() {
     let place = Place::new();
     let levels = |word: &str| numbers(1000, |at| format!("\"{word}{at}\""));
-    let factors = format!(
-        "fs = [\"ext4\"]\nmkfs = [{}]\nmount = [{}]\nkernel = [{}]",
-        levels("-L"),
-        levels("x"),
-        levels("k")
-    );
+    let factors =
+        format!("fs = [\"ext4\"]\nmkfs = [{}]\nmount = [{}]\nkernel = [{}]", levels("-L"), levels("x"), levels("k"));
     place.edit_plan("fs = [\"ext4\"]", &factors);
     let words = ["1000000000 variants", "1000 mkfs × 1000 mount", "the limit is 10000"];
     expect(&place, 2, &["run", "plan.toml", "--dry-run"], &words);
-    let (blocks, threads) =
-        (numbers(2000, |at| (512 * (at + 1)).to_string()), numbers(50, |at| (at + 1).to_string()));
+    let (blocks, threads) = (numbers(2000, |at| (512 * (at + 1)).to_string()), numbers(50, |at| (at + 1).to_string()));
     let engel = ["run", "engel", "--on", "dir:home", "--dry-run", "--bs", &blocks, "--threads", &threads];
     expect(&place, 2, &engel, &["tasks", "2000 bs", "50 threads", "the limit is 10000"]);
 }
@@ -132,8 +125,7 @@ fn sizes_that_no_disk_has_do_not_wrap() {
 fn stages_in_a_circle_are_named() {
     let place = Place::new();
     let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
-    for (of_one, words) in
-        [("one", "in a circle: `one` → `one`"), ("two", "in a circle: `one` → `two` → `one`")]
+    for (of_one, words) in [("one", "in a circle: `one` → `one`"), ("two", "in a circle: `one` → `two` → `one`")]
     {
         let stages = format!(
             "[[stage]]\nname = \"one\"\nbest = \"fs\"\nof = \"{of_one}\"\n\

@@ -9,9 +9,8 @@ fn a_budget_too_short_for_an_answer_is_reported_after_the_first_round() {
     ["a", "b"].iter().for_each(|dir| std::fs::create_dir(place.dir.join(dir)).unwrap());
     let on = ["run", "--on", "dir:a", "--on", "dir:b", "--budget", "2s", "--", "sleep", "0.3"];
     let (_, said) = place.expect(0, &on);
-    let told = said
-        .lines()
-        .position(|line| line.contains(" rounds that a first answer requires. For an answer: --budget "));
+    let told =
+        said.lines().position(|line| line.contains(" rounds that a first answer requires. For an answer: --budget "));
     let told = told.unwrap_or_else(|| panic!("{said}"));
     let second = said.lines().position(|line| line.contains("round 2 done")).unwrap_or(usize::MAX);
     assert!(told < second, "{said}");
@@ -32,10 +31,7 @@ fn the_default_run_works_at_a_smaller_scale_where_the_machine_is_too_slow() {
     // No machine does ten rounds of it in a second.
     let on = ["run", "--workload", "wal", "--fs", "ext2,ext4", "--on", "ram", "--budget", "1s"];
     let (_, said) = place.expect(0, &on);
-    assert!(
-        said.contains("this run uses scale tiny. For the larger work: --scale quick --budget "),
-        "{said}"
-    );
+    assert!(said.contains("this run uses scale tiny. For the larger work: --scale quick --budget "), "{said}");
     assert!(place.run_text("plan.toml").contains("scale = \"tiny\""), "{said}");
     let (text, _) = place.expect(0, &["report", "--full", "--format", "md"]);
     assert!(text.contains("this run uses scale tiny"), "{text}");

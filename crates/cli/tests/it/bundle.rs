@@ -41,8 +41,7 @@ fn verify(place: &Place, code: i32, archive: &str) -> (String, String) {
     let scratch = place.dir.join("tmp");
     fs::create_dir_all(&scratch).unwrap();
     let output = place.fsarena(&["verify", archive]).env("TMPDIR", &scratch).output().unwrap();
-    let [printed, said] =
-        [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let [printed, said] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert_eq!(output.status.code(), Some(code), "{printed}\n{said}");
     assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0, "a scratch directory stays");
     (printed, said)
@@ -55,10 +54,7 @@ fn a_bundle_has_the_same_bytes_each_time_and_its_figures_follow_from_its_data() 
     let [a, b] = ["a.tar.zst", "b.tar.zst"].map(|name| fs::read(place.dir.join(name)).unwrap());
     assert!(a == b, "{} and {} bytes", a.len(), b.len());
     let (printed, _) = verify(&place, 0, "a.tar.zst");
-    assert!(
-        printed.contains("checksums: all match") && printed.contains("every report follows"),
-        "{printed}"
-    );
+    assert!(printed.contains("checksums: all match") && printed.contains("every report follows"), "{printed}");
     assert_eq!(
         fs::read_dir(&place.dir)
             .unwrap()
@@ -74,8 +70,7 @@ fn a_bundle_has_the_same_bytes_each_time_and_its_figures_follow_from_its_data() 
     for name in ["README.md", "SHA256SUMS", "bundle.json"] {
         assert!(files.iter().any(|file| file == name), "{files:?}");
     }
-    let of_run =
-        ["command.log", "plan.toml", "report.html", "report.json", "report.md", "run.db", "samples.csv"];
+    let of_run = ["command.log", "plan.toml", "report.html", "report.json", "report.md", "run.db", "samples.csv"];
     assert!(of_run.iter().all(|name| files.contains(&format!("runs/{id}/{name}"))), "{files:?}");
     // The README has the command, which works in the directory of the bundle.
     let readme = fs::read_to_string(bundle.join("README.md")).unwrap();
@@ -101,10 +96,7 @@ fn a_changed_file_or_figure_is_named() {
     replace(&run.join("report.json"), "\"choose\": \"ext2\"", "\"choose\": \"xfs\"");
     repack("old-sums.tar.zst");
     let (printed, _) = verify(&place, 3, "old-sums.tar.zst");
-    assert!(
-        printed.contains("checksums: 1 file differ") && printed.contains("report.json: changed"),
-        "{printed}"
-    );
+    assert!(printed.contains("checksums: 1 file differ") && printed.contains("report.json: changed"), "{printed}");
     write_checksums(&bundle).unwrap();
     repack("new-sums.tar.zst");
     let (printed, _) = verify(&place, 3, "new-sums.tar.zst");
@@ -179,10 +171,7 @@ fn files_that_are_no_bundle_or_could_do_harm_are_refused() {
     write_checksums(&files).unwrap();
     archive::write(&files, "root", 0, &place.dir.join("outside.tar.zst")).unwrap();
     let (printed, _) = verify(&place, 3, "outside.tar.zst");
-    assert!(
-        printed.contains("run.db: in the list of runs in the bundle, missing from the data"),
-        "{printed}"
-    );
+    assert!(printed.contains("run.db: in the list of runs in the bundle, missing from the data"), "{printed}");
 
     let hostile = [("link", tar::EntryType::Symlink), ("../../up", tar::EntryType::Regular)];
     for (name, kind) in hostile {
@@ -212,10 +201,7 @@ fn a_bundle_names_each_run_once_and_needs_a_place() {
     let printed: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(printed["runs"].as_array().unwrap().len(), 2);
     let (printed, _) = verify(&place, 0, "a.tar.zst");
-    assert_eq!(
-        printed.lines().filter(|line| line.ends_with("every report follows from the data")).count(),
-        2
-    );
+    assert_eq!(printed.lines().filter(|line| line.ends_with("every report follows from the data")).count(), 2);
     place.assert_clean();
 }
 

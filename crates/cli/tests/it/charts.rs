@@ -9,8 +9,7 @@ fn charts_are_files_of_their_formats() {
     place.expect(0, &["report", "--format", "csv", "--export", "svg=drawn"]);
     let names = |folder: &str, ending: &str| -> Vec<String> {
         let files = std::fs::read_dir(place.dir.join(folder)).unwrap();
-        let name =
-            |file: std::io::Result<std::fs::DirEntry>| file.unwrap().file_name().into_string().unwrap();
+        let name = |file: std::io::Result<std::fs::DirEntry>| file.unwrap().file_name().into_string().unwrap();
         let mut names: Vec<String> =
             files.map(name).map(|name| name.strip_suffix(ending).unwrap().to_string()).collect();
         names.sort();
@@ -55,10 +54,7 @@ fn a_damaged_run_gives_no_page() {
     for (what, bytes) in [("half of it", half), ("rubbish", spoiled), ("nothing", vec![])] {
         std::fs::write(&database, bytes).unwrap();
         let (page, said) = place.expect(2, &["report", "--format", "html"]);
-        assert!(
-            page.is_empty() && said.contains("run.db") && said.lines().count() < 4,
-            "{what}: {page}{said}"
-        );
+        assert!(page.is_empty() && said.contains("run.db") && said.lines().count() < 4, "{what}: {page}{said}");
     }
 }
 

@@ -55,8 +55,7 @@ fn attribute(xml: &str, element: &str, name: &str) -> String {
 #[test]
 fn a_refuted_claim_fails_the_job_with_junit_summary_and_bundle() {
     let place = place();
-    let arguments =
-        format!("{TWO} --claim 'touch.elapsed: \"{0}/a\" > 1000 * \"{0}/b\"'", place.dir.display());
+    let arguments = format!("{TWO} --claim 'touch.elapsed: \"{0}/a\" > 1000 * \"{0}/b\"'", place.dir.display());
     let output = gate(&place, &[("ARGUMENTS", &arguments)]);
     let (printed, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(3), "{printed}\n{said}");
@@ -76,9 +75,7 @@ fn a_refuted_claim_fails_the_job_with_junit_summary_and_bundle() {
     place.expect(0, &["verify", "fsarena-report/run.tar.zst"]);
     // The gate leaves nothing else.
     let temporary = std::fs::read_dir(&place.dir).unwrap().flatten();
-    assert!(
-        !temporary.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("fsarena-gate"))
-    );
+    assert!(!temporary.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("fsarena-gate")));
 }
 
 #[test]

@@ -70,9 +70,8 @@ fn elements(xml: &str, wanted: &str) -> Vec<String> {
             Event::Start(element) | Event::Empty(element) if element.name().as_ref() == wanted.as_bytes() => {
                 let value = |name| {
                     let attribute = element.try_get_attribute(name).unwrap();
-                    attribute.map_or(String::new(), |a| {
-                        a.normalized_value(XmlVersion::Explicit1_0).unwrap().into_owned()
-                    })
+                    attribute
+                        .map_or(String::new(), |a| a.normalized_value(XmlVersion::Explicit1_0).unwrap().into_owned())
                 };
                 found.push(format!("{} {}", value("classname"), value("name")));
             }
@@ -147,10 +146,7 @@ fn faults_in_claims_are_found_before_anything_is_made() {
     assert!(said.contains("--claim: column 23: Unknown variant `etx4`. Did you mean `ext4`?"), "{said}");
     place.edit_plan("scale =", "claims = [\n  \"tuoch.elapsed: best is ext4\",\n]\nscale =");
     let (_, said) = place.expect(2, &["run", "plan.toml"]);
-    assert!(
-        said.contains("plan.toml, line 6, column 4: claim: Unknown task `tuoch`. Did you mean `touch`?"),
-        "{said}"
-    );
+    assert!(said.contains("plan.toml, line 6, column 4: claim: Unknown task `tuoch`. Did you mean `touch`?"), "{said}");
     assert!(!place.runs().exists());
 }
 
@@ -162,10 +158,7 @@ fn a_dry_run_says_how_it_understands_the_claims() {
     let place = place();
     let claim = "copy-10.elapsed: ext4 > 2 * find-files.elapsed by 5%";
     let (printed, _) = run(&place, 0, &[claim], &["--dry-run", "--max-rounds", "30", "--margin", "2%"]);
-    assert!(
-        printed.contains(&format!("# claim: {claim}\n#   true where copy-10.elapsed of ext4 over ")),
-        "{printed}"
-    );
+    assert!(printed.contains(&format!("# claim: {claim}\n#   true where copy-10.elapsed of ext4 over ")), "{printed}");
     assert!(printed.contains("find-files.elapsed is over 2.1\n"), "{printed}");
     for line in ["rounds = 30", "when_decided = true", "margin = 0.02"] {
         assert!(printed.lines().any(|printed| printed == line), "{line}\n{printed}");

@@ -131,10 +131,7 @@ fn exports_are_what_report_prints() {
     }
     let csv = std::fs::read_to_string(place.dir.join("out.csv")).unwrap();
     let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-    assert!(
-        columns.len() == 1 + 8 * 3 * 4 && columns.iter().all(|count| *count == columns[0]),
-        "{columns:?}"
-    );
+    assert!(columns.len() == 1 + 8 * 3 * 4 && columns.iter().all(|count| *count == columns[0]), "{columns:?}");
 }
 
 #[test]
@@ -191,8 +188,7 @@ fn unknown_names_are_usage_errors_with_proposals() {
 #[test]
 fn a_dry_run_prints_the_plan_as_resolved() {
     let place = Place::new();
-    let args =
-        ["run", "--dry-run", "--on", "dir:home", "--scale", "tiny", "--seed", "3", "--set", "tasks=1,2"];
+    let args = ["run", "--dry-run", "--on", "dir:home", "--scale", "tiny", "--seed", "3", "--set", "tasks=1,2"];
     let (printed, said) = place.expect(0, &args);
     assert_eq!(said, "");
     let plan: fsarena_core::plan::Plan = toml::from_str(&printed).unwrap();
@@ -237,9 +233,7 @@ fn colour_only_on_a_terminal_and_only_where_wanted() {
     assert!(!colored(("NO_COLOR", "1"), "") && !colored(("NO_COLOR", ""), "--color never"));
     assert!(!colored(("TERM", "dumb"), "") && !colored(("TERM", "dumb"), "--color=auto"));
     let piped = |args: &[&str]| place.expect(0, args).0.contains('\x1b');
-    assert!(
-        !piped(&["report"]) && piped(&["report", "--color", "always"]) && piped(&["--color=always", "help"])
-    );
+    assert!(!piped(&["report"]) && piped(&["report", "--color", "always"]) && piped(&["--color=always", "help"]));
     let (_, said) = place.expect(2, &["--color", "always", "report", "--nothing"]);
     assert!(said.contains("\x1b["), "{said}");
 }
@@ -266,8 +260,7 @@ fn a_closed_or_full_output_ends_a_report_with_the_right_code() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let mut command = place.fsarena(&["report", "--format", format]);
-        let output =
-            command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        let output = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
         assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()), "{format}");
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let mut command = place.fsarena(&["report", "--format", format]);

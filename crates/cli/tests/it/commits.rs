@@ -48,8 +48,8 @@ fn commits_have_a_rate_and_quantiles_that_claims_can_name() {
     place.edit_plan(COREUTILS, WORK);
     // A run of one round decides nothing.
     let claim = "wal.latency_p999[rate=400]: xfs < ext4 by 10%";
-    let (_, said) = place
-        .expect(4, &["run", "plan.toml", "--fs", "ext4,xfs", "--claim", claim, "--rounds", "1", "--quiet"]);
+    let (_, said) =
+        place.expect(4, &["run", "plan.toml", "--fs", "ext4,xfs", "--claim", claim, "--rounds", "1", "--quiet"]);
     assert!(!said.contains("failed"), "{said}");
     place.assert_clean();
     let report: Value = serde_json::from_str(&place.run_text("report.json")).unwrap();
@@ -66,8 +66,7 @@ fn commits_have_a_rate_and_quantiles_that_claims_can_name() {
     for column in ["all_operations_count", "commit_latency_p999_ns", "latency_p99_s", "commits_per_s"] {
         assert!(heads.contains(&column), "{heads:?}");
     }
-    let (_, said) =
-        place.expect(2, &["run", "plan.toml", "--fs", "ext4", "--claim", "wal.latency_p999: best is ext4"]);
+    let (_, said) = place.expect(2, &["run", "plan.toml", "--fs", "ext4", "--claim", "wal.latency_p999: best is ext4"]);
     assert!(said.contains("several tasks have this name"), "{said}");
 }
 
@@ -81,8 +80,7 @@ fn commits_are_counted_in_a_guest_and_in_a_directory() {
     let nobody = Nobody::within(&place);
     std::fs::copy(place.dir.join("plan.toml"), nobody.home.join("plan.toml")).unwrap();
     let dir = nobody.dir("work");
-    let on_qemu =
-        ["run", "plan.toml", "--on", "qemu", "--kernel", "debian:6.1-cloud", "--full", "--runs", "guest"];
+    let on_qemu = ["run", "plan.toml", "--on", "qemu", "--kernel", "debian:6.1-cloud", "--full", "--runs", "guest"];
     std::thread::scope(|scope| {
         let guest = scope.spawn(|| nobody.expect(0, &on_qemu));
         let on = format!("dir:{}", dir.display());

@@ -31,9 +31,8 @@ fn setting(config: &str, name: &str) -> (String, String) {
 
 #[test]
 fn every_setting_says_where_it_comes_from() {
-    let (place, path) = place(
-        "color = \"never\"\nruns = \"~/bench\"\n\n[run]\nrounds = 5\nmetric = [\"elapsed\", \"cpu\"]\n",
-    );
+    let (place, path) =
+        place("color = \"never\"\nruns = \"~/bench\"\n\n[run]\nrounds = 5\nmetric = [\"elapsed\", \"cpu\"]\n");
     let ask = || {
         let mut command = place.fsarena(&["config", "--format", "json"]);
         command.env_remove("FSARENA_RUNS");
@@ -48,10 +47,7 @@ fn every_setting_says_where_it_comes_from() {
     assert_eq!(setting(&config, "run.rounds"), pair("5", "config file, line 5"));
     assert_eq!(setting(&config, "run.metric"), pair("elapsed,cpu", "config file, line 6"));
     assert_eq!(setting(&config, "serve.port"), pair("0", "default"));
-    assert_eq!(
-        setting(&config, "state directory"),
-        pair(place.state().to_str().unwrap(), "FSARENA_STATE_DIR")
-    );
+    assert_eq!(setting(&config, "state directory"), pair(place.state().to_str().unwrap(), "FSARENA_STATE_DIR"));
     let mut command = ask();
     command.env("FSARENA_RUNS", "/elsewhere").env("NO_COLOR", "1").env("XDG_CONFIG_HOME", "/nowhere");
     let config = printed(command);
@@ -63,12 +59,10 @@ fn every_setting_says_where_it_comes_from() {
 
 #[test]
 fn flags_win_over_the_environment_and_that_over_the_file() {
-    let (place, _) = place(
-        "runs = \"~/bench\"\ncolor = \"always\"\nrun.rounds = 5\nreport.metric = [\"cpu\", \"elapsed\"]\n",
-    );
-    let plan = |more: &[&str]| {
-        place.expect(0, &[&["run", "plan.toml", "--on", "dir:home", "--dry-run"], more].concat()).0
-    };
+    let (place, _) =
+        place("runs = \"~/bench\"\ncolor = \"always\"\nrun.rounds = 5\nreport.metric = [\"cpu\", \"elapsed\"]\n");
+    let plan =
+        |more: &[&str]| place.expect(0, &[&["run", "plan.toml", "--on", "dir:home", "--dry-run"], more].concat()).0;
     assert!(plan(&[]).contains("rounds = 5") && plan(&["--rounds", "3"]).contains("rounds = 3"));
     let id = stored::run(&place.dir.join("home/bench")).id();
     let report = |variables: &[(&str, &str)], args: &[&str]| {
@@ -100,10 +94,7 @@ fn a_tilde_alone_is_the_home_directory() {
     std::fs::write(&path, "runs = \"~root/runs\"\n").unwrap();
     let output = config().output().unwrap();
     let said = text(&output.stderr);
-    assert!(
-        output.status.code() == Some(2) && said.contains("line 1, column 8: `~root/runs`: write"),
-        "{said}"
-    );
+    assert!(output.status.code() == Some(2) && said.contains("line 1, column 8: `~root/runs`: write"), "{said}");
 }
 
 #[test]
@@ -128,8 +119,7 @@ fn images_lie_where_the_file_says() {
 fn a_mistake_is_a_usage_error_that_stops_no_recovery() {
     let (place, path) = place("[run]\nrouds = 5\n");
     let (printed, said) = place.expect(2, &["list", "studies"]);
-    let place_of =
-        format!("{}, line 2, column 1: Unknown key `run.rouds`. Did you mean `run.rounds`?", path.display());
+    let place_of = format!("{}, line 2, column 1: Unknown key `run.rouds`. Did you mean `run.rounds`?", path.display());
     assert!(printed.is_empty() && said.contains(&place_of), "{said}");
     place.expect(2, &["config"]);
     place.expect(0, &["recover"]);

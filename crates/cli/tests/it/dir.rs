@@ -21,10 +21,7 @@ fn a_directory_is_benchmarked_and_left_as_it_was() {
     let (answer, said) = nobody.expect(0, &[&TINY[..], &["--rounds", "1", "--on", "dir:a dir"]].concat());
     assert_eq!(everything(&dir), before);
     place.assert_clean();
-    assert!(
-        answer.contains("021 Cat a 3 MiB file") && answer.contains("Only one variant has data"),
-        "{answer}"
-    );
+    assert!(answer.contains("021 Cat a 3 MiB file") && answer.contains("Only one variant has data"), "{answer}");
     assert!(said.contains("nothing was formatted"), "{said}");
     let (json, _) = nobody.expect(0, &["report", "--format", "json"]);
     let report: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -89,8 +86,7 @@ fn workloads_of_one_plan_do_not_meet_on_the_other_disk() {
         return;
     }
     let place = Place::new();
-    let native =
-        |name: &str, more: &str| format!("[[workload]]\nuse = \"{name}\"\ndriver = \"native\"\n{more}");
+    let native = |name: &str, more: &str| format!("[[workload]]\nuse = \"{name}\"\ndriver = \"native\"\n{more}");
     let plan = native("coreutils", "tasks = [7, 8]\n") + &native("tree", "");
     std::fs::write(place.dir.join("two.toml"), format!("name = \"two\"\nscale = \"tiny\"\n{plan}")).unwrap();
     std::fs::create_dir(place.dir.join("one")).unwrap();
@@ -120,8 +116,7 @@ fn two_directories_are_compared() {
     let place = Place::new();
     let nobody = Nobody::within(&place);
     let dirs = ["one", "two"].map(|name| nobody.dir(name).to_str().unwrap().to_string());
-    let on =
-        ["--rounds", "8", "--on", "dir:one", "--on", &format!("dir:{}", dirs[1]), "--set", "tasks=1,2,3"];
+    let on = ["--rounds", "8", "--on", "dir:one", "--on", &format!("dir:{}", dirs[1]), "--set", "tasks=1,2,3"];
     let (answer, _) = nobody.expect(0, &[&TINY[..], &on].concat());
     // Paths are absolute, however they were given.
     assert!(dirs.iter().all(|dir| answer.contains(dir)), "{answer}");
@@ -158,9 +153,7 @@ fn without_root_a_place_that_needs_it_is_refused_with_advice() {
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    for args in
-        [&["run", "--on", "loop"][..], &["run", "--on", "ram"], &["run", "--on", "ram", "--fs", "ext4"]]
-    {
+    for args in [&["run", "--on", "loop"][..], &["run", "--on", "ram"], &["run", "--on", "ram", "--fs", "ext4"]] {
         let (printed, said) = nobody.expect(6, args);
         assert_eq!(printed, "");
         assert!(["needs root", "--on dir:PATH", "fsarena doctor"].iter().all(|word| said.contains(word)));
@@ -170,12 +163,10 @@ fn without_root_a_place_that_needs_it_is_refused_with_advice() {
     assert!(printed.contains("not root"), "{printed}");
     let (json, _) = nobody.expect(0, &["doctor", "--format", "json"]);
     let findings: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let of =
-        |what: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).unwrap();
+    let of = |what: &str| findings.as_array().unwrap().iter().find(|finding| finding["what"] == what).unwrap();
     assert_eq!(of("user")["state"], "limited");
     // With an emulator an ordinary user has every filesystem of a guest's kernel, else directories.
-    let [user, guests] =
-        [of("user"), of("guests")].map(|finding| finding["found"].as_str().unwrap().to_string());
+    let [user, guests] = [of("user"), of("guests")].map(|finding| finding["found"].as_str().unwrap().to_string());
     let expected = if guests == "no emulator" { "--on dir:PATH" } else { "guest kernels" };
     assert!(user.contains(expected), "{json}");
     // fsarena finds commands in sbin even if PATH lacks it.

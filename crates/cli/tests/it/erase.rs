@@ -37,24 +37,14 @@ fn data_without_a_signature_is_refused() {
         return;
     }
     let place = Place::new();
-    for (mib, at, length) in [
-        (16, 0, 16 * MIB),
-        (16, 9 * MIB, 8),
-        (LARGE, 0, 4096),
-        (LARGE, LARGE * MIB - 512, 512),
-        (LARGE, 99 * MIB, MIB),
-    ] {
+    for (mib, at, length) in
+        [(16, 0, 16 * MIB), (16, 9 * MIB, 8), (LARGE, 0, 4096), (LARGE, LARGE * MIB - 512, 512), (LARGE, 99 * MIB, MIB)]
+    {
         let disk = Disk::new(mib);
         write(&disk, &noise(length), at);
         assert_eq!(disk.signatures(), "");
         refused(&place, &disk, disk.id(), &["is not empty", "--erase-signature unknown"]);
-        refused_even(
-            &place,
-            &disk,
-            disk.id(),
-            &["--erase-signature", "ext4"],
-            &["--erase-signature unknown"],
-        );
+        refused_even(&place, &disk, disk.id(), &["--erase-signature", "ext4"], &["--erase-signature unknown"]);
     }
 }
 
@@ -320,17 +310,12 @@ fn every_filesystem_finds_the_device_discarded() {
     let commands = place.run_text("command.log");
     let of_disk = commands.lines().filter(|line| line.contains(&format!("{:?}]", disk.path)));
     let order: Vec<&str> = of_disk
-        .filter_map(|line| {
-            ["blkdiscard", "mkfs"].into_iter().find(|word| line.contains(&format!("[\"{word}")))
-        })
+        .filter_map(|line| ["blkdiscard", "mkfs"].into_iter().find(|word| line.contains(&format!("[\"{word}"))))
         .collect();
     // The first finds out whether it can be done.
     assert_eq!(order, [&["blkdiscard"][..], &["blkdiscard", "mkfs"].repeat(4)].concat(), "{commands}");
     let (report, _) = place.expect(0, &["report", "--format", "md"]);
-    assert!(
-        report.contains("firmware F7, 71 °C") && report.contains("too hot for its full speed"),
-        "{report}"
-    );
+    assert!(report.contains("firmware F7, 71 °C") && report.contains("too hot for its full speed"), "{report}");
     assert!(!report.contains("takes no discard"), "{report}");
     std::fs::remove_dir_all(place.runs()).unwrap();
 

@@ -33,8 +33,7 @@ fn cache() -> Option<PathBuf> {
         boot.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"vmlinuz-")).count() > 0
     };
     let cache = fsarena_guest::cache::dir();
-    let fetched =
-        std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| kernels(&entry.path()));
+    let fetched = std::fs::read_dir(&cache).into_iter().flatten().flatten().any(|entry| kernels(&entry.path()));
     let found = fetched || kernels(Path::new("/"));
     if !found {
         fsarena_sys::testkit::skipped(&format!("no kernel in /boot or {}", cache.display()));
@@ -68,9 +67,7 @@ fn the_same_work_takes_the_same_number_of_instructions() {
         of.map(|row| row[column("kernel_instructions_count")].parse().unwrap()).collect()
     };
     for task in ["cp", "rm"] {
-        let ([a, b], [next, _]) = (&counts(task, "0")[..], &counts(task, "1")[..]) else {
-            panic!("{task}: {csv}")
-        };
+        let ([a, b], [next, _]) = (&counts(task, "0")[..], &counts(task, "1")[..]) else { panic!("{task}: {csv}") };
         assert_eq!(a, b, "{task}");
         // The next round draws another tree.
         assert!(*a > 1e6 && a != next && (a - next).abs() / a < 0.05, "{task}: {a} and {next}");

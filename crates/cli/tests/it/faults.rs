@@ -120,10 +120,7 @@ fn a_failing_mount_ends_only_its_variant() {
         return;
     }
     let place = Place::new();
-    place.shim(
-        "mount",
-        "case \"$*\" in *ext3*) echo 'mount: no such luck' >&2; exit 32;; esac; exec \"$REAL\" \"$@\"",
-    );
+    place.shim("mount", "case \"$*\" in *ext3*) echo 'mount: no such luck' >&2; exit 32;; esac; exec \"$REAL\" \"$@\"");
     place.expect(0, &RUN);
     only_fails(&place, "ext3", "failed (exit 32): mount: no such luck");
     assert_eq!(steps(&place, "ext3"), ["mkfs"]);
@@ -181,10 +178,7 @@ fn a_run_whose_variants_all_fail_reports_each() {
         return;
     }
     let place = Place::new();
-    place.shim(
-        "touch",
-        "case \"$1\" in --version) exec \"$REAL\" \"$@\";; esac; echo 'no more touching' >&2; exit 1",
-    );
+    place.shim("touch", "case \"$1\" in --version) exec \"$REAL\" \"$@\";; esac; echo 'no more touching' >&2; exit 1");
     let (_, said) = place.expect(4, &RUN);
     assert!(said.contains("every variant has failed"), "{said}");
     let end = said.split("every variant has failed:").nth(1).unwrap();

@@ -41,8 +41,7 @@ fn a_variant_that_cannot_be_the_best_leaves_and_stays_away_when_the_run_is_resum
     std::fs::remove_file(place.dir.join("shims/mkfs.ext3")).unwrap();
 
     let (printed, _) = place.expect(0, &["run", "--resume", "latest"]);
-    let gone =
-        "fsarena stopped measuring variants that are not the best (95% confidence): slow after round 8.";
+    let gone = "fsarena stopped measuring variants that are not the best (95% confidence): slow after round 8.";
     let flowed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flowed.contains(gone), "{printed}");
     let mut rounds: BTreeMap<String, Vec<u32>> = BTreeMap::new();

@@ -44,9 +44,8 @@ fn a_job_file_runs_on_each_filesystem_and_its_jobs_are_judged() {
     let report: Value = serde_json::from_str(&json).unwrap();
     let analysis = &report["analyses"][0];
     assert_eq!(analysis["metric"]["id"], "iops");
-    let with_rates = |task: &&Value| {
-        task["variants"].as_array().unwrap().iter().all(|one| one["median_per_s"].as_f64() > Some(0.0))
-    };
+    let with_rates =
+        |task: &&Value| task["variants"].as_array().unwrap().iter().all(|one| one["median_per_s"].as_f64() > Some(0.0));
     let rated: Vec<&str> = analysis["tasks"]
         .as_array()
         .unwrap()
@@ -66,11 +65,7 @@ fn a_job_file_runs_on_each_filesystem_and_its_jobs_are_judged() {
     // Each fio ran in the filesystem under test, with the job file of its group; the first one only made the files.
     let log = place.run_text("command.log");
     for file in ["layout.fio", "1.fio", "2.fio"] {
-        assert_eq!(
-            log.lines().filter(|line| line.contains(&format!("/{file}\""))).count(),
-            2 * 2,
-            "{file}\n{log}"
-        );
+        assert_eq!(log.lines().filter(|line| line.contains(&format!("/{file}\""))).count(), 2 * 2, "{file}\n{log}");
     }
 }
 
@@ -81,10 +76,7 @@ fn a_stored_run_of_a_job_file_runs_again_without_the_file() {
     let (code, printed, said) = run(&place, &args);
     assert_eq!(code, Some(0), "{printed}\n{said}");
     let plan = place.run_text("plan.toml");
-    assert!(
-        plan.contains("size=1m") && plan.contains("ioengine=psync") && !plan.contains("${SIZE}"),
-        "{plan}"
-    );
+    assert!(plan.contains("size=1m") && plan.contains("ioengine=psync") && !plan.contains("${SIZE}"), "{plan}");
     std::fs::remove_file(place.dir.join("mix.fio")).unwrap();
     let stored = place.run_file("plan.toml").unwrap();
     std::fs::copy(stored, place.dir.join("again.toml")).unwrap();
@@ -144,8 +136,7 @@ fn a_directory_runs_a_job_file_without_root() {
     }
     let place = Place::new();
     std::fs::create_dir(place.dir.join("here")).unwrap();
-    std::fs::write(place.dir.join("small.fio"), "[job]\nrw=randwrite\nsize=1m\ndirectory=sub\nend_fsync=1\n")
-        .unwrap();
+    std::fs::write(place.dir.join("small.fio"), "[job]\nrw=randwrite\nsize=1m\ndirectory=sub\nend_fsync=1\n").unwrap();
     let args = ["run", "small.fio", "--on", "dir:here", "--rounds", "1", "--quiet"];
     place.expect(0, &args);
     assert!(place.rows("latest").iter().any(|(.., task)| task == "job"));
@@ -169,8 +160,5 @@ fn options_of_fio_that_load_lacks_name_what_to_use() {
                     --ioengine=psync --output-format=json --eta=never";
     let (printed, _) = place.expect(0, &tutorial.split_whitespace().collect::<Vec<_>>());
     let found: Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!(
-        (&found["name"], &found["result"]["readings"]["final_sync_count"]),
-        (&"test".into(), &1.0.into())
-    );
+    assert_eq!((&found["name"], &found["result"]["readings"]["final_sync_count"]), (&"test".into(), &1.0.into()));
 }

@@ -147,8 +147,7 @@ fn space(samples: &Samples) {
         let share = samples.number(row, "usable_space_percent");
         assert!((share - 100.0 * usable / device).abs() < 0.01, "{row:?}");
     }
-    let sizes: BTreeSet<&str> =
-        samples.of_task("mount").map(|row| samples.text(row, "device_bytes")).collect();
+    let sizes: BTreeSet<&str> = samples.of_task("mount").map(|row| samples.text(row, "device_bytes")).collect();
     assert_eq!(sizes.len(), 1, "the variants have devices of different sizes: {sizes:?}");
 }
 

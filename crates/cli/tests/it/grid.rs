@@ -12,8 +12,7 @@ fn every_value_of_a_grid_is_a_cell_with_its_own_tasks_and_the_growth_is_analysed
     for dir in ["a", "b"] {
         std::fs::create_dir(place.dir.join(dir)).unwrap();
     }
-    let work =
-        ["run", "plan.toml", "--workload", "many-files", "--on", "dir:a", "--on", "dir:b", "--scale", "tiny"];
+    let work = ["run", "plan.toml", "--workload", "many-files", "--on", "dir:a", "--on", "dir:b", "--scale", "tiny"];
     let grid = ["--grid", "files=20,60,200,600", "--set", "top_directories=2"];
     let claim = ["--claim", "create.elapsed[files=600]: {dir} > read.elapsed[files=20]"];
     let dir = place.dir.join("a").display().to_string();
@@ -25,11 +24,7 @@ fn every_value_of_a_grid_is_a_cell_with_its_own_tasks_and_the_growth_is_analysed
 
     let rows = place.rows("latest");
     let of = |task: &str| rows.iter().filter(|(_, _, name)| name == task).count();
-    assert_eq!(
-        (of("\"create[files=20]\"").max(of("create[files=20]")), rows.len()),
-        (2, 2 * 4 * 2),
-        "{rows:?}"
-    );
+    assert_eq!((of("\"create[files=20]\"").max(of("create[files=20]")), rows.len()), (2, 2 * 4 * 2), "{rows:?}");
 
     let page = json(&place, &["analyse", "latest"]);
     assert_eq!((page["over"].as_str(), page["quantity"].as_str()), (Some("files"), Some("elapsed / files")));
@@ -44,8 +39,7 @@ fn every_value_of_a_grid_is_a_cell_with_its_own_tasks_and_the_growth_is_analysed
 
     // The stored plan has the workload at every value, and is read back.
     let plan = place.run_file("plan.toml").unwrap();
-    let dry =
-        |more: &[&str]| place.expect(0, &[&["run", plan.to_str().unwrap(), "--dry-run"], more].concat()).0;
+    let dry = |more: &[&str]| place.expect(0, &[&["run", plan.to_str().unwrap(), "--dry-run"], more].concat()).0;
     let again = dry(&[]);
     assert_eq!(again.matches("grid = [\"files\"]").count(), 4, "{again}");
     assert_eq!(dry(&["--grid", "files=7,9"]).matches("grid = [\"files\"]").count(), 2);
@@ -56,19 +50,7 @@ fn a_command_finds_the_amount_of_a_grid() {
     let place = Place::new();
     std::fs::create_dir(place.dir.join("a")).unwrap();
     let command = "case $FSARENA_AMOUNT in 3|30) seq $FSARENA_AMOUNT | xargs touch;; *) exit 1;; esac";
-    let run = [
-        "run",
-        "--on",
-        "dir:a",
-        "--rounds",
-        "1",
-        "--grid",
-        "amount=3,30",
-        "--name",
-        "work",
-        "--cmd",
-        command,
-    ];
+    let run = ["run", "--on", "dir:a", "--rounds", "1", "--grid", "amount=3,30", "--name", "work", "--cmd", command];
     let (_, said) = place.expect(0, &run);
     assert!(said.contains("2 tasks in 2 cells for each variant"), "{said}");
     let tasks: Vec<String> = place.rows("latest").into_iter().map(|(_, _, task)| task).collect();
@@ -89,17 +71,7 @@ fn what_is_no_grid_of_the_workload_is_refused() {
         assert!(said.contains(why), "{more:?}: {said}");
     }
     // A setting that is a list has one task for each value already.
-    let list = [
-        "run",
-        "plan.toml",
-        "--workload",
-        "fileio",
-        "--grid",
-        "threads=1..16/3",
-        "--on",
-        "dir:.",
-        "--dry-run",
-    ];
+    let list = ["run", "plan.toml", "--workload", "fileio", "--grid", "threads=1..16/3", "--on", "dir:.", "--dry-run"];
     let (plan, _) = place.expect(0, &list);
     assert!(plan.contains("threads = [") && !plan.contains("grid = "), "{plan}");
 }
@@ -108,9 +80,7 @@ fn what_is_no_grid_of_the_workload_is_refused() {
 fn the_study_of_many_files_has_the_published_sizes_and_figures() {
     let place = Place::new();
     let dry = |scale: &str| {
-        place
-            .expect(0, &["run", "shaikh", "--stage", "sizes", "--scale", scale, "--dry-run", "--on", "dir:."])
-            .0
+        place.expect(0, &["run", "shaikh", "--stage", "sizes", "--scale", scale, "--dry-run", "--on", "dir:."]).0
     };
     assert!(dry("quick").contains("files = 200000"), "{}", dry("quick"));
     let conclusions = json(&place, &["show", "published:shaikh-files"])["conclusions"].clone();

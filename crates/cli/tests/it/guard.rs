@@ -165,9 +165,9 @@ pub fn gpt_table() -> Vec<u8> {
 
 /// CRC-32 as in IEEE 802.3, bit by bit.
 fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0u32, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
-    })
+    !bytes
+        .iter()
+        .fold(!0u32, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1))))
 }
 
 #[test]
@@ -312,9 +312,7 @@ fn images_on_a_filesystem_under_test() {
     gate.wait(&mut first);
     // Only the agents see the filesystem under test.
     assert!(
-        !crate::common::left_below(&place.dir)
-            .iter()
-            .any(|left| left.contains("mount") && left.contains("mnt/test"))
+        !crate::common::left_below(&place.dir).iter().any(|left| left.contains("mount") && left.contains("mnt/test"))
     );
     let dir = place.run_file("mnt/other").unwrap();
     let in_it = format!("loop:{}", text(&dir));

@@ -101,9 +101,8 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
          [[workload]]\nuse = \"dbench\"\nloadfile = {load:?}\nclients = [2]\nseconds = 0.1\n"
     );
     std::fs::write(nobody.home.join("plan.toml"), plan).unwrap();
-    let run = |code, fs| {
-        nobody.expect(code, &["run", "plan.toml", "--rounds", "1", "--on", "qemu", "--fs", fs, "--full"])
-    };
+    let run =
+        |code, fs| nobody.expect(code, &["run", "plan.toml", "--rounds", "1", "--on", "qemu", "--fs", fs, "--full"]);
     let (answer, _) = run(0, "ext3,xfs,jfs,reiserfs");
     let answer = flat(&answer);
     assert!(answer.contains("Clients of a file server: 2"), "{answer}");
@@ -117,23 +116,14 @@ fn a_loadfile_is_played_over_journals_on_disks_of_their_own() {
 /// Two kernels of Debian as the two sides of a comparison.
 #[test]
 fn two_kernels_are_compared() {
-    if !root()
-        || !has(&[QEMU])
-        || debian("6.1", "-amd64").is_none()
-        || debian("6.1", "-cloud-amd64").is_none()
-    {
+    if !root() || !has(&[QEMU]) || debian("6.1", "-amd64").is_none() || debian("6.1", "-cloud-amd64").is_none() {
         return;
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    let sides =
-        ["--a", "fs=ext4,kernel=debian:6.1", "--b", "fs=ext4,kernel=debian:6.1-cloud", "--on", "qemu"];
-    let (answer, _) =
-        nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--rounds", "1"][..], &sides].concat());
-    assert!(
-        flat(&answer).contains("B (ext4/debian:6.1-cloud) compared with A (ext4/debian:6.1)"),
-        "{answer}"
-    );
+    let sides = ["--a", "fs=ext4,kernel=debian:6.1", "--b", "fs=ext4,kernel=debian:6.1-cloud", "--on", "qemu"];
+    let (answer, _) = nobody.expect(4, &[&["ab", "peiffer", "--scale", "tiny", "--rounds", "1"][..], &sides].concat());
+    assert!(flat(&answer).contains("B (ext4/debian:6.1-cloud) compared with A (ext4/debian:6.1)"), "{answer}");
     let run = run_in(&nobody, "runs");
     assert_kept(&run, 2);
     let report = std::fs::read_to_string(run.join("report.md")).unwrap();
@@ -148,19 +138,7 @@ fn guests_begin_with_a_machine_that_has_booted() {
     }
     let place = Place::new();
     let nobody = Nobody::within(&place);
-    let args = [
-        "run",
-        "--scale",
-        "tiny",
-        "--set",
-        "tasks=1",
-        "--on",
-        "qemu",
-        "--fs",
-        "ext4",
-        "--kernel",
-        "debian:6.1",
-    ];
+    let args = ["run", "--scale", "tiny", "--set", "tasks=1", "--on", "qemu", "--fs", "ext4", "--kernel", "debian:6.1"];
     let run = |runs: &str, rounds: &str, more: &[&str]| {
         let (answer, _) =
             nobody.expect(0, &[&args[..], &["--full", "--runs", runs, "--rounds", rounds], more].concat());
@@ -179,8 +157,7 @@ fn guests_begin_with_a_machine_that_has_booted() {
     }
     let kept = |nobody: &Nobody| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(nobody.home.join(".cache/fsarena")).unwrap().flatten();
-        let inside =
-            entries.flat_map(|entry| std::fs::read_dir(entry.path()).into_iter().flatten().flatten());
+        let inside = entries.flat_map(|entry| std::fs::read_dir(entry.path()).into_iter().flatten().flatten());
         inside.map(|file| file.path()).filter(|path| path.to_str().unwrap().contains("/state.")).collect()
     };
     assert!(answer.contains("and is kept: guests begin with it"), "{answer}");

@@ -144,10 +144,7 @@ fn a_guest_that_dies_once_is_followed_by_a_fresh_one() {
     let args = ["--on", "qemu", "--fresh-guests", "--kernel", text(&own), "--fs", "reiser4"];
     let (answer, _) = seen(&nobody, 0, &args);
     let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        answer.contains("a program that it needs died in round 1, and fsarena ran the cell again"),
-        "{answer}"
-    );
+    assert!(answer.contains("a program that it needs died in round 1, and fsarena ran the cell again"), "{answer}");
     let (csv, _) = nobody.expect(0, &["report", "--format", "csv"]);
     assert_eq!(csv.lines().count(), 2, "{csv}");
     let run = std::fs::read_dir(nobody.home.join("runs")).unwrap().next().unwrap().unwrap().path();
@@ -200,8 +197,7 @@ fn a_bzimage_that_qemu_cannot_enter_unpacked_boots_whole() {
     let nobody = Nobody::within(&place);
     let own = nobody.home.join("bzImage");
     kernel::without_note(&kernel::image(&cloud), &own);
-    let args =
-        ["--on", "qemu", "--fresh-guests", "--kernel", text(&own), "--modules", text(&cloud), "--fs", "ext4"];
+    let args = ["--on", "qemu", "--fresh-guests", "--kernel", text(&own), "--modules", text(&cloud), "--fs", "ext4"];
     let (answer, _) = seen(&nobody, 0, &args);
     assert!(answer.contains("Touch 20 files") && !answer.contains("Failed"), "{answer}");
 }
@@ -231,9 +227,8 @@ fn a_guest_without_memory_or_room_fails_alone() {
     let place = Place::new();
     let nobody = Nobody::within(&place);
     let args = ["--on", "qemu", "--kernel", "debian:6.1-cloud", "--fs", "ext4"];
-    let with_memory = |code, mib: u64| {
-        seen(&nobody, code, &[&args[..], &["--guest-memory", &format!("{mib}MiB")]].concat()).1
-    };
+    let with_memory =
+        |code, mib: u64| seen(&nobody, code, &[&args[..], &["--guest-memory", &format!("{mib}MiB")]].concat()).1;
     // Known to be lacking before the boot.
     let said = with_memory(6, 64);
     assert!(said.contains("cannot boot"), "{said}");
@@ -242,8 +237,7 @@ fn a_guest_without_memory_or_room_fails_alone() {
     let said = with_memory(4, (5 * own / 2).max(own + 70));
     assert!(["too little memory", "memory ran out"].iter().any(|words| said.contains(words)), "{said}");
     // 313 files, of which the one filesystem holds 245.
-    let full =
-        ["run", "--scale", "quick", "--rounds", "1", "--set", "tasks=1", "--mkfs", "", "--mkfs", "-N 16"];
+    let full = ["run", "--scale", "quick", "--rounds", "1", "--set", "tasks=1", "--mkfs", "", "--mkfs", "-N 16"];
     let (answer, _) = nobody.expect(0, &[&full[..], &["--full"], &args].concat());
     let answer = answer.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(answer.contains("No space left on device"), "{answer}");

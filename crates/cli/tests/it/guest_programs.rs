@@ -95,8 +95,7 @@ fn commands_end_in_guests_as_on_this_machine() {
         ),
     ] {
         let code = if expected.contains("network") { 6 } else { 4 };
-        let (_, said) =
-            nobody.expect(code, &[&QUICK[..], &["--timeout", timeout, "--cmd", command]].concat());
+        let (_, said) = nobody.expect(code, &[&QUICK[..], &["--timeout", timeout, "--cmd", command]].concat());
         assert!(said.contains(expected), "{command}: {said}");
     }
 }
@@ -129,8 +128,7 @@ fn a_shell_runs_on_a_fresh_filesystem() {
     let place = Place::new();
     let nobody = Nobody::within(&place);
     let mut shell = nobody.command(&["shell", "--on", "qemu", "--kernel", "debian:6.1", "--", "sh"]);
-    let mut shell =
-        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let commands = b"stat -f -c %T .; echo x > file && cat file; id -u; echo to stderr >&2; exit 41\n";
     shell.stdin.take().unwrap().write_all(commands).unwrap();
     let output = shell.wait_with_output().unwrap();
@@ -147,8 +145,7 @@ fn the_terminal_of_a_shell_has_a_size_and_takes_interrupts() {
     let place = Place::new();
     let nobody = Nobody::within(&place);
     let shell = nobody.command(&["shell", "--kernel", "debian:6.1", "--fs", "ext2", "--", "sh"]);
-    let words =
-        std::iter::once(shell.get_program()).chain(shell.get_args()).map(|word| word.to_str().unwrap());
+    let words = std::iter::once(shell.get_program()).chain(shell.get_args()).map(|word| word.to_str().unwrap());
     let line = format!("stty rows 33 cols 111; exec {}", shlex::try_join(words).unwrap());
     let mut script = Command::new("script");
     script.args(["-qec", &line, "/dev/null"]).current_dir(&nobody.home).uid(65534).gid(65534).env_clear();

@@ -38,11 +38,7 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
         Instead::Kept,
         "erases a disk of the reader's; the tests of erase have disks of their own",
     ),
-    (
-        "fsarena run apps/git --fs ext4,xfs,btrfs --set input",
-        Instead::Kept,
-        "takes a repository of the reader's",
-    ),
+    ("fsarena run apps/git --fs ext4,xfs,btrfs --set input", Instead::Kept, "takes a repository of the reader's"),
     ("fsarena run apps/git", Instead::Parsed, "the tests of apps run every application"),
     ("fsarena run  ", Instead::Kept, "every filesystem and all 21 tasks; the tests of studies run them"),
     ("fsarena run --fs ext4,xfs --claim", Instead::Kept, "an example of the README, which shows no answer"),
@@ -51,11 +47,7 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
         Instead::Kept,
         "likewise; boots guests for minutes",
     ),
-    (
-        "fsarena ab peiffer --on exact",
-        Instead::Parsed,
-        "boots guests for minutes; the tests of exact do that once",
-    ),
+    ("fsarena ab peiffer --on exact", Instead::Parsed, "boots guests for minutes; the tests of exact do that once"),
     ("fsarena ab --on exact", Instead::Parsed, "likewise"),
     (
         "fsarena bisect",
@@ -77,9 +69,7 @@ const NOT_RUN: &[(&str, Instead, &str)] = &[
 fn pages() -> Vec<PathBuf> {
     let guide = ["README.md", "docs/guide/tutorial.md", "docs/guide/faq.md", "docs/guide/troubleshooting.md"];
     let mut pages: Vec<PathBuf> = guide.iter().map(|page| repository_root().join(page)).collect();
-    pages.extend(
-        page::pages().into_iter().filter(|page| page.parent().unwrap().ends_with("docs/guide/cookbook")),
-    );
+    pages.extend(page::pages().into_iter().filter(|page| page.parent().unwrap().ends_with("docs/guide/cookbook")));
     pages
 }
 

@@ -64,8 +64,7 @@ fn a_change_of_a_program_that_is_gone_is_unconfirmed() {
     let place = Place::new();
     let work = |count: u32| {
         let script = place.dir.join("work");
-        let lines =
-            format!("case $FSARENA_VARIANT in candidate) echo work = {count};; *) echo work = 100;; esac");
+        let lines = format!("case $FSARENA_VARIANT in candidate) echo work = {count};; *) echo work = 100;; esac");
         std::fs::write(&script, format!("#!/bin/sh\n{lines}\n")).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&script, mode).unwrap();

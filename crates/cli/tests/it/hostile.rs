@@ -218,10 +218,7 @@ fn nothing_is_erased_that_was_not_fsarenas_own_or_named() {
             println!("{}: {erased} erased, {} failures", number + 1, failures.len());
         }
     }
-    println!(
-        "{count} set-ups, {by_binary} by the binary, {erased} erased as they may be, {} failures",
-        failures.len()
-    );
+    println!("{count} set-ups, {by_binary} by the binary, {erased} erased as they may be, {} failures", failures.len());
     assert_eq!(failures, [0; 0], "seeds");
     crate::common::gate::wait_until("nothing is left", || place.left().is_empty());
 }
@@ -237,11 +234,8 @@ fn attempt(
     let stage = Stage::build(place, namespace, templates, set_up);
     let before = stage.digest();
     let given_up = set_up.given_up.as_deref();
-    let outcome = if binary {
-        by_binary(place, &stage.name, given_up)
-    } else {
-        erase(&stage.name, given_up, &stage.written)
-    };
+    let outcome =
+        if binary { by_binary(place, &stage.name, given_up) } else { erase(&stage.name, given_up, &stage.written) };
     let changed = stage.digest() != before;
     match (may_be_erased(set_up), outcome) {
         (false, _) if changed => Err("it was changed".into()),

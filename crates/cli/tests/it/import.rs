@@ -15,8 +15,7 @@ fn compare(place: &Place, a: &str, b: &str, more: &[&str]) -> Value {
 
 /// Ten rounds of a machine that drifts by a factor of ten.
 fn csv(factor: f64) -> String {
-    let line =
-        |at: u32| format!("{at},cp,{}\n", factor * f64::from(at) * (1.0 + 0.001 * f64::from(at * 7 % 5)));
+    let line = |at: u32| format!("{at},cp,{}\n", factor * f64::from(at) * (1.0 + 0.001 * f64::from(at * 7 % 5)));
     "round,task,elapsed_s\n".to_string() + &(1..=10).map(line).collect::<String>()
 }
 
@@ -75,8 +74,7 @@ fn the_order_of_rows_changes_no_verdict_and_bandwidth_leads() {
     write(&place, "a.txt", &ior(up()));
     write(&place, "b.txt", &ior(up().map(|bandwidth| 1.05 * bandwidth)));
     write(&place, "reversed.txt", &ior(up().rev().map(|bandwidth| 1.05 * bandwidth)));
-    let (same, reversed) =
-        (compare(&place, "a.txt", "b.txt", &[]), compare(&place, "a.txt", "reversed.txt", &[]));
+    let (same, reversed) = (compare(&place, "a.txt", "b.txt", &[]), compare(&place, "a.txt", "reversed.txt", &[]));
     assert_eq!(same["rows"], reversed["rows"]);
     let row = &same["rows"][0];
     assert_eq!((&row["metric"], &row["paired"]), (&"bandwidth".into(), &false.into()));
@@ -88,9 +86,7 @@ fn the_order_of_rows_changes_no_verdict_and_bandwidth_leads() {
 fn runs_that_failed_are_left_out_and_counted() {
     let place = Place::new();
     let json = |codes: &str| {
-        format!(
-            "{{\"results\": [{{\"command\": \"cp\", \"times\": [0.1, 0.2, 0.3], \"exit_codes\": {codes}}}]}}"
-        )
+        format!("{{\"results\": [{{\"command\": \"cp\", \"times\": [0.1, 0.2, 0.3], \"exit_codes\": {codes}}}]}}")
     };
     write(&place, "a.json", &json("[0, 1, 0]"));
     write(&place, "b.json", &json("[0, 0, 0]"));
@@ -100,10 +96,7 @@ fn runs_that_failed_are_left_out_and_counted() {
     assert!(text.contains("Left out of A: 1 run of cp: exit code 1."), "{text}");
     write(&place, "c.json", &json("[1, 1, 1]"));
     let (_, said) = place.expect(2, &["compare", "a.json", "c.json"]);
-    assert!(
-        said.contains("no sample in it, read as hyperfine; left out: 3 runs of cp: exit code 1"),
-        "{said}"
-    );
+    assert!(said.contains("no sample in it, read as hyperfine; left out: 3 runs of cp: exit code 1"), "{said}");
 }
 
 #[test]
@@ -153,11 +146,7 @@ fn other_files_are_refused_by_what_they_are() {
 #[test]
 fn curves_of_settings_are_told_apart_and_latencies_are_no_curves() {
     let place = Place::new();
-    write(
-        &place,
-        "curve.csv",
-        "threads,block_size,iops\n1,4096,100\n2,4096,190\n1,1048576,10\n2,1048576,11\n",
-    );
+    write(&place, "curve.csv", "threads,block_size,iops\n1,4096,100\n2,4096,190\n1,1048576,10\n2,1048576,11\n");
     let (text, _) = place.expect(0, &["analyse", "curve.csv"]);
     assert!(text.contains("block_size=4096") && text.contains("block_size=1048576"), "{text}");
     write(&place, "latency.csv", "threads,latency_ms\n1,1\n2,1.5\n4,2.5\n8,5\n");
@@ -200,8 +189,7 @@ fn exports_of_fsarena_can_be_imported() {
     }
     let place = Place::new();
     place.expect(0, &["run", "plan.toml", "--rounds", "2", "--on", "ram", "-q"]);
-    for (format, metric, paired) in
-        [("csv", "elapsed", true), ("gobench", "ns/op", true), ("hyperfine", "time", false)]
+    for (format, metric, paired) in [("csv", "elapsed", true), ("gobench", "ns/op", true), ("hyperfine", "time", false)]
     {
         let file = format!("out.{format}");
         place.expect(0, &["report", "--export", &format!("{format}={file}")]);

@@ -36,15 +36,7 @@ fn ended_by_every_signal(args: &[&str]) {
 
 #[test]
 fn a_signal_while_a_plan_is_resolved_ends_fsarena() {
-    ended_by_every_signal(&[
-        "run",
-        "plan.toml",
-        "--on",
-        "dir:home",
-        "--set",
-        "tree_files=10000000",
-        "--dry-run",
-    ]);
+    ended_by_every_signal(&["run", "plan.toml", "--on", "dir:home", "--set", "tree_files=10000000", "--dry-run"]);
 }
 
 #[test]

@@ -32,19 +32,8 @@ fn kinds() -> Vec<Kind> {
         let resume = vec!["run", "--resume", "latest"];
         Kind { name, begin: [&plan[..], more].concat(), resume, cells: 4, adds: None }
     };
-    let windows = [
-        "watch",
-        "--path",
-        ".",
-        "--window",
-        "50ms",
-        "--every",
-        "25ms",
-        "--windows",
-        "20",
-        "--format",
-        "json",
-    ];
+    let windows =
+        ["watch", "--path", ".", "--window", "50ms", "--every", "25ms", "--windows", "20", "--format", "json"];
     let resume = vec!["watch", "--resume", "latest", "--windows", "3", "--format", "json"];
     let mut kinds = vec![
         run("loop images", "ext2,ext4", &[]),
@@ -94,10 +83,7 @@ fn a_kill_at_any_instant_leaves_nothing_and_loses_one_cell_at_most() {
                         Ok(left) => *counts.entry((kinds[which].name, left)).or_insert(0) += 1,
                         Err(why) => {
                             let name = kinds[which].name;
-                            println!(
-                                "FAILED seed {}: {name} killed after {after:?}: {why}",
-                                seed.wrapping_add(number)
-                            );
+                            println!("FAILED seed {}: {name} killed after {after:?}: {why}", seed.wrapping_add(number));
                             failures.lock().unwrap().push(seed.wrapping_add(number));
                         }
                     }
@@ -215,22 +201,17 @@ fn left(place: &Place, pid: u32) -> Vec<String> {
         text(&words).contains(place.dir.to_str().unwrap())
     };
     let all = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
-    left.extend(
-        all.filter(|pid| Path::new(pid).join("cmdline").exists()).filter(names).map(|pid| format!("{pid:?}")),
-    );
+    left.extend(all.filter(|pid| Path::new(pid).join("cmdline").exists()).filter(names).map(|pid| format!("{pid:?}")));
     left
 }
 
 /// The control groups that a process made (`fsarena-PID-STARTTIME`), in every hierarchy.
 fn control_groups(pid: u32) -> impl Iterator<Item = PathBuf> {
     let is_its = move |name: &str| {
-        name.strip_prefix(&format!("fsarena-{pid}"))
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        name.strip_prefix(&format!("fsarena-{pid}")).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
     };
     let groups = walkdir::WalkDir::new("/sys/fs/cgroup").into_iter().flatten();
-    groups
-        .filter(move |group| group.file_name().to_str().is_some_and(is_its))
-        .map(walkdir::DirEntry::into_path)
+    groups.filter(move |group| group.file_name().to_str().is_some_and(is_its)).map(walkdir::DirEntry::into_path)
 }
 
 fn clean(place: &Place, pid: u32) -> Result<(), String> {

@@ -11,10 +11,8 @@ static DEFINED: LazyLock<Regex> = LazyLock::new(|| {
     let visible = r"(?:pub(?:\([^)]*\))? )?";
     Regex::new(&format!(r"(?m)^ *{visible}(?:const |async |unsafe )*(?:{kinds}) ([[:word:]]+)")).unwrap()
 });
-static USED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?ms)^ *(?:pub(?:\([^)]*\))? )?use ([^;]+);").unwrap());
-static NAMED: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?-u:\b)(?:[a-z_][[:word:]]*::)+[[:word:]]+").unwrap());
+static USED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?ms)^ *(?:pub(?:\([^)]*\))? )?use ([^;]+);").unwrap());
+static NAMED: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?-u:\b)(?:[a-z_][[:word:]]*::)+[[:word:]]+").unwrap());
 
 type Module = Vec<String>;
 
@@ -55,9 +53,7 @@ impl Crate {
                 let above = path.iter().take_while(|part| *part == "super").count();
                 (module[..module.len().checked_sub(above)?].to_vec(), &path[above..])
             }
-            _ if self.defined.contains_key(&[module.as_slice(), &path[..1]].concat()) => {
-                (module.clone(), path)
-            }
+            _ if self.defined.contains_key(&[module.as_slice(), &path[..1]].concat()) => (module.clone(), path),
             name => {
                 let meant = self.imported[module].get(name).filter(|meant| steps > 0 && meant.len() > 1)?;
                 return self.file_of(module, &[meant, &path[1..]].concat(), steps - 1);
@@ -80,10 +76,7 @@ impl Crate {
     fn needs(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
         let paths = |module| self.imported[module].values().chain(&self.named[module]);
         let needs = |module| paths(module).filter_map(|path| self.file_of(module, path, 12));
-        self.defined
-            .keys()
-            .map(|module| (module, needs(module).filter(|need| need != module).collect()))
-            .collect()
+        self.defined.keys().map(|module| (module, needs(module).filter(|need| need != module).collect())).collect()
     }
 }
 
@@ -153,10 +146,7 @@ fn in_loops(mut needs: BTreeMap<&Module, BTreeSet<Module>>) -> Vec<String> {
         let before = needs.len();
         needs.retain(|module, need| needed.contains(*module) && !need.is_disjoint(&left));
         if needs.len() == before {
-            return needs
-                .iter()
-                .map(|(module, need)| format!("{} needs {need:?}", module.join("::")))
-                .collect();
+            return needs.iter().map(|(module, need)| format!("{} needs {need:?}", module.join("::"))).collect();
         }
     }
 }

@@ -39,10 +39,8 @@ fn place(more: &str, cmd: &str) -> Place {
 fn escaping(clear: &str) -> Place {
     let place = place("", "PLACEHOLDER");
     let plan = place.dir.join("own.toml");
-    let script = format!(
-        "cd \"$FSARENA_DIR\"\n(setsid {clear} tail -f {} &) >/dev/null 2>&1\nexec sleep 60",
-        plan.display()
-    );
+    let script =
+        format!("cd \"$FSARENA_DIR\"\n(setsid {clear} tail -f {} &) >/dev/null 2>&1\nexec sleep 60", plan.display());
     let written = std::fs::read_to_string(&plan).unwrap().replace("PLACEHOLDER", &script);
     std::fs::write(plan, written).unwrap();
     place
@@ -51,9 +49,7 @@ fn escaping(clear: &str) -> Place {
 /// The processes that have escaped.
 fn escaped(place: &Place) -> Vec<i32> {
     let words = format!("tail\0-f\0{}\0", place.dir.join("own.toml").display());
-    let is_it = |pid: &i32| {
-        std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|found| found == words.as_bytes())
-    };
+    let is_it = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|found| found == words.as_bytes());
     process::all_pids(&SysRoot::host()).unwrap().into_iter().filter(is_it).collect()
 }
 

@@ -63,26 +63,18 @@ fn a_load_of_both_kinds_adds_up() {
     assert_eq!(result["bytes"].as_u64().unwrap(), 3000 * 4096);
     let kinds = result["kinds"].as_array().unwrap();
     let sum = |name: &str| kinds.iter().map(|kind| kind[name].as_u64().unwrap()).sum::<u64>();
-    assert_eq!(
-        kinds.iter().map(|kind| kind["operation"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["read", "write"]
-    );
+    assert_eq!(kinds.iter().map(|kind| kind["operation"].as_str().unwrap()).collect::<Vec<_>>(), ["read", "write"]);
     assert_eq!((sum("operations_count"), sum("bytes")), (3000, 3000 * 4096));
     let intervals = result["intervals"].as_array().unwrap();
     let of_intervals: u64 = intervals.iter().map(|one| one["operations"].as_u64().unwrap()).sum();
     assert_eq!(of_intervals, 3000, "nothing is cut from a load that operations bound");
     let readings = &result["readings"];
-    let (rate, moved) = (
-        readings["all_iops_per_s"].as_f64().unwrap(),
-        readings["all_bandwidth_bytes_per_s"].as_f64().unwrap(),
-    );
+    let (rate, moved) =
+        (readings["all_iops_per_s"].as_f64().unwrap(), readings["all_bandwidth_bytes_per_s"].as_f64().unwrap());
     assert!((moved / rate - 4096.0).abs() < 1e-6, "{moved} / {rate}");
     assert_eq!(found["job"]["engine"], "io_uring");
     assert_eq!(found["attestation"]["source"], "fiemap");
-    assert!(
-        ["device", "mixed"].contains(&found["reached"].as_str().unwrap()),
-        "direct I/O bypasses the page cache"
-    );
+    assert!(["device", "mixed"].contains(&found["reached"].as_str().unwrap()), "direct I/O bypasses the page cache");
     assert_eq!(names(&dir), [""; 0]);
     place.assert_clean();
 }
@@ -93,18 +85,7 @@ fn a_load_that_the_page_cache_serves_is_labelled() {
         return;
     }
     let (place, dir) = with_ext4();
-    let args = [
-        "load",
-        "--dir",
-        &dir,
-        "--size",
-        "1m",
-        "--number-ios",
-        "50000",
-        "--invalidate=0",
-        "--format",
-        "json",
-    ];
+    let args = ["load", "--dir", &dir, "--size", "1m", "--number-ios", "50000", "--invalidate=0", "--format", "json"];
     let found = json(&place.expect(0, &args).0);
     assert_eq!(found["reached"], "cache", "{}", found["device_share_ratio"]);
 }
@@ -131,18 +112,7 @@ fn a_named_file_is_made_once_and_kept() {
 fn a_planted_corruption_is_named() {
     let place = Place::new();
     let file = place.dir.join("mine");
-    let args = [
-        "load",
-        "--file",
-        file.to_str().unwrap(),
-        "--rw",
-        "read",
-        "--verify",
-        "--bs",
-        "4k",
-        "--io-size",
-        "64k",
-    ];
+    let args = ["load", "--file", file.to_str().unwrap(), "--rw", "read", "--verify", "--bs", "4k", "--io-size", "64k"];
     place.expect(0, &[&args[..], &["--size", "64k"]].concat());
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[5 * 4096 + 1000] ^= 1;
@@ -212,25 +182,13 @@ fn impossible_loads_are_refused_before_anything_is_made() {
 #[test]
 fn metadata_phases_do_every_name() {
     let place = Place::new();
-    let args = [
-        "load",
-        "--meta",
-        "create,stat,unlink",
-        "--files",
-        "200",
-        "--threads",
-        "3",
-        "--shared",
-        "--format",
-        "json",
-    ];
+    let args =
+        ["load", "--meta", "create,stat,unlink", "--files", "200", "--threads", "3", "--shared", "--format", "json"];
     let found = json(&place.expect(0, &args).0);
     let phases = found["phases"].as_array().unwrap();
     let done: Vec<(&str, u64)> = phases
         .iter()
-        .map(|phase| {
-            (phase["operation"].as_str().unwrap(), phase["result"]["operations_count"].as_u64().unwrap())
-        })
+        .map(|phase| (phase["operation"].as_str().unwrap(), phase["result"]["operations_count"].as_u64().unwrap()))
         .collect();
     assert_eq!(done, [("create", 600), ("stat", 600), ("unlink", 600)]);
     assert_eq!(found["job"]["sharing"], "shared");
@@ -244,15 +202,12 @@ fn a_signal_ends_it_with_the_results_so_far() {
     let mut load = Running::start(&place, place.fsarena(&args));
     let made = || {
         let mut entries = std::fs::read_dir(&place.dir).unwrap().flatten();
-        entries
-            .any(|entry| entry.path().join("test_file.0").metadata().is_ok_and(|meta| meta.len() == 4 << 20))
+        entries.any(|entry| entry.path().join("test_file.0").metadata().is_ok_and(|meta| meta.len() == 4 << 20))
     };
     load.until("its file is made", made);
     load.until("it has read", || {
         let io = std::fs::read_to_string(format!("/proc/{}/io", load_id(&place))).unwrap_or_default();
-        io.lines().any(|line| {
-            line.strip_prefix("rchar: ").is_some_and(|bytes| bytes.parse::<u64>().unwrap() > 1 << 20)
-        })
+        io.lines().any(|line| line.strip_prefix("rchar: ").is_some_and(|bytes| bytes.parse::<u64>().unwrap() > 1 << 20))
     });
     load.signal(Signal::INT);
     load.ended_by(Signal::INT);

@@ -123,15 +123,11 @@ fn hidden_kernel_files_are_refused_before_anything_is_made() {
     if !root() {
         return;
     }
-    let loops = || {
-        Command::new("losetup").args(["--list", "--noheadings", "--output", "BACK-FILE"]).output().unwrap()
-    };
+    let loops = || Command::new("losetup").args(["--list", "--noheadings", "--output", "BACK-FILE"]).output().unwrap();
     for (hide, remedy) in HIDDEN {
         let place = Place::new();
         let starter = ["unshare", "-m", "sh", "-c", hide, "sh"];
-        for args in
-            [&["run", "plan.toml"][..], &["run", "plan.toml", "--on", "ram"], &["run", "--on", "dir:home"]]
-        {
+        for args in [&["run", "plan.toml"][..], &["run", "plan.toml", "--on", "ram"], &["run", "--on", "dir:home"]] {
             let said = refused(&place, 6, &mut place.started_by(&starter, args));
             assert!(said.contains(remedy), "{said}");
         }
@@ -205,10 +201,8 @@ fn a_file_beyond_the_limit_of_sizes_fails_and_everything_is_undone() {
     std::fs::create_dir(place.dir.join("work")).unwrap();
     let starter = limited("-f 2048");
     let work = ["--rounds", "1", "--scale", "tiny", "--on", "dir:work"];
-    let native = [
-        &["run", "plan.toml", "--workload", "fileio", "--set", "total_bytes=8MiB", "--set", "files=1"],
-        &work[..],
-    ];
+    let native =
+        [&["run", "plan.toml", "--workload", "fileio", "--set", "total_bytes=8MiB", "--set", "files=1"], &work[..]];
     let said = ended(6, &mut started(&place, &starter, &native.concat()));
     assert!(said.contains("File too large") && said.contains("ulimit -f"), "{said}");
     place.assert_clean();

@@ -43,9 +43,8 @@ fn a_gate_passes_or_fails_by_the_margins_of_its_tasks() {
     let both = ["--max-slowdown", "2000%", "--max-slowdown", "slow.elapsed=50%", "--format", "json"];
     let (json, _) = ab(&place, 3, &both);
     let report: Value = serde_json::from_str(&json).unwrap();
-    let exits = |list: &Value| {
-        list.as_array().unwrap().iter().map(|one| one["exit"].as_u64().unwrap()).collect::<Vec<_>>()
-    };
+    let exits =
+        |list: &Value| list.as_array().unwrap().iter().map(|one| one["exit"].as_u64().unwrap()).collect::<Vec<_>>();
     assert_eq!((exits(&report["claims"]), exits(&report["gate"]["claims"])), (vec![0, 3], vec![0, 3]));
     assert_eq!((&report["exit"], &report["gate"]["outcome"]), (&3.into(), &"failed".into()));
     assert!(report["gate"]["claims"][1]["lower_bound_ratio"].as_f64().unwrap() > 1.5);
@@ -77,10 +76,7 @@ fn limits_become_claims_in_the_direction_that_is_worse() {
         text.lines().filter_map(|line| line.strip_prefix("# claim: ").map(String::from)).collect()
     };
     let [a, b] = ["a", "b"].map(|name| place.dir.join(name).display().to_string());
-    assert_eq!(
-        lines(&["--max-slowdown", "slow.tps_per_s=5%"]),
-        [format!("slow.tps_per_s: {b} >= {a} within 5%")]
-    );
+    assert_eq!(lines(&["--max-slowdown", "slow.tps_per_s=5%"]), [format!("slow.tps_per_s: {b} >= {a} within 5%")]);
     assert_eq!(
         lines(&["--metric", "synced", "--max-slowdown", "0.5%"]),
         [format!("total.synced: {b} <= {a} within 0.5%")]
@@ -138,10 +134,7 @@ fn git_bisect_finds_the_commit_that_is_slower() {
         return;
     }
     let place = Place::new();
-    compare_by(
-        &place,
-        "case $FSARENA_VARIANT in */b) sleep $(cat ../repo/cost);; *) sleep 0.01;; esac; echo tps = 1",
-    );
+    compare_by(&place, "case $FSARENA_VARIANT in */b) sleep $(cat ../repo/cost);; *) sleep 0.01;; esac; echo tps = 1");
     let plan = place.dir.join("plan.toml");
     let text = std::fs::read_to_string(&plan).unwrap();
     let repository_path = place.dir.join("repo").display().to_string();
@@ -153,8 +146,7 @@ fn git_bisect_finds_the_commit_that_is_slower() {
     let [a, b] = [a, b].map(|dir| format!("dir={}", dir.display()));
     let (program, plan) = (program.display().to_string(), plan.display().to_string());
     let gate = ["--max-slowdown", "slow.elapsed=100%", "--exit-style", "bisect", "-q"];
-    let found =
-        git(&place, &[&["bisect", "run", &program, "ab", &plan, "--a", &a, "--b", &b][..], &gate].concat());
+    let found = git(&place, &[&["bisect", "run", &program, "ab", &plan, "--a", &a, "--b", &b][..], &gate].concat());
     let first_bad = git(&place, &["rev-parse", "main~2"]);
     assert!(found.contains(&format!("{} is the first bad commit", first_bad.trim())), "{found}");
     assert!(git(&place, &["bisect", "log"]).contains("git bisect skip"), "{found}");

@@ -102,10 +102,7 @@ fn one_clone_of_21_seconds_is_mentioned() {
     };
     planted(&place.runs(), 22, seconds);
     let told = in_a_line(&place.expect(0, &["report"]).0);
-    assert!(
-        told.contains("ext4 took more than 1.5 times its median in 1 of 22 rounds (30 times: 21.0 s"),
-        "{told}"
-    );
+    assert!(told.contains("ext4 took more than 1.5 times its median in 1 of 22 rounds (30 times: 21.0 s"), "{told}");
     // One round that makes up the whole spread leaves no interval.
     assert!(told.contains("(no interval: one round makes up most of the spread)"), "{told}");
 }
@@ -113,14 +110,12 @@ fn one_clone_of_21_seconds_is_mentioned() {
 #[test]
 fn a_variant_that_stalls_significantly_more_often_is_named_at_the_end() {
     let place = Place::new();
-    let seconds = |variant: &str, round: u32| {
-        noise(variant, round) * if variant == "xfs" && round % 4 == 3 { 2.0 } else { 1.0 }
-    };
+    let seconds =
+        |variant: &str, round: u32| noise(variant, round) * if variant == "xfs" && round % 4 == 3 { 2.0 } else { 1.0 };
     planted(&place.runs(), 40, seconds);
     let told = in_a_line(&place.expect(0, &["report"]).0);
     assert!(
-        told.contains("in 10 of 40 rounds")
-            && told.contains("Significantly more often than the others: xfs."),
+        told.contains("in 10 of 40 rounds") && told.contains("Significantly more often than the others: xfs."),
         "{told}"
     );
 }

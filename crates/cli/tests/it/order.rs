@@ -153,8 +153,7 @@ fn order(place: &Place) -> Vec<(u64, String)> {
     let report: Value = serde_json::from_str(&json).unwrap();
     let mut cells: Vec<_> = report["cells"].as_array().unwrap().iter().collect();
     cells.sort_by_key(|cell| (cell["round"].as_u64(), cell["position"].as_u64()));
-    let variant =
-        |cell: &Value| report["variants"][cell["variant"].as_u64().unwrap() as usize]["name"].clone();
+    let variant = |cell: &Value| report["variants"][cell["variant"].as_u64().unwrap() as usize]["name"].clone();
     let order: Vec<(u64, String)> = cells
         .iter()
         .map(|cell| (cell["round"].as_u64().unwrap(), variant(cell).as_str().unwrap().to_string()))

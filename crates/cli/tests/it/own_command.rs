@@ -45,14 +45,8 @@ fn a_command_on_the_command_line_runs_without_a_shell() {
     run(&["--", "touch", "a; b", "$HOME"]);
     let assignments = ["--cmd", "n=4; test $n = 4", "--cmd", "CC=gcc true"];
     let named = ["--name", "list", "--cmd", "test -e x"];
-    run(&[
-        &["--setup", "touch x"][..],
-        &assignments[..2],
-        &named,
-        &assignments[2..],
-        &["--check", "test -e x"],
-    ]
-    .concat());
+    run(&[&["--setup", "touch x"][..], &assignments[..2], &named, &assignments[2..], &["--check", "test -e x"]]
+        .concat());
     let tasks: Vec<String> = place.rows("latest").into_iter().map(|(_, _, task)| task).collect();
     let has = |name: &str| tasks.iter().any(|task| task == name);
     assert!(["n4", "list", "CCgcc"].into_iter().all(has), "{tasks:?}");
@@ -109,8 +103,7 @@ fn the_run_keeps_what_commands_print() {
     assert!(text.contains("\nlast 2\n[exit 0, ") && !text.contains("\nfirst\n") && text.len() < 20_000);
     assert!(!place.run_text("command.log").contains("line of output\\n"));
     // Of a command that fails there is far more, and the message names the file.
-    std::fs::write(place.dir.join("own.toml"), format!("{QUICK}{}", task(&format!("{long}; false"))))
-        .unwrap();
+    std::fs::write(place.dir.join("own.toml"), format!("{QUICK}{}", task(&format!("{long}; false")))).unwrap();
     let (_, said) = place.expect(4, &["run", "own.toml", "--quiet"]);
     let kept = outputs(&place);
     let (name, text) = &kept[0];
@@ -141,11 +134,9 @@ fn a_command_that_cannot_run_is_refused_before_the_run() {
     let named = ["--name", "a", "--cmd", "true"];
     let both = said(2, &[&["run", "--on", "dir:home"][..], &named, &named].concat());
     assert!(both.contains("two tasks have the name `a`"), "{both}");
-    for line in [
-        &["--cmd", "true", "--name", "b"][..],
-        &["--name", "b"],
-        &["--name", "b", "--name", "a", "--cmd", "true"],
-    ] {
+    for line in
+        [&["--cmd", "true", "--name", "b"][..], &["--name", "b"], &["--name", "b", "--name", "a", "--cmd", "true"]]
+    {
         let said = said(2, &[&["run"][..], line].concat());
         assert!(said.contains("--name b: write it directly before the --cmd"), "{said}");
     }
@@ -159,9 +150,7 @@ fn a_command_that_cannot_run_is_refused_before_the_run() {
 #[test]
 fn a_program_that_cannot_be_executed_is_refused_before_anything_is_made() {
     let place = Place::new();
-    let open = |path: &std::path::Path, mode| {
-        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap()
-    };
+    let open = |path: &std::path::Path, mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
     let make = |name: &str, text: &str, mode| {
         let path = place.dir.join(name);
         std::fs::write(&path, text).unwrap();
@@ -186,18 +175,12 @@ fn a_program_that_cannot_be_executed_is_refused_before_anything_is_made() {
     let said = text(&done.stderr);
     assert!(done.status.code() == Some(6) && said.contains("sudo env \"PATH=$PATH\" fsarena"), "{said}");
     let said = refused(&["--", "./build"]);
-    assert!(
-        said.contains("./build: the working directory is the filesystem under test, which is empty"),
-        "{said}"
-    );
+    assert!(said.contains("./build: the working directory is the filesystem under test, which is empty"), "{said}");
     if root() {
         open(&place.dir, 0o755);
         let mine = make("mine", "#!/bin/sh\n", 0o700);
         let said = refused(&["--user", "nobody", "--", &mine]);
-        assert!(
-            said.contains(&format!("{mine} cannot be executed: user nobody has no permission")),
-            "{said}"
-        );
+        assert!(said.contains(&format!("{mine} cannot be executed: user nobody has no permission")), "{said}");
     }
     assert!(!place.runs().exists());
     place.assert_clean();
@@ -242,10 +225,7 @@ fn one_variant_fails_and_the_others_go_on() {
     for (work, words) in [
         ("setup = 'cat /dev/zero > big'\n".to_string() + &task("true"), "allow more room (--size)"),
         ("prepare = 'no-such-program'\n".to_string() + &task("true"), "not found"),
-        (
-            task("test $FSARENA_VARIANT = ext2 || { cd /; setsid sleep 61 >/dev/null 2>&1 & }"),
-            "left processes running",
-        ),
+        (task("test $FSARENA_VARIANT = ext2 || { cd /; setsid sleep 61 >/dev/null 2>&1 & }"), "left processes running"),
     ] {
         let all_fail = !work.contains("FSARENA_VARIANT");
         let Some(place) = place(&work) else { return };

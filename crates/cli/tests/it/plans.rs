@@ -37,23 +37,11 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
         (format!("colour = 1\n{GOOD}"), "line 1, column 1: Unknown key `colour`. Available: name"),
         ("name = 3".into(), "line 1, column 8: wrong type: integer `3`, expected a string"),
         ("name = \"x".into(), "line 1, column 10: invalid basic string"),
-        (
-            format!("scale = \"huge\"\n{GOOD}"),
-            "line 1, column 9: Unknown value `huge`. Available: paper, quick, tiny",
-        ),
+        (format!("scale = \"huge\"\n{GOOD}"), "line 1, column 9: Unknown value `huge`. Available: paper, quick, tiny"),
         (after("[stop]\nrounds = 0"), "line 5, column 10: a run has at least one round"),
-        (
-            after("[stop]\nrounds = \"many\""),
-            "line 5, column 10: wrong type: string \"many\", expected a whole",
-        ),
-        (
-            after("[stop]\nbudget = \"soon\""),
-            "line 5, column 10: cannot read the time `soon`; write it like \"150s\"",
-        ),
-        (
-            after("[factors]\nfs = [\"ext5\"]"),
-            "line 5, column 6: Unknown filesystem `ext5`. Did you mean `ext",
-        ),
+        (after("[stop]\nrounds = \"many\""), "line 5, column 10: wrong type: string \"many\", expected a whole"),
+        (after("[stop]\nbudget = \"soon\""), "line 5, column 10: cannot read the time `soon`; write it like \"150s\""),
+        (after("[factors]\nfs = [\"ext5\"]"), "line 5, column 6: Unknown filesystem `ext5`. Did you mean `ext"),
         (after("[factors]\nfs = [\"xfs\", \"xfs\"]"), "line 5, column 6: level `xfs` is given twice"),
         (
             after("[factors]\noptions = \"noatme\""),
@@ -64,10 +52,7 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
             after("[device]\nsize = \"2 parsec\""),
             "line 5, column 8: cannot read the size `2 parsec`; write it like \"2GiB\"",
         ),
-        (
-            after("[idle]\nio_pressure_percent = 101.0"),
-            "line 5, column 23: a percentage of time lies between",
-        ),
+        (after("[idle]\nio_pressure_percent = 101.0"), "line 5, column 23: a percentage of time lies between"),
         (after("driver = \"magic\""), "line 4, column 10: `driver` accepts one of commands, native"),
         (
             after("drivr = \"native\""),
@@ -87,24 +72,13 @@ fn the_place_of_a_mistake_is_named_and_what_would_be_right() {
 fn a_plan_file_of_random_bytes_is_refused() {
     let place = Place::new();
     // Deterministic, and no text: every byte once, over and over.
-    let garbage: Vec<u8> =
-        (0..10 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let garbage: Vec<u8> = (0..10 << 20).map(|at: u32| (at.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     std::fs::write(place.dir.join("large.toml"), &garbage).unwrap();
-    assert!(
-        rejected(&place, "large.toml").ends_with("large.toml: it has 10.0 MiB, and the limit is 1.0 MiB")
-    );
+    assert!(rejected(&place, "large.toml").ends_with("large.toml: it has 10.0 MiB, and the limit is 1.0 MiB"));
     says(&place, &garbage[..1 << 20], "line ");
     says(&place, b"name = \"a\"\n# \xff\n", "line 2, column 3: a plan is UTF-8 text, and this byte is not");
-    says(
-        &place,
-        format!("name = \"x\"\nx = {}", "[".repeat(1 << 19)),
-        "line 2, column 85: nested too deeply",
-    );
-    says(
-        &place,
-        format!("name = \"x\"\n{}a = 1", "a.".repeat(1 << 18)),
-        "line 1, column 1: nested too deeply",
-    );
+    says(&place, format!("name = \"x\"\nx = {}", "[".repeat(1 << 19)), "line 2, column 85: nested too deeply");
+    says(&place, format!("name = \"x\"\n{}a = 1", "a.".repeat(1 << 18)), "line 1, column 1: nested too deeply");
     says(&place, "\0", "line 1, column 2: key with no value");
     says(&place, "", "line 1, column 1: missing key `name`");
 }
@@ -114,18 +88,13 @@ fn only_a_file_that_can_be_read_is_a_plan() {
     let place = Place::new();
     std::fs::create_dir(place.dir.join("dir")).unwrap();
     assert!(Command::new("mkfifo").arg(place.dir.join("pipe")).status().unwrap().success());
-    for (name, what) in
-        [("/dev/zero", "a character device"), ("dir", "a directory"), ("pipe", "a named pipe (FIFO)")]
-    {
+    for (name, what) in [("/dev/zero", "a character device"), ("dir", "a directory"), ("pipe", "a named pipe (FIFO)")] {
         let said = rejected(&place, name);
         assert!(said.contains(&format!("{name}: this is {what}, and fsarena requires")), "{said}");
     }
     for name in ["missing.toml", "no\nsuch", ""] {
         let said = rejected(&place, name);
-        assert!(
-            said.contains("Unknown study, application or plan file") && said.contains("piszcz"),
-            "{said}"
-        );
+        assert!(said.contains("Unknown study, application or plan file") && said.contains("piszcz"), "{said}");
     }
 }
 
@@ -152,9 +121,7 @@ fn a_plan_with_factors_runs_every_combination() {
     let variants = variants(&place);
     assert_eq!(variants, ["ext2/default", "ext2/noatime", "ext4/default", "ext4/noatime"].map(String::from));
     let report = place.run_text("report.md");
-    for (variant, option) in
-        [("ext2/default", "relatime"), ("ext2/noatime", "noatime"), ("ext4/noatime", "noatime")]
-    {
+    for (variant, option) in [("ext2/default", "relatime"), ("ext2/noatime", "noatime"), ("ext4/noatime", "noatime")] {
         let line = report.lines().find(|line| line.starts_with(&format!("| {variant} | mount | "))).unwrap();
         assert!(line.contains(option), "{line}");
     }

@@ -39,8 +39,7 @@ fn asked(place: &Place, run: &mut std::process::Child) -> Vec<i32> {
     loop {
         assert!(run.try_wait().unwrap().is_none(), "it ended before pgbench asked");
         let command = |pid: &i32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let asks =
-            |pid: &i32| command(pid).windows(8).any(|part| part == b"--log\0--" || part == b"--client");
+        let asks = |pid: &i32| command(pid).windows(8).any(|part| part == b"--log\0--" || part == b"--client");
         if place.processes().iter().any(asks) {
             return servers(place);
         }
@@ -62,8 +61,7 @@ fn postgres_answers_on_each_filesystem_and_leaves_nothing() {
         assert!(median(&place, "tps", task) > 10.0);
         assert!(median(&place, "all_operations_count", task) > 10.0);
         assert_eq!(median(&place, "failed_count", task), 0.0);
-        let [due, begun] =
-            ["corrected", "all"].map(|from| median(&place, &format!("{from}_latency_p50_ns"), task));
+        let [due, begun] = ["corrected", "all"].map(|from| median(&place, &format!("{from}_latency_p50_ns"), task));
         assert!(due >= begun && begun > 0.0, "{task}: {due} {begun}");
     }
     assert!(median(&place, "wal_bytes", "simple-update") > 1e3);

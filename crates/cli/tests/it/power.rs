@@ -19,8 +19,7 @@ fn synced_files_survive_a_power_cut_and_a_lost_one_is_reported() {
     }
     let place = place();
     let on = ["run", "cut.toml", "--on", "qemu", "--kernel", "debian:6.1-cloud", "--quiet"];
-    let (answer, _) =
-        place.expect(0, &[&on[..], &["--fs", "ext4", "--mount", "", "--mount", "barrier=0"]].concat());
+    let (answer, _) = place.expect(0, &[&on[..], &["--fs", "ext4", "--mount", "", "--mount", "barrier=0"]].concat());
     assert!(answer.contains("DATA LOSS: ") && !answer.contains("Use ext4/barrier=0"), "{answer}");
     let tasks: Vec<String> = place.rows("latest").into_iter().map(|(_, _, task)| task).collect();
     assert!(["recover", "fsck"].iter().all(|name| tasks.iter().any(|task| task == name)), "{tasks:?}");

@@ -16,17 +16,15 @@ fn place(commands: &[&str]) -> Place {
 }
 
 fn plan(place: &Place, settings: &str, commands: &[&str]) {
-    let task = |(at, command): (usize, &&str)| {
-        format!("[[workload.task]]\nname = \"t{}\"\ncmd = '''{command}'''\n", at + 1)
-    };
+    let task =
+        |(at, command): (usize, &&str)| format!("[[workload.task]]\nname = \"t{}\"\ncmd = '''{command}'''\n", at + 1);
     let tasks: String = commands.iter().enumerate().map(task).collect();
     std::fs::write(place.dir.join("own.toml"), format!("{HEAD}{settings}{tasks}")).unwrap();
 }
 
 /// A command that prints these metrics.
 fn printing(metrics: &[(&str, f64, &str)]) -> String {
-    let line =
-        |(name, value, rest): &(&str, f64, &str)| format!("echo fsarena-metric: {name} {value} {rest}\n");
+    let line = |(name, value, rest): &(&str, f64, &str)| format!("echo fsarena-metric: {name} {value} {rest}\n");
     metrics.iter().map(line).collect()
 }
 
@@ -74,11 +72,7 @@ fn metrics_of_every_unit_combine_as_they_declare() {
         for word in ["TOTAL of", "LARGEST of", "MEAN of", "SMALLEST of"] {
             let expected = total.is_some_and(|(_, name)| word == format!("{name} of"));
             // The geometric mean ends with the same word.
-            assert_eq!(
-                text.replace("GEOMETRIC MEAN of", "").contains(word),
-                expected,
-                "{id}: {word}: {text}"
-            );
+            assert_eq!(text.replace("GEOMETRIC MEAN of", "").contains(word), expected, "{id}: {word}: {text}");
         }
     }
     let (csv, _) = place.expect(0, &["report", merged, "--format", "csv"]);
@@ -129,8 +123,7 @@ fn contradicting_declarations_fail_the_cell_and_name_both() {
     let by_round = format!("if [ $FSARENA_ROUND = 1 ]; then {lower} else {higher} fi");
     says(&[&by_round], &[" in round 1 and as", " in round 2;"]);
     // Two units, in one output and between tasks.
-    let [count, seconds, ns] =
-        ["count", "s", "ns"].map(|unit| printing(&[("m", 1.0, &format!("{unit} lower"))]));
+    let [count, seconds, ns] = ["count", "s", "ns"].map(|unit| printing(&[("m", 1.0, &format!("{unit} lower"))]));
     for commands in [vec![format!("{count}{ns}")], vec![seconds, ns]] {
         plan(&place, "", &commands.iter().map(String::as_str).collect::<Vec<_>>());
         let said = crate::common::text(&place.output(&[&RUN[..], &["--quiet"]].concat()).stderr);
@@ -162,10 +155,7 @@ fn names_that_are_taken_are_refused() {
     for (rule, own) in [
         ("elapsed ns lower: v = (.)", "elapsed_ns, which fsarena measures itself as elapsed_ns"),
         ("elapsed s lower: v = (.)", "elapsed_s, which fsarena measures itself as elapsed"),
-        (
-            "device_reads count lower: v = (.)",
-            "device_reads_count, which fsarena measures itself as device_reads",
-        ),
+        ("device_reads count lower: v = (.)", "device_reads_count, which fsarena measures itself as device_reads"),
     ] {
         let said = refused(&[rule]);
         assert!(said.contains(own) && said.contains("metric_regex of task `echo`"), "{said}");

@@ -31,8 +31,7 @@ fn a_damaged_first_line_is_reported_and_every_step_is_undone() {
     if !root() {
         return;
     }
-    for damage in [|line: &str| line.replacen("boot_id", "b\0ot_id", 1), |line: &str| "#".repeat(line.len())]
-    {
+    for damage in [|line: &str| line.replacen("boot_id", "b\0ot_id", 1), |line: &str| "#".repeat(line.len())] {
         let place = Place::new();
         let journal = killed(&place);
         let written = std::fs::read_to_string(&journal).unwrap();
@@ -183,8 +182,7 @@ fn six_recoveries_at_once_all_succeed() {
     for _ in 0..2 {
         let place = Place::new();
         killed(&place);
-        let start =
-            || place.fsarena(&["recover"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let start = || place.fsarena(&["recover"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let all: Vec<Child> = (0..6).map(|_| start()).collect();
         let outputs: Vec<_> = all.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
         assert!(outputs.iter().all(|output| output.status.success()), "{outputs:#?}");
@@ -220,11 +218,7 @@ fn recovering_a_dead_run_leaves_the_living_run_with_its_paths_alone() {
     });
     gate.wait(&mut living);
     let left = || -> Vec<String> {
-        place
-            .left()
-            .into_iter()
-            .filter(|line| !line.contains("jsonl") && !line.starts_with("process"))
-            .collect()
+        place.left().into_iter().filter(|line| !line.contains("jsonl") && !line.starts_with("process")).collect()
     };
     let before = left();
     place.expect(6, &["recover"]);

@@ -13,10 +13,7 @@ const RUN: [&str; 6] = ["run", "plan.toml", "--fs", "ext2,ext3", "--rounds", "2"
 fn rows(place: &Place) -> Vec<[String; 4]> {
     let (csv, _) = place.expect(0, &["report", "latest", "--format", "csv"]);
     let columns = |line: &str| [1, 2, 3, 8].map(|n| line.split(',').nth(n).unwrap().to_string());
-    assert_eq!(
-        csv.lines().next().map(columns),
-        Some(["round", "position", "variant", "task"].map(String::from))
-    );
+    assert_eq!(csv.lines().next().map(columns), Some(["round", "position", "variant", "task"].map(String::from)));
     csv.lines().skip(1).map(columns).collect()
 }
 
@@ -251,10 +248,8 @@ fn a_variant_that_failed_keeps_its_place_in_the_order() {
     }
     let place = Place::new();
     // By the seed ext3 comes first.
-    place.shim(
-        "mkfs.ext3",
-        "case \"$*\" in */dev/loop*) echo 'no such luck' >&2; exit 1;; esac; exec \"$REAL\" \"$@\"",
-    );
+    place
+        .shim("mkfs.ext3", "case \"$*\" in */dev/loop*) echo 'no such luck' >&2; exit 1;; esac; exec \"$REAL\" \"$@\"");
     let mut gate = Gate::new(&place, When::Before, "mkfs.ext2", "*/dev/loop*", 0);
     let mut run = Running::start(&place, place.fsarena(&RUN));
     gate.wait(&mut run);
@@ -262,8 +257,7 @@ fn a_variant_that_failed_keeps_its_place_in_the_order() {
     run.ended_by(Signal::KILL);
     place.expect(0, &["run", "--resume", "latest"]);
     place.assert_clean();
-    let ext2: Vec<_> =
-        undisturbed().iter().filter(|row| row[0] == "0" && row[2] == "ext2").cloned().collect();
+    let ext2: Vec<_> = undisturbed().iter().filter(|row| row[0] == "0" && row[2] == "ext2").cloned().collect();
     assert_eq!(ext2[0][1], "1");
     assert_eq!(rows(&place)[..ext2.len()], ext2);
     let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);

@@ -169,9 +169,8 @@ fn a_strict_umask_keeps_no_server_out() {
     if !root() || !fsarena_sys::testkit::program("squid") {
         return;
     }
-    let place = crate::squid::place(
-        "use = \"squid\"\nrates = 50\nseconds = 0.2\ncache_bytes = 1048576\nl1 = 2\nl2 = 4\n",
-    );
+    let place =
+        crate::squid::place("use = \"squid\"\nrates = 50\nseconds = 0.2\ncache_bytes = 1048576\nl1 = 2\nl2 = 4\n");
     expect(0, &mut under_umask(&place, "077", &["run", "plan.toml", "--quiet", "--on", "ram"]));
     place.assert_clean();
 }
@@ -226,9 +225,8 @@ fn a_user_of_a_domain_has_their_groups_and_home() {
     if !root() {
         return;
     }
-    let place = place(
-        "echo \"$(id -u) $(id -g) $(id -G | tr ' ' '\\n' | sort -n | tr '\\n' ' ')$HOME $USER\" >&2; exit 9",
-    );
+    let place =
+        place("echo \"$(id -u) $(id -g) $(id -G | tr ' ' '\\n' | sort -n | tr '\\n' ' ')$HOME $USER\" >&2; exit 9");
     std::fs::create_dir(place.dir.join("dir")).unwrap();
     place.shim("getent", DOMAIN);
     let getent = place.dir.join("shims/getent");
@@ -242,8 +240,7 @@ fn a_user_of_a_domain_has_their_groups_and_home() {
     let said = text(&run(&["--user", r"CORP\jo do"]).output().unwrap().stderr);
     assert!(said.contains(is_jo), "{said}");
     let mut sudo = run(&[]);
-    let said =
-        text(&sudo.env("SUDO_UID", "1881600001").env("SUDO_GID", "1881600513").output().unwrap().stderr);
+    let said = text(&sudo.env("SUDO_UID", "1881600001").env("SUDO_GID", "1881600513").output().unwrap().stderr);
     assert!(said.contains(is_jo), "{said}");
     std::fs::remove_dir_all(place.runs()).unwrap();
     let said = expect(6, &mut run(&["--user", "broken"]));
@@ -293,10 +290,7 @@ fn without_getent_users_are_those_of_etc() {
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", enter]).arg(&at).args(["run", "/plan.toml", "--user", user]);
         command.args(["--on", "dir:/work", "--runs", "/tmp/runs", "--quiet"]);
-        command
-            .env_clear()
-            .env("PATH", std::env::var("PATH").unwrap())
-            .env("FSARENA_STATE_DIR", "/tmp/state");
+        command.env_clear().env("PATH", std::env::var("PATH").unwrap()).env("FSARENA_STATE_DIR", "/tmp/state");
         command
     };
     expect(2, &mut run("alice"));

@@ -40,8 +40,7 @@ fn variants_have_options_of_their_own() {
         return;
     }
     let place = Place::new();
-    let variants =
-        ["--variant", "btrfs,options=compress-zstd", "--variant", "ext4", "--variant", "ext4,mount=noatime"];
+    let variants = ["--variant", "btrfs,options=compress-zstd", "--variant", "ext4", "--variant", "ext4,mount=noatime"];
     let run = [&["run", "plan.toml", "--on", "ram", "--quiet"][..], &variants].concat();
     let (dry, _) = place.expect(0, &[&run[..], &["--dry-run"]].concat());
     let names = "# 3 variants: btrfs/compress-zstd, ext4, ext4/noatime\n";
@@ -69,8 +68,7 @@ fn a_factor_has_one_place() {
     if !root() {
         return;
     }
-    let factors =
-        ["run", "plan.toml", "--variant", "ext4", "--variant", "xfs", "--factor", "scheduler=none,bfq"];
+    let factors = ["run", "plan.toml", "--variant", "ext4", "--variant", "xfs", "--factor", "scheduler=none,bfq"];
     let (dry, _) = place.expect(0, &[&factors[..], &["--on", "ram", "--dry-run", "--quiet"]].concat());
     assert!(dry.starts_with("# 4 variants: ext4/none, ext4/bfq, xfs/none, xfs/bfq\n"), "{dry}");
 }
@@ -100,10 +98,7 @@ fn confounding_of_directories_is_in_the_first_lines() {
     let args = ["run", "plan.toml", "--on", "dir:home", "--on", "dir:other", "--quiet"];
     let (printed, _) = place.expect(0, &args);
     let first: String = printed.lines().take(8).collect::<Vec<_>>().join(" ");
-    assert!(
-        first.contains("! These directories lie on one filesystem") && first.contains("% full"),
-        "{printed}"
-    );
+    assert!(first.contains("! These directories lie on one filesystem") && first.contains("% full"), "{printed}");
 }
 
 #[test]
@@ -122,8 +117,7 @@ fn lists_fit_a_terminal_and_break_no_word() {
     let place = Place::new();
     stored::run(&place.runs());
     for what in ["studies", "apps", "filesystems", "workloads", "metrics", "factors", "exporters", "runs"] {
-        let words =
-            |text: &str| text.split_whitespace().map(String::from).collect::<std::collections::BTreeSet<_>>();
+        let words = |text: &str| text.split_whitespace().map(String::from).collect::<std::collections::BTreeSet<_>>();
         let wide = words(&in_columns(&place, 1000, &["list", what]));
         for columns in [80, 120] {
             let shown = in_columns(&place, columns, &["list", what]);
@@ -138,13 +132,9 @@ fn lists_fit_a_terminal_and_break_no_word() {
 fn a_filesystem_explains_its_option_sets() {
     let place = Place::new();
     let shown = in_columns(&place, 80, &["show", "ext4"]);
-    for words in [
-        "no-journal",
-        "mkfs -O ^has_journal",
-        "no journal: a crash needs fsck",
-        "--options",
-        "--variant ext4,",
-    ] {
+    for words in
+        ["no-journal", "mkfs -O ^has_journal", "no journal: a crash needs fsck", "--options", "--variant ext4,"]
+    {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");

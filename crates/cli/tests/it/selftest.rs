@@ -17,18 +17,14 @@ fn few_runs_break_nothing_and_prove_nothing() {
          bisections under six noises; and rounds on one aged image as if they were independent"
     );
     let shares: Vec<f64> = checks.iter().filter_map(|check| check["time_share"].as_f64()).collect();
-    assert!(
-        matches!(shares[..], [spread, two, equal] if spread < 0.9 && two < 0.9 && equal <= 1.0),
-        "{shares:?}"
-    );
+    assert!(matches!(shares[..], [spread, two, equal] if spread < 0.9 && two < 0.9 && equal <= 1.0), "{shares:?}");
     assert!(checks.iter().all(|check| check["state"] != "BROKEN"), "{json}");
     let means = report["mean_costs"].as_array().unwrap();
     assert_eq!(means.len(), 15 * 2, "ten promised pairs of noises and five shown, with and without drift");
     assert!(means.iter().all(|check| check["state"] != "BROKEN"), "{json}");
     assert_eq!(means.iter().filter(|check| check["limit"].is_null()).count(), 10);
     let growth = report["growth"].as_array().unwrap();
-    let states: Vec<_> =
-        growth.iter().map(|check| (check["law"].as_str().unwrap(), &check["state"])).collect();
+    let states: Vec<_> = growth.iter().map(|check| (check["law"].as_str().unwrap(), &check["state"])).collect();
     assert!(states.len() == 6 && states.iter().all(|(_, state)| *state != "BROKEN"), "{json}");
     // The interval must miss where the cost bends beyond the data.
     assert_eq!(states[5], ("bend beyond the data", &"ok".into()));

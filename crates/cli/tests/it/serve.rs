@@ -19,9 +19,7 @@ fn served(args: &[&str]) -> (Place, [String; 2], Web) {
 fn the_list_is_searched_sorted_and_leads_to_the_report() {
     let (place, [one, two], web) = served(&[]);
     let list = web.page("/");
-    for words in
-        [&one, &two, "example", "complete", "bench, Linux 6.18.0", "2 runs", "id=\"runs\"", "id=\"search\""]
-    {
+    for words in [&one, &two, "example", "complete", "bench, Linux 6.18.0", "2 runs", "id=\"runs\"", "id=\"search\""] {
         assert!(list.contains(words), "{words} in {list}");
     }
     let rows = |query: &str| web.page(query).matches("<tr data-run=").count();
@@ -47,8 +45,7 @@ fn the_list_is_searched_sorted_and_leads_to_the_report() {
 fn the_list_of_runs_shows_answers_when_they_are_ready() {
     let (_place, [one, _], web) = served(&[]);
     let answered = || {
-        let rows: serde_json::Value =
-            serde_json::from_str(&web.page(&format!("/runs.json?search={one}"))).unwrap();
+        let rows: serde_json::Value = serde_json::from_str(&web.page(&format!("/runs.json?search={one}"))).unwrap();
         rows["runs"][0]["answer"].as_str().map(String::from)
     };
     wait_until("the list has an answer", || answered().is_some());
@@ -101,10 +98,7 @@ fn a_run_is_put_beside_published_figures() {
     let page = web.page(&format!("/compare?run={one}&run=published:piszcz-II"));
     let (printed, _) = place.expect(0, &["compare", &one, "published:piszcz-II", "--format", "json"]);
     let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
-    assert!(
-        page.contains(printed["answer"][0].as_str().unwrap()) && page.contains("best as published"),
-        "{page}"
-    );
+    assert!(page.contains(printed["answer"][0].as_str().unwrap()) && page.contains("best as published"), "{page}");
     // The page says which others there are.
     assert!(page.contains("<option>published:piszcz-I</option>"), "{page}");
     let status = |query: &str| web.get(&format!("/compare?{query}")).status;
@@ -130,11 +124,7 @@ fn a_history_has_a_picture_and_says_what_changed() {
     assert!(web.page("/history").contains("example"));
     let (printed, _) = place.expect(0, &["history", "example", "--variant", "xfs", "--format", "json"]);
     let printed: serde_json::Value = serde_json::from_str(&printed).unwrap();
-    assert_eq!(
-        (&printed["reference"], &printed["runs"][1]["rounds"]),
-        (&"ext2".into(), &8.into()),
-        "{printed}"
-    );
+    assert_eq!((&printed["reference"], &printed["runs"][1]["rounds"]), (&"ext2".into(), &8.into()), "{printed}");
     assert!(place.expect(0, &["history"]).0.contains("No change was found over 2 runs"));
     assert_eq!(web.get("/history?metric=none").status, 422);
     assert!(web.page("/history?study=none&variant=xfs").contains("No run of none"));
@@ -172,8 +162,7 @@ fn a_run_is_watched_and_whoever_comes_back_hears_the_rest() {
     let missed = events.find(|message| message.event == "told").unwrap();
     assert!(missed.json()["event"]["run_event"] == "round_started", "{missed:?}");
     assert_eq!(missed.json()["event"]["round"], 1);
-    let state =
-        events.find(|message| message.event == "state" && message.json()["done"] == 2).unwrap().json();
+    let state = events.find(|message| message.event == "state" && message.json()["done"] == 2).unwrap().json();
     assert_eq!((&state["variants"][0]["variant"], &state["planned"]), (&"ext2".into(), &8.into()));
     assert!(state["variants"][2]["ratio_to_best"]["value"].as_f64().unwrap() > 1.0, "{state}");
 
@@ -195,8 +184,7 @@ fn a_real_run_of_another_process_is_watched_to_its_end() {
     place.edit_plan("rounds = 1", "rounds = 2");
     std::fs::create_dir(place.runs()).unwrap();
     let web = Web::start(&place, &[]);
-    let mut run =
-        place.fsarena(&["run", "./plan.toml"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut run = place.fsarena(&["run", "./plan.toml"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let mut id = None;
     wait_until("the run is in the list", || {
         let rows: serde_json::Value = serde_json::from_str(&web.page("/runs.json")).unwrap();
@@ -295,8 +283,7 @@ fn nothing_outside_the_folder_is_read() {
 #[test]
 fn it_answers_whom_it_should_and_only_to_be_read() {
     let (place, [one, _], mut web) = served(&[]);
-    let host =
-        |host: &str| web.raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).status;
+    let host = |host: &str| web.raw(&format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).status;
     assert_eq!([host("localhost:1"), host("127.0.0.1"), host("[::1]:9")], [200; 3]);
     assert_eq!([host("evil.example"), host("localhost.evil.example"), host("192.0.2.7")], [421; 3]);
     assert_eq!(web.raw("GET / HTTP/1.0\r\n\r\n").status, 400);
@@ -341,8 +328,7 @@ fn beyond_this_machine_it_asks_for_its_token() {
     let cookie = format!("fsarena-{}={token}", web.address.port());
     assert_eq!(web.get_with("/", &format!("Cookie: {cookie}\r\n")).status, 200);
     // DNS rebinding: the server refuses a foreign host name that resolves to its address, even with the cookie.
-    let foreign =
-        format!("GET / HTTP/1.1\r\nHost: evil.example\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n");
+    let foreign = format!("GET / HTTP/1.1\r\nHost: evil.example\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n");
     assert_eq!(web.raw(&foreign).status, 421);
     let own = Web::start(&place, &["--token", "a-token-of-my-own"]);
     assert_eq!(own.get("/").status, 401, "a token that is given counts on loopback too");
@@ -365,8 +351,7 @@ fn a_server_that_cannot_start_reports_the_reason() {
 #[test]
 fn two_hundred_clients_at_once() {
     let (_place, [one, two], web) = served(&[]);
-    let paths =
-        ["/".to_string(), format!("/runs/{one}"), format!("/compare?run={one}&run={two}"), "/history".into()];
+    let paths = ["/".to_string(), format!("/runs/{one}"), format!("/compare?run={one}&run={two}"), "/history".into()];
     let bodies = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..200)
             .map(|at| {

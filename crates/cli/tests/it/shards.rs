@@ -33,10 +33,7 @@ fn a_shard_runs_its_rounds_and_answers_nothing() {
     assert_eq!(printed.lines().count(), 1, "{printed}");
     assert_eq!(rounds(&place, "latest"), [1, 3]);
     let (report, _) = place.expect(0, &["report", "latest"]);
-    assert!(
-        report.contains("SHARD 2/2: a part of 4 rounds") && report.contains("2 rounds of 2 planned"),
-        "{report}"
-    );
+    assert!(report.contains("SHARD 2/2: a part of 4 rounds") && report.contains("2 rounds of 2 planned"), "{report}");
     place.expect(0, &["run", "--resume", "latest"]);
     assert_eq!(rounds(&place, "latest"), [1, 3]);
 }
@@ -45,8 +42,7 @@ fn a_shard_runs_its_rounds_and_answers_nothing() {
 fn a_shard_needs_a_seed_and_a_fixed_number_of_rounds() {
     let place = place();
     let refused = |args: &[&str], words: &str| {
-        let (_, said) =
-            place.expect(2, &[&["run", "plan.toml", "--on", "dir:a", "--on", "dir:b"], args].concat());
+        let (_, said) = place.expect(2, &[&["run", "plan.toml", "--on", "dir:a", "--on", "dir:b"], args].concat());
         assert!(said.contains(words), "{said}");
     };
     refused(&["--shard", "3/2"], "write it I/N");
@@ -73,10 +69,7 @@ fn merged_shards_are_the_run_that_one_machine_would_have_made() {
     assert_eq!(printed.lines().count(), 1, "no answer yet: {printed}");
     shard(&place, "1/2");
     let (printed, _) = place.expect(0, &["merge", "runs", "--runs", "merged"]);
-    assert!(
-        printed.contains("merged: all 4 rounds, of 1 host,") && printed.contains("Report: "),
-        "{printed}"
-    );
+    assert!(printed.contains("merged: all 4 rounds, of 1 host,") && printed.contains("Report: "), "{printed}");
     let mut rows = place.rows(&only_run(&place, "merged"));
     rows.sort();
     expected.sort();
@@ -137,10 +130,8 @@ fn a_slurm_array_runs_shards() {
     for task in ["0", "1"] {
         let variables = [("SLURM_ARRAY_TASK_ID", task), ("SLURM_ARRAY_TASK_COUNT", "2")];
         let mut command = place.fsarena(&[]);
-        let environment: Vec<_> = command
-            .get_envs()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
-            .collect();
+        let environment: Vec<_> =
+            command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))).collect();
         let program = command.get_program().to_owned();
         command = Command::new(&script);
         command.args(&RUN[1..]).current_dir(&place.dir).env_clear().envs(environment);

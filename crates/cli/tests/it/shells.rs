@@ -67,13 +67,9 @@ fn bash_completes_names_that_fsarena_looks_up() {
 fn zsh_and_fish_complete_too() {
     let place = Place::new();
     if program("fish") {
-        let script =
-            "fsarena completions fish | source; complete -C 'fsarena run wi'; complete -C 'fsarena recov'";
+        let script = "fsarena completions fish | source; complete -C 'fsarena run wi'; complete -C 'fsarena recov'";
         let offered = shell(&place, "fish", &["--no-config", "-c", script]);
-        assert!(
-            offered.starts_with("wilton\tWilton") && offered.contains("\nrecover\tClean up"),
-            "{offered}"
-        );
+        assert!(offered.starts_with("wilton\tWilton") && offered.contains("\nrecover\tClean up"), "{offered}");
     }
     if program("zsh") {
         // Only the line editor of zsh completes, so below the test asks as the script does.
@@ -86,10 +82,7 @@ fn zsh_and_fish_complete_too() {
     assert!(text(&offered.stdout).starts_with("wilton:Wilton"), "{offered:?}");
     let (nushell, _) = place.expect(0, &["completions", "nushell"]);
     let studies = nushell.split("run plan\"").nth(1).unwrap().lines().nth(1).unwrap();
-    assert!(
-        studies.contains("\"wilton\"") && nushell.contains("export extern \"fsarena recover\""),
-        "{nushell}"
-    );
+    assert!(studies.contains("\"wilton\"") && nushell.contains("export extern \"fsarena recover\""), "{nushell}");
 }
 
 /// Every command has a page, and groff finds no fault in any.
@@ -112,12 +105,8 @@ fn manual_pages() {
     }
     if program("groff") {
         let mut groff = Command::new("groff");
-        let output = groff
-            .args(["-k", "-man", "-ww", "-Tutf8", "-z"])
-            .args(&pages)
-            .current_dir(&home)
-            .output()
-            .unwrap();
+        let output =
+            groff.args(["-k", "-man", "-ww", "-Tutf8", "-z"]).args(&pages).current_dir(&home).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
     }
     let (_, said) = place.expect(2, &["man", "no/such"]);

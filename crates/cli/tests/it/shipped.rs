@@ -27,12 +27,8 @@ fn no_name_service_is_linked() {
     };
     // GNU ld lists what it discarded first, and then what is linked; LLD lists only this.
     let linked = map.split_once("Linker script and memory map").map_or(&map[..], |(_, linked)| linked);
-    let members: Vec<&str> = linked
-        .split("libc.a(")
-        .skip(1)
-        .filter_map(|rest| rest.split_once(')'))
-        .map(|(member, _)| member)
-        .collect();
+    let members: Vec<&str> =
+        linked.split("libc.a(").skip(1).filter_map(|rest| rest.split_once(')')).map(|(member, _)| member).collect();
     assert!(members.contains(&"malloc.o"), "the map names no members of libc.a");
     let found: Vec<&&str> =
         members.iter().filter(|member| NAME_SERVICES.iter().any(|name| member.starts_with(name))).collect();
@@ -61,19 +57,16 @@ fn trace(place: &Place, starter: &[&str], program: &Path, args: &[&str], code: i
 
 /// The shared libraries that processes of a program opened or tried to open. Other programs that they start load theirs.
 fn libraries_opened(trace: &str, program: &Path) -> Vec<String> {
-    let lines =
-        || trace.lines().filter_map(|line| line.split_once(' ')).map(|(pid, call)| (pid, call.trim_start()));
+    let lines = || trace.lines().filter_map(|line| line.split_once(' ')).map(|(pid, call)| (pid, call.trim_start()));
     let mut parents = BTreeMap::new();
     for (pid, call) in lines() {
-        let forks =
-            ["clone", "fork", "vfork"].iter().any(|name| call.trim_start_matches("<... ").starts_with(name));
+        let forks = ["clone", "fork", "vfork"].iter().any(|name| call.trim_start_matches("<... ").starts_with(name));
         if let Some((_, child)) = call.rsplit_once(" = ").filter(|_| forks) {
             parents.insert(child, pid);
         }
     }
-    let is_program = |call: &str| {
-        call.split('"').nth(1).is_some_and(|path| Path::new(path) == program || path == "/proc/self/exe")
-    };
+    let is_program =
+        |call: &str| call.split('"').nth(1).is_some_and(|path| Path::new(path) == program || path == "/proc/self/exe");
     let (mut is_ours, mut pending) = (BTreeMap::new(), BTreeMap::new());
     let mut opened = vec![];
     for (pid, call) in lines() {
@@ -106,10 +99,7 @@ fn it_opens_no_library_whoever_starts_it() {
     let home = place.dir.join("nobody");
     let ls = Path::new("/bin/ls");
     std::fs::create_dir(&home).unwrap();
-    assert!(
-        !libraries_opened(&trace(&place, &[], ls, &["/"], 0), ls).is_empty(),
-        "the trace shows libraries"
-    );
+    assert!(!libraries_opened(&trace(&place, &[], ls, &["/"], 0), ls).is_empty(), "the trace shows libraries");
     let plain = ["run", "../plan.toml", "--quiet", "--on", "dir:dir"];
     let mistyped = [&plain[..], &["--user", "no-such-user"]].concat();
     let one = |id: &'static str| ["setpriv", "--reuid", id, "--regid", id, "--clear-groups"];

@@ -144,8 +144,7 @@ fn signals_during_a_native_task_leave_nothing() {
         let mut run = start(place, &[]);
         gate.wait(&mut run);
         // Only the agents see it.
-        let seen =
-            format!("/proc/{}/root{}", place.agents()[0], place.run_file("mnt/test").unwrap().display());
+        let seen = format!("/proc/{}/root{}", place.agents()[0], place.run_file("mnt/test").unwrap().display());
         let frozen = Frozen::new(seen.as_ref());
         gate.open();
         run.until("the agent waits for the disk", || place.agents().into_iter().any(waits_for_disk));
@@ -215,8 +214,7 @@ fn ctrl_c_at_a_terminal_ends_the_run_and_cleans_up() {
     }
     let place = Place::new();
     let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 0);
-    let mut run =
-        Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
+    let mut run = Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
     gate.wait(&mut run);
     // The terminal sends SIGINT to the whole foreground group.
     run.child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
@@ -231,8 +229,7 @@ fn a_closed_terminal_ends_the_run_and_cleans_up() {
     }
     let place = Place::new();
     let mut gate = Gate::new(&place, When::Before, "touch", "*f00010", 0);
-    let mut run =
-        Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
+    let mut run = Running::at_terminal(&place, &place.fsarena(&["run", "plan.toml", "--set", "driver=commands"]));
     gate.wait(&mut run);
     run.signal(Signal::KILL);
     run.ended_by(Signal::KILL);

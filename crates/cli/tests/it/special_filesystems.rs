@@ -17,9 +17,7 @@ fn column(place: &Place, name: &str) -> Vec<(String, String)> {
     let (csv, _) = place.expect(0, &["report", "latest", "--format", "csv"]);
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let heads = lines.next().unwrap();
-    let at = |name: &str| {
-        heads.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {heads:?}"))
-    };
+    let at = |name: &str| heads.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {heads:?}"));
     let (variant, value) = (at("variant"), at(name));
     let rows = lines.map(|row| (row[variant].to_string(), row[value].to_string()));
     rows.filter(|(_, value)| !value.is_empty()).collect()
@@ -50,8 +48,7 @@ fn one_table_compares_read_only_filesystems_memory_and_ext4() {
     let stored = column(&place, "held_bytes");
     assert_eq!(stored.len(), 8, "{stored:?}");
     let bytes = |variant: &str| {
-        let mut of =
-            stored.iter().filter(|(name, _)| name == variant).map(|(_, value)| value.parse::<f64>().unwrap());
+        let mut of = stored.iter().filter(|(name, _)| name == variant).map(|(_, value)| value.parse::<f64>().unwrap());
         let (first, second) = (of.next().unwrap(), of.next().unwrap());
         assert_eq!(first, second, "{variant}");
         first
@@ -63,10 +60,7 @@ fn one_table_compares_read_only_filesystems_memory_and_ext4() {
         assert!(report.contains(words), "{words}: {report}");
     }
     let log = place.run_text("command.log");
-    assert!(
-        log.contains("\"mksquashfs\"") && log.contains("\"-t\",\"tmpfs\"") && log.contains("\"size="),
-        "{log}"
-    );
+    assert!(log.contains("\"mksquashfs\"") && log.contains("\"-t\",\"tmpfs\"") && log.contains("\"size="), "{log}");
     place.assert_clean();
     assert!(place.run_file("packed").is_none());
 }
@@ -78,18 +72,14 @@ fn commands_read_what_their_setup_made_and_cannot_write() {
     }
     let place = Place::new();
     let run = |setup: &'static str, command: &'static [&'static str]| {
-        let run =
-            ["run", "--fs", "squashfs,ext4", "--rounds", "1", "--scale", "tiny", "--setup", setup, "--"];
+        let run = ["run", "--fs", "squashfs,ext4", "--rounds", "1", "--scale", "tiny", "--setup", setup, "--"];
         [&run[..], command].concat()
     };
     place.expect(0, &run("echo text > file", &["grep", "text", "file"]));
     assert_eq!(tasks_of(&place, "squashfs"), ["mkfs", "mount", "grep", "unmount"]);
     place.expect(0, &run("echo text > file", &["touch", "other"]));
     let (report, _) = place.expect(0, &["report", "latest", "--format", "md"]);
-    assert!(
-        report.contains("squashfs: failed in round 1") && report.contains("Read-only file system"),
-        "{report}"
-    );
+    assert!(report.contains("squashfs: failed in round 1") && report.contains("Read-only file system"), "{report}");
     // What makes the files fails before mkfs packs them, in the variants that need them.
     let (_, said) = place.expect(4, &run("exit 7", &["grep", "text", "file"]));
     assert!(said.contains("the files to pack"), "{said}");
@@ -107,11 +97,7 @@ fn what_these_filesystems_cannot_do_is_refused_with_the_way_out() {
         assert!(said.contains(words), "{args:?}: {said}");
         assert!(!place.runs().exists());
     };
-    refused(
-        2,
-        &["run", "plan.toml", "--fs", "erofs"],
-        "EROFS is read-only, and the workload coreutils writes here",
-    );
+    refused(2, &["run", "plan.toml", "--fs", "erofs"], "EROFS is read-only, and the workload coreutils writes here");
     refused(
         2,
         &["run", "plan.toml", "--fs", "squashfs"],
@@ -139,11 +125,7 @@ fn what_these_filesystems_cannot_do_is_refused_with_the_way_out() {
     if has(&PACKERS) {
         let erofs = [&RUN[..], &["--fs", "erofs", "--mkfs", "-z lz5"]].concat();
         refused(2, &erofs, "mkfs.erofs refuses `-z lz5`");
-        refused(
-            2,
-            &[&RUN[..], &["--fs", "squashfs", "--factor", "layer=overlay"]].concat(),
-            "squashfs is read-only",
-        );
+        refused(2, &[&RUN[..], &["--fs", "squashfs", "--factor", "layer=overlay"]].concat(), "squashfs is read-only");
     }
     place.assert_clean();
 }
@@ -176,7 +158,6 @@ fn guests_mount_read_only_filesystems_and_memory_without_root() {
     let place = Place::new();
     let nobody = Nobody::within(&place);
     let run = ["run", "--on", "qemu", "--kernel", "debian:6.1", "--workload", "read-tree", "--scale", "tiny"];
-    let (_, said) =
-        nobody.expect(0, &[&run[..], &["--fs", "squashfs,tmpfs", "--rounds", "1", "--full"]].concat());
+    let (_, said) = nobody.expect(0, &[&run[..], &["--fs", "squashfs,tmpfs", "--rounds", "1", "--full"]].concat());
     assert!(!said.contains("failed"), "{said}");
 }

@@ -85,8 +85,7 @@ fn a_killed_run_leaves_no_squid() {
         return;
     }
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {
-        let place =
-            place("use = \"squid\"\nrates = 50\nseconds = 60\ncache_bytes = 1048576\nl1 = 2\nl2 = 4\n");
+        let place = place("use = \"squid\"\nrates = 50\nseconds = 60\ncache_bytes = 1048576\nl1 = 2\nl2 = 4\n");
         let mut run = place.fsarena(&["run", "plan.toml", "--quiet", "--on", "ram"]).spawn().unwrap();
         let squid = loop {
             assert!(run.try_wait().unwrap().is_none(), "it ended before squid was there");

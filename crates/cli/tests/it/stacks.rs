@@ -32,9 +32,7 @@ fn each_level_is_compared_with_the_plain_variant_and_layers_leave_nothing() {
     let (json, _) = place.expect(0, &["report", "latest", "--format", "json"]);
     let costs = &serde_json::from_str::<serde_json::Value>(&json).unwrap()["costs"];
     let of = |cost: &serde_json::Value| (cost["variant"].clone(), cost["reference"].clone());
-    assert!(
-        costs.as_array().unwrap().iter().map(of).any(|of| of == ("ext4/overlay:2".into(), "ext4".into()))
-    );
+    assert!(costs.as_array().unwrap().iter().map(of).any(|of| of == ("ext4/overlay:2".into(), "ext4".into())));
     place.assert_clean();
     // The stored plan has the levels, and is read back.
     let plan = place.run_file("plan.toml").unwrap();
@@ -123,8 +121,7 @@ fn prepared_files_are_copied_up_when_they_change() {
         return;
     }
     let place = Place::new();
-    let setup =
-        "mkdir tree && for name in a b c; do head -c 100000 /dev/zero > tree/$name; done && ln -s a tree/l";
+    let setup = "mkdir tree && for name in a b c; do head -c 100000 /dev/zero > tree/$name; done && ln -s a tree/l";
     let tasks = ["cat tree/* > /dev/null", "chmod 600 tree/a", "mv tree/b tree/d", "rm tree/c"];
     let named = ["read", "mode", "move", "remove"];
     let mut args = vec!["run", "--fs", "ext4", "--rounds", "1", "--setup", setup];

@@ -35,8 +35,7 @@ fn the_slow_cpu_is_a_variant_and_the_conclusions_are_about_the_fast_one() {
         return;
     }
     let place = Place::new();
-    let asked =
-        dry(&place, &["gus3", "--fs", "ext2,ext4", "--options", "default", "--factor", "cpu_speed=,50%"]);
+    let asked = dry(&place, &["gus3", "--fs", "ext2,ext4", "--options", "default", "--factor", "cpu_speed=,50%"]);
     // Each filesystem under each of four schedulers, at both speeds.
     assert!(asked.contains("# 16 variants: ext2/none/plain, ext2/none/50%"), "{asked}");
     // One of its stages, without the idle wait.
@@ -108,10 +107,7 @@ fn two_variants_of_any_name_take_the_roles_in_order() {
     let ab = "ab peiffer --quiet --scale tiny --rounds 1 --set driver=native --a fs=ext2 --b fs=ext4";
     place.expect(4, &ab.split_whitespace().collect::<Vec<_>>());
     let (text, _) = place.expect(0, &["compare", "latest", "published:peiffer-1"]);
-    assert!(
-        text.contains("Matched to the published variants by position: ext2 as before, ext4 as after."),
-        "{text}"
-    );
+    assert!(text.contains("Matched to the published variants by position: ext2 as before, ext4 as after."), "{text}");
 }
 
 #[test]
@@ -119,16 +115,12 @@ fn two_published_sets_say_whether_the_order_changed() {
     let place = Place::new();
     let args = ["compare", "published:piszcz-I", "published:piszcz-II"];
     let compared = json(&place, &args);
-    let answer: Vec<&str> =
-        compared["answer"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
+    let answer: Vec<&str> = compared["answer"].as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();
     // Sums by awk over the file: xfs 288.87 s and then 358.31 s, jfs 322.09 s and then 288.56 s.
     let lead = "The order over all 21 tasks changed from piszcz-I to piszcz-II: xfs was first in piszcz-I, jfs in \
                 piszcz-II; the best filesystem differs in 13 of the tasks.";
     assert_eq!(answer[0], lead);
-    assert!(
-        answer.iter().any(|line| line.starts_with("xfs: 1.24 times the total; lower in 4 of 21")),
-        "{answer:#?}"
-    );
+    assert!(answer.iter().any(|line| line.starts_with("xfs: 1.24 times the total; lower in 4 of 21")), "{answer:#?}");
     assert_eq!(*answer.last().unwrap(), "Not compared, only in piszcz-II: reiser4.");
     assert_eq!(compared["tasks"].as_array().unwrap().len(), 21);
     let (text, _) = place.expect(0, &args);

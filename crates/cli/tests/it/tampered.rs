@@ -23,16 +23,8 @@ const PLANS: &[(&str, &str, &str)] = &[
     ("timeout_s = 5.0", "timeout_s = nan", "timeout_s"),
     ("timeout_s = 5.0", "timeout_s = 1e30", "timeout_s"),
     ("io_pressure_percent = 10.0", "io_pressure_percent = -3.0", "io_pressure_percent"),
-    (
-        "kind = \"loop\"",
-        "kind = \"guest\"\nemulator = \"qemu\"\nmemory = \"1 GiB\"\npatience_s = 1e30",
-        "patience_s",
-    ),
-    (
-        "kind = \"loop\"",
-        "kind = \"guest\"\nemulator = \"qemu\"\nmemory = \"0 B\"\npatience_s = 1.0",
-        "memory",
-    ),
+    ("kind = \"loop\"", "kind = \"guest\"\nemulator = \"qemu\"\nmemory = \"1 GiB\"\npatience_s = 1e30", "patience_s"),
+    ("kind = \"loop\"", "kind = \"guest\"\nemulator = \"qemu\"\nmemory = \"0 B\"\npatience_s = 1.0", "memory"),
     ("direct_io = true", "direct_io = true\nsize = \"0 B\"", "size"),
 ];
 
@@ -68,8 +60,7 @@ fn planned(place: &Place, from: &str, to: &str) -> RunDir {
 fn changed(place: &Place, sql: &str) -> RunDir {
     let run = stored::run(&place.runs());
     let db = Connection::open(run.database_file()).unwrap();
-    db.execute_batch(&format!("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}"))
-        .unwrap();
+    db.execute_batch(&format!("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON; {sql}")).unwrap();
     run
 }
 
@@ -166,10 +157,7 @@ fn a_history_passes_over_damaged_runs_and_names_them() {
     ];
     let words: Vec<&str> = bad.iter().map(String::as_str).chain(["plan.toml", "warmup"]).collect();
     let printed = expect(&place, 0, &["history", "--format", "json"], &words);
-    assert!(
-        good.iter().all(|id| printed.contains(id)) && !bad.iter().any(|id| printed.contains(id)),
-        "{printed}"
-    );
+    assert!(good.iter().all(|id| printed.contains(id)) && !bad.iter().any(|id| printed.contains(id)), "{printed}");
 }
 
 #[test]

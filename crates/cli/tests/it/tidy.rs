@@ -16,31 +16,18 @@ fn planted(place: &Place) {
 fn a_tidy_csv_has_one_value_a_row_and_no_unused_column() {
     let place = Place::new();
     planted(&place);
-    let (printed, _) =
-        place.expect(0, &["report", "latest", "--export", "tidy-csv=tidy.csv", "--format", "csv"]);
+    let (printed, _) = place.expect(0, &["report", "latest", "--export", "tidy-csv=tidy.csv", "--format", "csv"]);
     let mut tidy = csv::Reader::from_path(place.dir.join("tidy.csv")).unwrap();
     let head: Vec<String> = tidy.headers().unwrap().iter().map(String::from).collect();
-    let columns = [
-        "run",
-        "round",
-        "position",
-        "variant",
-        "fs",
-        "task",
-        "started_at_s",
-        "metric",
-        "unit",
-        "direction",
-        "value",
-    ];
+    let columns =
+        ["run", "round", "position", "variant", "fs", "task", "started_at_s", "metric", "unit", "direction", "value"];
     assert_eq!(head, columns);
     let rows: Vec<csv::StringRecord> = tidy.records().map(Result::unwrap).collect();
     // The values are those of the wide table.
     let mut wide = csv::Reader::from_reader(printed.as_bytes());
     let head = wide.headers().unwrap().clone();
     let column = |name: &str| head.iter().position(|head| head == name).unwrap();
-    let (elapsed, variant, task, round) =
-        (column("elapsed_s"), column("variant"), column("task"), column("round"));
+    let (elapsed, variant, task, round) = (column("elapsed_s"), column("variant"), column("task"), column("round"));
     let mut expected: Vec<[String; 4]> = wide
         .records()
         .map(Result::unwrap)
@@ -60,8 +47,7 @@ fn a_tidy_csv_has_one_value_a_row_and_no_unused_column() {
 fn columns_that_tell_rows_apart_are_there() {
     let place = Place::new();
     ["a", "b"].iter().for_each(|dir| std::fs::create_dir(place.dir.join(dir)).unwrap());
-    let run =
-        ["run", "plan.toml", "--on", "dir:a", "--on", "dir:b", "--rounds", "1", "--warmup", "1", "--quiet"];
+    let run = ["run", "plan.toml", "--on", "dir:a", "--on", "dir:b", "--rounds", "1", "--warmup", "1", "--quiet"];
     place.expect(0, &run);
     let (printed, _) = place.expect(0, &["report", "latest", "--format", "tidy-csv"]);
     let mut tidy = csv::Reader::from_reader(printed.as_bytes());
@@ -69,10 +55,7 @@ fn columns_that_tell_rows_apart_are_there() {
     assert_eq!(head[..6], ["run", "round", "position", "variant", "dir", "warmup"], "{head:?}");
     let is_warmup: std::collections::BTreeSet<(String, String)> =
         tidy.records().map(Result::unwrap).map(|row| (row[1].to_string(), row[5].to_string())).collect();
-    assert_eq!(
-        is_warmup.into_iter().collect::<Vec<_>>(),
-        [("0".into(), "true".into()), ("1".into(), "false".into())]
-    );
+    assert_eq!(is_warmup.into_iter().collect::<Vec<_>>(), [("0".into(), "true".into()), ("1".into(), "false".into())]);
     // The views of the run know it too.
     let db = Connection::open(place.run_file("run.db").unwrap()).unwrap();
     let rounds = "SELECT group_concat(DISTINCT round || ' ' || warmup) FROM samples_tidy";
@@ -83,8 +66,7 @@ fn columns_that_tell_rows_apart_are_there() {
 
 /// The median of the ratios of xfs to ext4 over the rounds of a task.
 fn median_ratio(db: &Connection) -> f64 {
-    let sql =
-        "SELECT ratio FROM comparisons WHERE metric = 'elapsed_ns' AND task = 'untar' AND baseline = 'ext4'
+    let sql = "SELECT ratio FROM comparisons WHERE metric = 'elapsed_ns' AND task = 'untar' AND baseline = 'ext4'
                AND variant = 'xfs' ORDER BY ratio";
     let mut statement = db.prepare(sql).unwrap();
     let ratios: Vec<f64> = statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();

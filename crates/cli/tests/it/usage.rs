@@ -272,8 +272,7 @@ fn options_that_mkfs_or_the_kernel_refuses_are_found_before_the_run() {
     let (_, said) = place.expect(2, &["run", "plan.toml", "--fs", "ext4"]);
     assert!(said.contains("Did you mean `noatime`?") && !place.runs().exists(), "{said}");
     place.edit_plan("noatme", "noatime");
-    let stages =
-        "[[stage]]\nname = \"one\"\n[[stage]]\nname = \"two\"\nfactors = { mount = [\"relatme\"] }\n";
+    let stages = "[[stage]]\nname = \"one\"\n[[stage]]\nname = \"two\"\nfactors = { mount = [\"relatme\"] }\n";
     let plan = std::fs::read_to_string(place.dir.join("plan.toml")).unwrap();
     std::fs::write(place.dir.join("stages.toml"), plan.replace("mount = ", "#") + stages).unwrap();
     let (_, said) = place.expect(2, &["run", "stages.toml", "--fs", "ext4"]);
@@ -345,8 +344,7 @@ fn of_many_combinations_of_options_each_option_is_tried_once() {
         args.map(String::from).collect::<Vec<_>>()
     };
     let options = ["noatime", "nodiratime", "relatime", "nodev", "nosuid", "noexec"];
-    let expect =
-        |code, args: &[String]| place.expect(code, &args.iter().map(String::as_str).collect::<Vec<_>>()).1;
+    let expect = |code, args: &[String]| place.expect(code, &args.iter().map(String::as_str).collect::<Vec<_>>()).1;
     expect(0, &dry(6, &options));
     let mounts = std::fs::read_to_string(place.dir.join("mounts")).unwrap();
     assert_eq!(mounts.lines().count(), 6);

@@ -17,8 +17,7 @@ fn rounds(place: &Place) -> Vec<(u32, bool)> {
     let column = |name: &str| csv.lines().next().unwrap().split(',').position(|head| head == name).unwrap();
     let (round, warmup) = (column("round"), column("warmup"));
     let cells = csv.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
-    let mut rounds: Vec<_> =
-        cells.map(|cells| (cells[round].parse().unwrap(), cells[warmup] == "true")).collect();
+    let mut rounds: Vec<_> = cells.map(|cells| (cells[round].parse().unwrap(), cells[warmup] == "true")).collect();
     rounds.sort_unstable();
     rounds.dedup();
     rounds

@@ -35,11 +35,8 @@ struct Going {
 
 impl Going {
     fn start(place: &Place, args: &[&str]) -> Going {
-        let args: Vec<&str> = ["watch", "--window", "200ms", "--every", "50ms", "--format", "json"]
-            .iter()
-            .chain(args)
-            .copied()
-            .collect();
+        let args: Vec<&str> =
+            ["watch", "--window", "200ms", "--every", "50ms", "--format", "json"].iter().chain(args).copied().collect();
         let mut child = place.fsarena(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Going { child, lines }
@@ -85,11 +82,9 @@ fn disturbances(window: &Value) -> Vec<&Value> {
 /// window without a count has a mark for that.
 #[track_caller]
 fn undisturbed(windows: &[Value]) -> Vec<&Value> {
-    let silent =
-        windows.iter().find(|window| requests(window).is_none() && !marked(window, "requests unknown"));
+    let silent = windows.iter().find(|window| requests(window).is_none() && !marked(window, "requests unknown"));
     assert_eq!(silent, None, "has no count and does not say why");
-    let kept: Vec<&Value> =
-        windows.iter().filter(|window| window["marks"] == serde_json::json!([])).collect();
+    let kept: Vec<&Value> = windows.iter().filter(|window| window["marks"] == serde_json::json!([])).collect();
     assert!(!kept.is_empty(), "{windows:#?}");
     kept
 }
@@ -109,9 +104,7 @@ fn requests_are_counted_and_kept_window_by_window() {
         assert!((1.0..=10.0).contains(&requests), "{window}");
     }
     for window in &windows {
-        for id in
-            ["machine_cpu_ns", "machine_user_ns", "iowait_ns", "service_cpu_ns", "cached_at_return_bytes"]
-        {
+        for id in ["machine_cpu_ns", "machine_user_ns", "iowait_ns", "service_cpu_ns", "cached_at_return_bytes"] {
             assert!(window["readings"][id].is_f64(), "{id}: {window}");
         }
     }
@@ -138,10 +131,7 @@ fn every_counter_counts() {
     assert!(undisturbed(&found).into_iter().all(|window| requests(window) == Some(0.0)), "{found:#?}");
 
     let none = watch(&place, &["--path", "home"]);
-    assert!(
-        none.iter().all(|window| requests(window).is_none() && disturbances(window).is_empty()),
-        "{none:#?}"
-    );
+    assert!(none.iter().all(|window| requests(window).is_none() && disturbances(window).is_empty()), "{none:#?}");
 }
 
 #[test]
@@ -215,19 +205,14 @@ fn a_watch_goes_on_after_a_kill() {
     let last = (0..3).map(|_| going.next()).last().unwrap()["window"].as_u64().unwrap();
     going.signal(rustix::process::Signal::KILL);
 
-    let (printed, _) =
-        place.expect(0, &["watch", "--resume", "latest", "--windows", "6", "--format", "json"]);
+    let (printed, _) = place.expect(0, &["watch", "--resume", "latest", "--windows", "6", "--format", "json"]);
     let windows = windows(&printed);
     assert!(windows[0]["window"].as_u64().unwrap() > last, "{printed}");
     // The counter is known from the run.
-    assert!(
-        undisturbed(&windows[1..]).into_iter().all(|window| requests(window).unwrap() >= 1.0),
-        "{printed}"
-    );
+    assert!(undisturbed(&windows[1..]).into_iter().all(|window| requests(window).unwrap() >= 1.0), "{printed}");
     let rows = place.rows("latest");
     assert!(
-        rows.len() as u64 >= last + 7
-            && rows.iter().all(|(_, variant, task)| variant == "here" && task == "window")
+        rows.len() as u64 >= last + 7 && rows.iter().all(|(_, variant, task)| variant == "here" && task == "window")
     );
     assert_eq!(std::fs::read_dir(place.runs()).unwrap().count(), 1);
 }
@@ -307,8 +292,7 @@ fn watches_are_compared_by_the_cost_of_a_request() {
     assert_eq!(cpu["resource"], "machine_cpu_s");
     assert!(cpu["per_request"].as_f64().unwrap() > 0.0 && cpu["effective_windows"].as_f64().unwrap() <= 10.0);
     let pair = &page["pairs"][0];
-    let decided =
-        pair["ratio_b_to_a"].is_object() || pair["refused_overlap"].is_f64() || pair["unknown"] == true;
+    let decided = pair["ratio_b_to_a"].is_object() || pair["refused_overlap"].is_f64() || pair["unknown"] == true;
     assert!(decided, "{pair}");
     let (shown, _) = place.expect(0, &["compare", &one, &two]);
     for words in ["Cost of a request", "Fixed overhead", "Compared", "~iowait"] {

@@ -35,8 +35,7 @@ fn a_kernel_without_the_modules_is_refused_with_the_command_that_compiles_them()
     let run = ["run", "--on", "qemu", "--kernel", "debian:6.1", "--fs", "zfs", "--workload", "tree"];
     // Where root has compiled them, the kernel has zfs, and nothing is refused.
     let compiled = std::fs::read_dir(fsarena_guest::cache::SHARED).into_iter().flatten().flatten();
-    if compiled.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("modules-zfs-dkms-"))
-    {
+    if compiled.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("modules-zfs-dkms-")) {
         return fsarena_sys::testkit::skipped("a cache without modules of OpenZFS");
     }
     let (_, said) = nobody.expect(6, &run);

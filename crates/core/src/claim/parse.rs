@@ -95,9 +95,7 @@ impl Cursor<'_> {
         let name = self.parse_variant()?;
         if reads_as_quantity(&name) || self.peek() == Some('[') {
             self.at = begin;
-            return self
-                .parse_quantity("a variant, or a quantity such as `untar.elapsed`")
-                .map(RightSide::Quantity);
+            return self.parse_quantity("a variant, or a quantity such as `untar.elapsed`").map(RightSide::Quantity);
         }
         Ok(RightSide::Variant(name))
     }

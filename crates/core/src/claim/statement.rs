@@ -369,10 +369,9 @@ impl Display for Relation {
 impl Display for RightSide {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
-            RightSide::Variant(variant) => f.write_str(&quote_unless_plain(
-                variant,
-                is_unquoted_name(variant) && !reads_as_quantity(variant),
-            )),
+            RightSide::Variant(variant) => {
+                f.write_str(&quote_unless_plain(variant, is_unquoted_name(variant) && !reads_as_quantity(variant)))
+            }
             RightSide::Quantity(quantity) => {
                 quantity.fmt(f)?;
                 // Without brackets the parser would take a metric alone for a variant.
@@ -401,8 +400,7 @@ pub(super) const KEYWORDS: [&str; 6] = ["best", "worst", "is", "not", "by", "wit
 
 /// Whether the parser takes an unquoted name on the right side for `task.metric`.
 pub(super) fn reads_as_quantity(name: &str) -> bool {
-    let is_word =
-        |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(is_word_char);
+    let is_word = |part: &str| part.chars().next().is_some_and(char::is_alphabetic) && part.chars().all(is_word_char);
     name.split('.').count() >= 2 && name.split('.').all(is_word)
 }
 

@@ -53,15 +53,9 @@ fn a_claim_is_parsed_into_quantity_parameters_and_relation() {
     let read = claim("  throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%  # why");
     assert_eq!(read.text, "throughput[ clients=5, \tbs=\"a,b\" ]:xfs>=0.97*ext2 within 3%");
     assert_eq!((read.subject.task.as_deref(), read.subject.metric.as_str()), (None, "throughput"));
-    assert_eq!(
-        read.subject.params,
-        BTreeMap::from([("clients".into(), "5".into()), ("bs".into(), "a,b".into())])
-    );
+    assert_eq!(read.subject.params, BTreeMap::from([("clients".into(), "5".into()), ("bs".into(), "a,b".into())]));
     let Relation::Pair(pair) = &read.relation else { panic!("{read:?}") };
-    assert_eq!(
-        (pair.left.as_str(), pair.op, pair.factor, pair.fraction()),
-        ("xfs", Op::AtLeast, 0.97, Some(0.03))
-    );
+    assert_eq!((pair.left.as_str(), pair.op, pair.factor, pair.fraction()), ("xfs", Op::AtLeast, 0.97, Some(0.03)));
     assert_eq!(pair.right, RightSide::Variant("ext2".into()));
     assert_eq!(read.variants(), ["xfs", "ext2"]);
 }
@@ -80,10 +74,7 @@ fn a_claim_is_about_the_typical_round_unless_it_names_the_mean() {
 #[test]
 fn a_single_equals_sign_is_part_of_the_name() {
     let read = pair("x.elapsed: fs=ext4==fs=xfs");
-    assert_eq!(
-        (read.left.as_str(), read.op, read.right),
-        ("fs=ext4", Op::Equal, RightSide::Variant("fs=xfs".into()))
-    );
+    assert_eq!((read.left.as_str(), read.op, read.right), ("fs=ext4", Op::Equal, RightSide::Variant("fs=xfs".into())));
 }
 
 #[test]
@@ -91,10 +82,7 @@ fn the_right_side_is_a_variant_or_a_quantity() {
     let quantity = Quantity { task: Some("rndwr".into()), metric: "iops".into(), params: BTreeMap::new() };
     assert_eq!(pair("seqwr.iops: ext4 < rndwr.iops").right, RightSide::Quantity(quantity));
     assert_eq!(pair("seqwr.iops: ext4 < \"rndwr.iops\"").right, RightSide::Variant("rndwr.iops".into()));
-    assert_eq!(
-        pair("a.elapsed: ext4 < ext4/kernel=6.12").right,
-        RightSide::Variant("ext4/kernel=6.12".into())
-    );
+    assert_eq!(pair("a.elapsed: ext4 < ext4/kernel=6.12").right, RightSide::Variant("ext4/kernel=6.12".into()));
 }
 
 #[test]
@@ -175,8 +163,11 @@ fn claims_are_serialized_as_strings() {
 
 fn quantities() -> impl Strategy<Value = Quantity> {
     let params = prop::collection::btree_map("[a-z_]{1,5}", any::<String>(), 0..3);
-    (prop::option::of("[a-z][a-z0-9-]{0,5}"), "[a-z][a-z_]{0,8}", params)
-        .prop_map(|(task, metric, params)| Quantity { task, metric, params })
+    (prop::option::of("[a-z][a-z0-9-]{0,5}"), "[a-z][a-z_]{0,8}", params).prop_map(|(task, metric, params)| Quantity {
+        task,
+        metric,
+        params,
+    })
 }
 
 fn variants() -> impl Strategy<Value = String> {
@@ -192,17 +183,18 @@ fn relations() -> impl Strategy<Value = Relation> {
         Just(Op::AtLeast),
         Just(Op::More)
     ];
-    let right =
-        prop_oneof![variants().prop_map(RightSide::Variant), quantities().prop_map(RightSide::Quantity)];
+    let right = prop_oneof![variants().prop_map(RightSide::Variant), quantities().prop_map(RightSide::Quantity)];
     let percent = prop::option::of(0.001..99.0);
-    let pair = (variants(), op, 0.01..100.0, right, percent)
-        .prop_map(|(left, op, factor, right, percent)| Pair { left, op, factor, right, percent });
-    let end = prop_oneof![Just(BestOrWorst::Best), Just(BestOrWorst::Worst)];
-    let extreme = (end, variants(), any::<bool>()).prop_map(|(end, variant, negated)| Extreme {
-        end,
-        variant,
-        negated,
+    let pair = (variants(), op, 0.01..100.0, right, percent).prop_map(|(left, op, factor, right, percent)| Pair {
+        left,
+        op,
+        factor,
+        right,
+        percent,
     });
+    let end = prop_oneof![Just(BestOrWorst::Best), Just(BestOrWorst::Worst)];
+    let extreme =
+        (end, variants(), any::<bool>()).prop_map(|(end, variant, negated)| Extreme { end, variant, negated });
     prop_oneof![pair.prop_map(Relation::Pair), extreme.prop_map(Relation::Extreme)]
 }
 

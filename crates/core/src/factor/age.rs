@@ -98,9 +98,7 @@ mod tests {
         };
         assert_eq!(parse("command:10:age 'a b' c\"d\""), command(10, &["age", "a b", "cd"]));
         assert_eq!(parse("command:/bin/a:b ''"), command(1, &["/bin/a:b", ""]));
-        for wrong in
-            ["churn", "churn:3", "churn:0x", "churn:NaNx", "git:0", "git:x", "command:", "command:'a"]
-        {
+        for wrong in ["churn", "churn:3", "churn:0x", "churn:NaNx", "git:0", "git:x", "command:", "command:'a"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

@@ -178,10 +178,7 @@ mod tests {
     #[test]
     fn the_members_together_have_the_capacity_of_one_device() {
         let raid = parse_raid("raid0:3").unwrap().unwrap();
-        assert_eq!(
-            (raid.profile(), raid.member_count, raid.member_bytes(300 << 20)),
-            ("raid0", 3, 100 << 20)
-        );
+        assert_eq!((raid.profile(), raid.member_count, raid.member_bytes(300 << 20)), ("raid0", 3, 100 << 20));
         assert_eq!(parse_raid("raid1").unwrap().unwrap().member_bytes(2 << 30), 2 << 30);
         for wrong in ["raid5", "raid0:1", "raid0:99", "raid0:x", "2"] {
             assert!(parse_raid(wrong).is_err(), "{wrong}");

@@ -97,8 +97,7 @@ mod tests {
 
     #[test]
     fn contradictory_declarations_of_a_name_are_errors() {
-        let spec =
-            |direction, help: &str| MetricSpec::new("x_s".into(), Unit::Seconds, direction, help.into());
+        let spec = |direction, help: &str| MetricSpec::new("x_s".into(), Unit::Seconds, direction, help.into());
         let mut declared = DeclaredMetrics::default();
         assert_eq!(declared.declare(&spec(Direction::Lower, "one"), "task a"), Ok(true));
         assert_eq!(declared.declare(&spec(Direction::Lower, "other"), "task b"), Ok(false));
@@ -108,9 +107,7 @@ mod tests {
             "x_s was declared as `x_s s lower` by task a and as `x_s s higher` by task c; give both one meaning, or two names"
         );
         let summed = MetricSpec { over: Over::all(Fold::Sum), ..spec(Direction::Lower, "one") };
-        assert!(
-            declared.declare(&summed, "task d").unwrap_err().to_string().contains("`x_s s lower over=sum`")
-        );
+        assert!(declared.declare(&summed, "task d").unwrap_err().to_string().contains("`x_s s lower over=sum`"));
         let in_ns = MetricSpec::new("x_ns".into(), Unit::Nanoseconds, Direction::Lower, String::new());
         assert_eq!(
             declared.declare_printed(&in_ns, "task f").unwrap_err().to_string(),
@@ -118,8 +115,6 @@ mod tests {
         );
         assert_eq!(declared.declare_printed(&spec(Direction::Lower, "one"), "task g"), Ok(false));
         let quotient_of = Some(["a_s".to_string(), "b_count".to_string()]);
-        assert!(
-            declared.declare(&MetricSpec { quotient_of, ..spec(Direction::Lower, "one") }, "task e").is_err()
-        );
+        assert!(declared.declare(&MetricSpec { quotient_of, ..spec(Direction::Lower, "one") }, "task e").is_err());
     }
 }

@@ -37,8 +37,7 @@ const fn filesystem_state(reading: ReadingDef, help: &'static str) -> ReadingDef
 
 /// Free bytes in extents of one class.
 const fn free_bytes(class: usize) -> ReadingDef {
-    const HELP: &str =
-        "bytes of the free extents whose size is in the class of the name (ext4, xfs, btrfs, f2fs)";
+    const HELP: &str = "bytes of the free extents whose size is in the class of the name (ext4, xfs, btrfs, f2fs)";
     filesystem_state(ReadingDef::neutral(FREE_CLASSES[class].0, Unit::Bytes), HELP)
 }
 
@@ -63,10 +62,7 @@ pub const LAYOUT_READINGS: &[ReadingDef] = &[
          the last one of the file before. Conway et al. (2017) take this from requests to the device, which include metadata; \
          this is from FIEMAP",
     ),
-    filesystem_state(
-        ReadingDef::lower(FREE_EXTENTS, Unit::Count),
-        "pieces of free space (ext4, xfs, btrfs, f2fs)",
-    ),
+    filesystem_state(ReadingDef::lower(FREE_EXTENTS, Unit::Count), "pieces of free space (ext4, xfs, btrfs, f2fs)"),
     filesystem_state(
         ReadingDef::higher(LARGEST_FREE, Unit::Bytes),
         "the largest piece of free space (ext4, xfs, btrfs, f2fs)",

@@ -209,9 +209,8 @@ pub const INSTRUCTION_READINGS: &[ReadingDef] = &[
 /// the last end, as IOR defines them; the `COMMON_` ones cover only the time in which all clients worked.
 pub const JOINT_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(CLIENTS, Unit::Count).tasks(Fold::Max).help("clients that did the task together"),
-    ReadingDef::higher(COMMON_RATE, Unit::PerSecond).help(
-        "operations a second of all clients from the last start to the first end, when all of them worked",
-    ),
+    ReadingDef::higher(COMMON_RATE, Unit::PerSecond)
+        .help("operations a second of all clients from the last start to the first end, when all of them worked"),
     ReadingDef::higher(COMMON_BANDWIDTH, Unit::BytesPerSecond)
         .help("bytes a second of all clients from the last start to the first end, when all of them worked"),
     ReadingDef::neutral(COMMON_TIME, Unit::Nanoseconds)
@@ -223,9 +222,8 @@ pub const JOINT_READINGS: &[ReadingDef] = &[
     ReadingDef::lower(CLOCK_ERROR, Unit::Nanoseconds)
         .tasks(Fold::Max)
         .help("largest error of the offsets between the clients' clocks: half the shortest round trip"),
-    ReadingDef::higher(CLIENT_FAIRNESS, Unit::Ratio).help(
-        "Jain's index over the rates of the clients: 1 where all are alike, 1/n where one did everything",
-    ),
+    ReadingDef::higher(CLIENT_FAIRNESS, Unit::Ratio)
+        .help("Jain's index over the rates of the clients: 1 where all are alike, 1/n where one did everything"),
     ReadingDef::higher(SLOWEST_CLIENT, Unit::Ratio).help("rate of the slowest client / that of the fastest"),
     ReadingDef::lower(CACHED_CLIENTS, Unit::Count)
         .tasks(Fold::Max)

@@ -139,15 +139,7 @@ pub type ReadingDef = MetricSpec<&'static str>;
 impl<Text> MetricSpec<Text> {
     /// A metric of the work, whose values combine by the defaults of its unit.
     pub const fn new(id: Text, unit: Unit, direction: Direction, help: Text) -> MetricSpec<Text> {
-        MetricSpec {
-            id,
-            unit,
-            direction,
-            scope: Scope::Process,
-            over: Over::of_unit(unit),
-            quotient_of: None,
-            help,
-        }
+        MetricSpec { id, unit, direction, scope: Scope::Process, over: Over::of_unit(unit), quotient_of: None, help }
     }
 
     /// The name of the combined value of all tasks: `total`, `largest`. None if the values of tasks do not combine.
@@ -219,8 +211,7 @@ impl MetricSpec {
     /// unless the denominator is above zero.
     pub fn quotient(&self, parts: [(f64, Unit); 2]) -> Option<f64> {
         let [(numerator, numerator_unit), (denominator, denominator_unit)] = parts;
-        let factor =
-            numerator_unit.in_base_units() / (denominator_unit.in_base_units() * self.unit.in_base_units());
+        let factor = numerator_unit.in_base_units() / (denominator_unit.in_base_units() * self.unit.in_base_units());
         (denominator > 0.0).then(|| numerator / denominator * factor)
     }
 
@@ -244,11 +235,9 @@ impl Display for MetricSpec {
             }
         } else {
             let default = Over::of_unit(*unit);
-            for (kind, fold, default_fold) in [
-                ("tasks", tasks, default.tasks),
-                ("ranks", ranks, default.ranks),
-                ("hosts", hosts, default.hosts),
-            ] {
+            for (kind, fold, default_fold) in
+                [("tasks", tasks, default.tasks), ("ranks", ranks, default.ranks), ("hosts", hosts, default.hosts)]
+            {
                 if *fold != default_fold {
                     write!(f, " over_{kind}={}", fold.word())?;
                 }
@@ -332,8 +321,7 @@ impl Unit {
 
     /// Whether both measure the same: `s` and `ns`, `percent` and `ratio`.
     pub fn is_of_same_quantity(self, other: Unit) -> bool {
-        const SAME_QUANTITY: [[Unit; 2]; 2] =
-            [[Unit::Nanoseconds, Unit::Seconds], [Unit::Percent, Unit::Ratio]];
+        const SAME_QUANTITY: [[Unit; 2]; 2] = [[Unit::Nanoseconds, Unit::Seconds], [Unit::Percent, Unit::Ratio]];
         self == other || SAME_QUANTITY.iter().any(|units| units.contains(&self) && units.contains(&other))
     }
 
@@ -405,8 +393,7 @@ mod tests {
 
     #[test]
     fn display_leaves_out_combinations_that_are_the_default() {
-        let spec =
-            MetricSpec::new("tps_per_s".to_string(), Unit::PerSecond, Direction::Higher, String::new());
+        let spec = MetricSpec::new("tps_per_s".to_string(), Unit::PerSecond, Direction::Higher, String::new());
         assert_eq!(spec.to_string(), "tps_per_s per_s higher");
         assert_eq!(
             MetricSpec { over: Over::all(Fold::Max), ..spec.clone() }.to_string(),

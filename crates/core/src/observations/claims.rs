@@ -73,10 +73,7 @@ pub struct Rival {
 }
 
 /// Returns each claim with its values from a run. The claims need not be those of the run's plan.
-pub fn claim_series<'a>(
-    record: &'a RunRecord,
-    claims: &'a [Claim],
-) -> impl Iterator<Item = ClaimSeries> + 'a {
+pub fn claim_series<'a>(record: &'a RunRecord, claims: &'a [Claim]) -> impl Iterator<Item = ClaimSeries> + 'a {
     let candidates = record.variants.iter().filter(|variant| !variant.is_bare_device());
     claim_series_among(record, claims, candidates.map(|variant| variant.name.as_str()).collect())
 }
@@ -90,8 +87,7 @@ pub fn claim_series_among<'a>(
     let mut without = SeriesReader::new(record, among.clone(), rounds_left_out(record));
     let mut with_dropped =
         (!dropped_rounds(record).is_empty()).then(|| SeriesReader::new(record, among, warmup_rounds(record)));
-    let column_noun =
-        if AgedImages::of(record, &rounds_left_out(record)).is_some() { "aged image" } else { "round" };
+    let column_noun = if AgedImages::of(record, &rounds_left_out(record)).is_some() { "aged image" } else { "round" };
     claims.iter().map(move |claim| ClaimSeries {
         column_noun,
         claim: claim.clone(),
@@ -162,13 +158,7 @@ impl<'a> SeriesReader<'a> {
             }
         }
         let own = values.swap_remove(variant);
-        Ok(ComparedSeries::Extreme {
-            relation: extreme.clone(),
-            variant,
-            own,
-            rivals,
-            direction: metric.direction,
-        })
+        Ok(ComparedSeries::Extreme { relation: extreme.clone(), variant, own, rivals, direction: metric.direction })
     }
 
     fn variant_index(&self, name: &str) -> Result<usize, String> {
@@ -198,9 +188,9 @@ impl<'a> SeriesReader<'a> {
             return Ok((metric, grid.geometric_means(&fitting)));
         }
         let id = &metric.id;
-        let totals = grid.totals(&fitting).ok_or_else(|| {
-            format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}")
-        })?;
+        let totals = grid
+            .totals(&fitting)
+            .ok_or_else(|| format!("{id} cannot be summed over tasks; claim the geometric mean: geomean.{id}"))?;
         Ok((metric, totals))
     }
 
@@ -227,8 +217,7 @@ impl<'a> SeriesReader<'a> {
             [] if quantity.task.is_none() => Err(no_task_message(&metric.id)),
             [] => Err(self.no_value_message(quantity)),
             _ => {
-                let names: Vec<String> =
-                    fitting.iter().map(|task| record.tasks[*task].id.to_string()).collect();
+                let names: Vec<String> = fitting.iter().map(|task| record.tasks[*task].id.to_string()).collect();
                 Err(format!("several tasks have {}; name one of {}", metric.id, names.join(", ")))
             }
         }
@@ -246,9 +235,8 @@ impl<'a> SeriesReader<'a> {
     fn grid(&mut self, metric: &str) -> Result<&Grid, String> {
         let key = (metric.to_string(), self.average.name());
         if !self.grids.contains_key(&key) {
-            let unknown = || {
-                unknown("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics")
-            };
+            let unknown =
+                || unknown("metric", metric, self.record.metric_ids()).with_list_command("fsarena list metrics");
             let found = Grid::without_rounds(self.record, metric, &self.leave_out).ok_or_else(unknown)?;
             self.grids.insert(key.clone(), found.of_average(self.average));
         }

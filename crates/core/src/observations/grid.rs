@@ -3,8 +3,7 @@
 use super::images::AgedImages;
 use super::validity::{InvalidReason, invalid_figures, tasks_without_commits};
 use super::values::{
-    VariantValues, bare_devices, dropped_rounds, has_data, rounds, rounds_left_out, values_by_task,
-    warmup_rounds,
+    VariantValues, bare_devices, dropped_rounds, has_data, rounds, rounds_left_out, values_by_task, warmup_rounds,
 };
 use crate::average::Average;
 use crate::cell::TaskInfo;
@@ -230,11 +229,8 @@ impl MetricSeries {
     pub fn of(record: &RunRecord, metric: &str) -> Result<MetricSeries, UnknownName> {
         let grid = Grid::find(record, metric)?;
         let dropped: Vec<u32> = dropped_rounds(record).into_iter().collect();
-        let with_dropped = if dropped.is_empty() {
-            None
-        } else {
-            Grid::without_rounds(record, metric, &warmup_rounds(record))
-        };
+        let with_dropped =
+            if dropped.is_empty() { None } else { Grid::without_rounds(record, metric, &warmup_rounds(record)) };
         Ok(MetricSeries { grid, dropped, with_dropped, error_split: record.plan.error_split() })
     }
 }
@@ -265,11 +261,7 @@ fn combine(
     combined
 }
 
-fn quotient_parts(
-    record: &RunRecord,
-    metric: &MetricSpec,
-    leave_out: &BTreeSet<u32>,
-) -> Option<[QuotientPart; 2]> {
+fn quotient_parts(record: &RunRecord, metric: &MetricSpec, leave_out: &BTreeSet<u32>) -> Option<[QuotientPart; 2]> {
     let part = |id: &str| {
         let (spec, rows) = record.metric(id)?;
         let values = values_by_task(record, &rows, leave_out);

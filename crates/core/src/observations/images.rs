@@ -49,8 +49,7 @@ impl AgedImages {
         let columns = rounds(record, leave_out);
         let column = |round: &u32| columns.binary_search(round).ok();
         let without_image = counted.iter().filter(|round| !seeds.contains_key(round));
-        let mut groups: Vec<Vec<usize>> =
-            without_image.filter_map(column).map(|column| vec![column]).collect();
+        let mut groups: Vec<Vec<usize>> = without_image.filter_map(column).map(|column| vec![column]).collect();
         groups.extend(by_seed.values().map(|rounds| rounds[..passes].iter().filter_map(column).collect()));
         groups.retain(|group| !group.is_empty());
         groups.sort_unstable();
@@ -92,8 +91,7 @@ fn average_on_image(values: &[Vec<f64>], group: &[usize], average: Average) -> V
     let has_logarithms = values_of_complete(&columns).iter().all(|value| *value > 0.0);
     let kind = if has_logarithms { average } else { Average::Mean };
     let of_variant = |variant: &Vec<f64>| {
-        let own_columns: Vec<usize> =
-            columns.iter().copied().filter(|column| !variant[*column].is_nan()).collect();
+        let own_columns: Vec<usize> = columns.iter().copied().filter(|column| !variant[*column].is_nan()).collect();
         let known: Vec<f64> = own_columns.iter().map(|column| variant[*column]).collect();
         let average_of_own = average_of(&known, average);
         let complete_over_own = average_of(&values_of_complete(&own_columns), kind);
@@ -162,8 +160,7 @@ mod tests {
     #[test]
     fn only_complete_passes_over_the_images_count() {
         let groups = |seeds: &[f64], leave_out: &[u32]| {
-            let images =
-                AgedImages::of(&run_with_seeds(seeds), &leave_out.iter().copied().collect()).unwrap();
+            let images = AgedImages::of(&run_with_seeds(seeds), &leave_out.iter().copied().collect()).unwrap();
             (images.groups, images.passes, images.incomplete)
         };
         // In the first pass each round is a new image.
@@ -180,12 +177,7 @@ mod tests {
     const MISSING: f64 = f64::NAN;
 
     fn images(groups: &[&[usize]]) -> AgedImages {
-        AgedImages {
-            groups: groups.iter().map(|group| group.to_vec()).collect(),
-            count: 2,
-            passes: 2,
-            incomplete: 0,
-        }
+        AgedImages { groups: groups.iter().map(|group| group.to_vec()).collect(), count: 2, passes: 2, incomplete: 0 }
     }
 
     #[test]

@@ -25,12 +25,8 @@ pub enum InvalidReason {
 
 impl InvalidReason {
     /// Every reason.
-    pub const ALL: [InvalidReason; 4] = [
-        InvalidReason::Cache,
-        InvalidReason::ClientBound,
-        InvalidReason::Unverified,
-        InvalidReason::FewRequests,
-    ];
+    pub const ALL: [InvalidReason; 4] =
+        [InvalidReason::Cache, InvalidReason::ClientBound, InvalidReason::Unverified, InvalidReason::FewRequests];
 
     /// The reason as the predicate of a sentence whose subject is the variant: `served direct I/O from the page cache`.
     pub fn predicate(self) -> &'static str {
@@ -47,15 +43,14 @@ impl InvalidReason {
 /// if all its figures are valid.
 pub fn invalid_reason(record: &RunRecord, metric: &str, task: usize) -> Option<String> {
     let figures = invalid_figures(record, metric);
-    let of_task = figures.iter().filter(|((of_figure, variant), _)| {
-        *of_figure == task && !record.variants[*variant].is_bare_device()
-    });
+    let of_task = figures
+        .iter()
+        .filter(|((of_figure, variant), _)| *of_figure == task && !record.variants[*variant].is_bare_device());
     let ((_, first), reason) = of_task.min_by_key(|(at, _)| **at)?;
     let (mut variant, mut predicate) = (*first, reason.predicate().to_string());
     if let (InvalidReason::FewRequests, Some(percentile)) = (reason, Percentile::of_metric(metric)) {
         // The variant with the fewest requests determines how long the load must run for all.
-        let of_task =
-            undersampled_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
+        let of_task = undersampled_figures(record, &percentile).into_iter().filter(|figure| figure.task == task);
         if let Some(fewest) = of_task.min_by(|a, b| a.requests.total_cmp(&b.requests)) {
             (variant, predicate) = (fewest.variant, fewest.predicate(&percentile));
         }
@@ -137,8 +132,7 @@ pub(super) fn tasks_without_commits(
 fn has_setting(record: &RunRecord, task: usize, variant: &Variant, setting: &str) -> bool {
     let rows = record.samples.task.iter().zip(&record.samples.cell);
     let rows = rows.filter(|(task_of_row, _)| **task_of_row as usize == task);
-    let names: BTreeSet<&str> =
-        rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
+    let names: BTreeSet<&str> = rows.map(|(_, cell)| record.cells[*cell as usize].workload.as_str()).collect();
     let mut plans = record.plan.workloads.iter().filter(|plan| names.contains(plan.name.as_str())).peekable();
     plans.peek().is_some()
         && plans.all(|plan| match workload_of(variant, plan).settings.0.get(setting) {
@@ -243,23 +237,17 @@ mod tests {
     #[test]
     fn a_percentile_is_parsed_from_the_name_of_its_metric() {
         let parsed = |metric| {
-            Percentile::of_metric(metric).map(|percentile| {
-                (percentile.required_requests(), percentile.name(), percentile.count_readings)
-            })
+            Percentile::of_metric(metric)
+                .map(|percentile| (percentile.required_requests(), percentile.name(), percentile.count_readings))
         };
         let counts_of_all = || vec!["all_operations_count".to_string(), "requests_count".into()];
         assert_eq!(parsed("latency_p999"), Some((10_000.0, "99.9th percentile".into(), counts_of_all())));
         let finer = parsed("latency_p9999").unwrap();
         assert_eq!((finer.0, finer.1.as_str()), (100_000.0, "99.99th percentile"));
-        assert_eq!(
-            parsed("corrected_latency_p99_ns"),
-            Some((1_000.0, "99th percentile".into(), counts_of_all()))
-        );
+        assert_eq!(parsed("corrected_latency_p99_ns"), Some((1_000.0, "99th percentile".into(), counts_of_all())));
         let sync = vec!["sync_operations_count".to_string()];
         assert_eq!(parsed("sync_latency_p50_ns"), Some((20.0, "median".into(), sync)));
-        assert!(
-            ["latency_max_ns", "elapsed", "latency_pages", "latency_p"].iter().all(|id| parsed(id).is_none())
-        );
+        assert!(["latency_max_ns", "elapsed", "latency_pages", "latency_p"].iter().all(|id| parsed(id).is_none()));
     }
 
     #[test]

@@ -17,9 +17,7 @@ pub fn values_by_task(record: &RunRecord, rows: &[f64], leave_out: &BTreeSet<u32
     let rounds = rounds(record, leave_out);
     let empty = vec![vec![f64::NAN; rounds.len()]; record.variants.len()];
     let empty = vec![empty; record.tasks.len()];
-    place_values(record, rows, &rounds, empty, |values, (task, variant, column)| {
-        &mut values[task][variant][column]
-    })
+    place_values(record, rows, &rounds, empty, |values, (task, variant, column)| &mut values[task][variant][column])
 }
 
 /// The same values as [`values_by_task`], but one flat list per variant with index `column * tasks + task`. Samples are stored
@@ -213,10 +211,7 @@ impl ReadingSums<'_> {
         let variants = values_by_round(record, &record.samples.values[column], &self.leave_out);
         let tasks_per_round = record.tasks.len().max(1);
         let has_values = |task: usize| {
-            variants
-                .iter()
-                .flat_map(|variant| variant.chunks(tasks_per_round))
-                .any(|round| !round[task].is_nan())
+            variants.iter().flat_map(|variant| variant.chunks(tasks_per_round)).any(|round| !round[task].is_nan())
         };
         let is_summed = |task: &usize| record.tasks[*task].in_totals && has_values(*task);
         let tasks: Vec<usize> = (0..record.tasks.len()).filter(is_summed).collect();

@@ -25,8 +25,7 @@ pub(super) fn resolve(
     vocabulary: &Vocabulary,
 ) -> Result<Vec<Claim>, PlanError> {
     let (variants, tasks) = (matrix::expand(plan), (vocabulary.outline)(plan));
-    let names =
-        Names { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics: plan.can_print_metrics() };
+    let names = Names { variants, tasks, metrics: &vocabulary.metrics, can_print_metrics: plan.can_print_metrics() };
     let mut claims = Vec::new();
     for spanned in &file.claims {
         claims.push(names.parse_claim(spanned.get_ref()).map_err(|fault| {

@@ -75,8 +75,7 @@ impl PlanFile {
             let message = "no path, option, command or name can have a NUL character in it: take it out";
             return Err(PlanError::at(origin, text, span, message));
         }
-        let stored: Option<Plan> =
-            is_stored(text).then(|| toml::from_str(text)).transpose().map_err(syntax_error)?;
+        let stored: Option<Plan> = is_stored(text).then(|| toml::from_str(text)).transpose().map_err(syntax_error)?;
         let file = match &stored {
             Some(plan) => plan_file_of(plan),
             None => toml::from_str(text).map_err(syntax_error)?,
@@ -134,14 +133,11 @@ fn with_line(text: &str, error: &toml::de::Error) -> String {
 /// Converts a stored plan to a plan file with the same settings.
 fn plan_file_of(plan: &Plan) -> PlanFile {
     let (stop, idle, device) = (&plan.stop, &plan.idle, &plan.device);
-    let (rounds, max_rounds) =
-        if stop.is_adaptive() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
+    let (rounds, max_rounds) = if stop.is_adaptive() { (None, Some(stop.rounds)) } else { (Some(stop.rounds), None) };
     // Rounds off binary noise: 0.07 * 100 is 7.000000000000001.
     let percent = |fraction: f64| without_position(format!("{}%", (fraction * 1e8).round() / 1e6));
     let variant = |variant: &Variant| {
-        pairs_without_position(
-            variant.levels.clone().into_iter().chain([("name".to_string(), variant.name.clone())]),
-        )
+        pairs_without_position(variant.levels.clone().into_iter().chain([("name".to_string(), variant.name.clone())]))
     };
     let workload =
         |workload| pairs_without_position(toml::Table::try_from(workload).expect("a workload is plain data"));
@@ -164,10 +160,7 @@ fn plan_file_of(plan: &Plan) -> PlanFile {
             precondition: Some(device.precondition),
             other_fs: Some(without_position(device.other_fs.clone())),
         },
-        age: AgeFile {
-            images: Some(without_position(plan.age.images)),
-            repository: plan.age.repository.clone(),
-        },
+        age: AgeFile { images: Some(without_position(plan.age.images)), repository: plan.age.repository.clone() },
         stop: StopFile {
             rounds: rounds.map(without_position),
             warmup: Some(without_position(stop.warmup_here())),
@@ -317,8 +310,7 @@ mod tests {
     fn a_resumed_run_uses_its_guest_again_and_selects_the_accelerator_anew() {
         let mut plan = plan_with(&[("fs", &["ext4"])]);
         let guest = GuestPlan { fresh: true, ..GuestPlan::of(Emulator::Qemu) };
-        plan.device.backing =
-            Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
+        plan.device.backing = Backing::Guest(GuestPlan { accelerator: Some(Accelerator::Kvm), ..guest.clone() });
         let mut overrides = Overrides::default();
         overrides.keep_backing_of(&stored_and_parsed(&plan)).unwrap();
         assert_eq!(overrides.backing, Some(Backing::Guest(guest)));
@@ -359,9 +351,8 @@ mod tests {
 
     #[test]
     fn a_stage_may_depend_only_on_earlier_stages() {
-        let fault = |from: &str, to: &str| {
-            PlanFile::parse("x", TEXT.replace(from, to).as_bytes()).unwrap_err().to_string()
-        };
+        let fault =
+            |from: &str, to: &str| PlanFile::parse("x", TEXT.replace(from, to).as_bytes()).unwrap_err().to_string();
         assert!(fault("of = 'one'", "of = 'two'").contains("in a circle: `two` → `two`"));
         assert!(fault("of = 'one'", "of = 'three'").contains("no stage before `two` is called `three`"));
         let cycle = "name = 'one'\nbest = 'fs'\nof = 'two'";

@@ -25,11 +25,7 @@ type WrittenText = Option<Spanned<String>>;
 ///
 /// # Errors
 /// A value is invalid. The error has the line and column if the value is in the plan's text, or the name of its setting.
-pub fn resolve(
-    written: &ParsedPlan,
-    overrides: &Overrides,
-    vocabulary: &Vocabulary,
-) -> Result<Plan, PlanError> {
+pub fn resolve(written: &ParsedPlan, overrides: &Overrides, vocabulary: &Vocabulary) -> Result<Plan, PlanError> {
     let scale = overrides.scale.or(written.file.scale).unwrap_or_default();
     let at_scale = written.file.scales.get(&scale).cloned().unwrap_or_default();
     Resolver { written, file: &written.file, scale, at_scale, overrides, vocabulary }.plan()
@@ -49,8 +45,7 @@ impl Resolver<'_> {
     fn plan(&self) -> Result<Plan, PlanError> {
         let (file, stored) = (self.file, self.written.stored.as_ref());
         if file.name.get_ref().is_empty() || file.name.get_ref().contains(['/', '\n', '\0']) {
-            return self
-                .fail_at(file.name.span(), "the name becomes part of a directory's: one word without `/`");
+            return self.fail_at(file.name.span(), "the name becomes part of a directory's: one word without `/`");
         }
         let written_seed = file.seed.as_ref().map(|seed| *seed.get_ref());
         let (factors, omission) = self.factors()?;
@@ -124,10 +119,7 @@ impl Resolver<'_> {
             return self.fail_at(name.span(), message);
         }
         Ok(DevicePlan {
-            backing: overrides
-                .backing
-                .clone()
-                .unwrap_or(Backing::Loop { path: overrides.images_dir.clone() }),
+            backing: overrides.backing.clone().unwrap_or(Backing::Loop { path: overrides.images_dir.clone() }),
             size: overrides.size.or(self.parse_device_size(&device.size)?),
             direct_io: device.direct_io.unwrap_or(true),
             discard: device.discard.unwrap_or(false),
@@ -156,8 +148,7 @@ impl Resolver<'_> {
     }
 
     fn parse_device_size(&self, text: &WrittenText) -> Result<Option<ByteSize>, PlanError> {
-        let at =
-            text.as_ref().zip(self.parse_size(text)?).map(|(text, size)| Spanned::new(text.span(), size));
+        let at = text.as_ref().zip(self.parse_size(text)?).map(|(text, size)| Spanned::new(text.span(), size));
         self.check_limit(at.as_ref(), limits::size)
     }
 
@@ -242,17 +233,14 @@ impl Resolver<'_> {
         for (key, value) in written {
             let id = self.check_factor_name(key)?;
             let levels = self.checked_levels(id, self.read_levels(value)?);
-            levels_by_factor
-                .insert(id.to_string(), levels.map_err(|message| self.error_at(value.span(), message))?);
+            levels_by_factor.insert(id.to_string(), levels.map_err(|message| self.error_at(value.span(), message))?);
         }
         for (id, levels) in overrides {
             factor::check_name(id, &self.vocabulary.factors)
                 .map_err(|unknown| PlanError::in_setting(setting_name, unknown))?;
             let levels = self.checked_levels(id, levels.clone());
-            levels_by_factor.insert(
-                id.clone(),
-                levels.map_err(|message| PlanError::without_position(&origin(id), message))?,
-            );
+            levels_by_factor
+                .insert(id.clone(), levels.map_err(|message| PlanError::without_position(&origin(id), message))?);
         }
         if self.uses_directories() {
             levels_by_factor.retain(|id, _| factor::DIRECTORY_FACTORS.contains(&id.as_str()));
@@ -271,14 +259,12 @@ impl Resolver<'_> {
         let levels = factors.get_mut(factor::FS).filter(|levels| levels.iter().any(has_all))?;
         let names: Vec<String> = levels.extract_if(.., |fs| !has_all(fs)).collect();
         let sets = sets.join(" or ");
-        (!names.is_empty())
-            .then(|| format!("not compared, without the option set {sets}: {}", names.join(", ")))
+        (!names.is_empty()).then(|| format!("not compared, without the option set {sets}: {}", names.join(", ")))
     }
 
     pub(super) fn check_factor_name<'b>(&self, key: &'b Spanned<String>) -> Result<&'b str, PlanError> {
         let id = key.get_ref().as_str();
-        factor::check_name(id, &self.vocabulary.factors)
-            .or_else(|unknown| self.fail_at(key.span(), unknown))?;
+        factor::check_name(id, &self.vocabulary.factors).or_else(|unknown| self.fail_at(key.span(), unknown))?;
         Ok(id)
     }
 
@@ -335,9 +321,7 @@ impl Resolver<'_> {
                 ))
             }
             factor::OPTIONS => {
-                let sets = || {
-                    self.vocabulary.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str))
-                };
+                let sets = || self.vocabulary.filesystems.iter().flat_map(|(_, sets)| sets.iter().map(String::as_str));
                 (!sets().any(|set| set == level)).then(|| unknown("option set", level, sets()).into())
             }
             _ => factor::find(id, &self.vocabulary.factors).ok().and_then(|def| (def.check)(level).err()),
@@ -363,9 +347,7 @@ impl Resolver<'_> {
         for (key, value) in &self.at_scale.factors {
             varied.insert(key.get_ref().clone(), self.read_levels(value)?);
         }
-        varied.extend(
-            self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !names_filesystems).cloned(),
-        );
+        varied.extend(self.overrides.factors.iter().filter(|(id, _)| id != factor::FS || !names_filesystems).cloned());
         let varied = factor::sorted_for_names(varied.into_iter().collect(), |(id, _)| id);
         let variants = varied
             .into_iter()
@@ -384,8 +366,7 @@ impl Resolver<'_> {
             let level = pairs.iter().find(|(key, _)| key.get_ref() == factor::FS);
             level.and_then(|(_, level)| level.get_ref().as_str().map(String::from))
         };
-        let has_distinct_filesystems =
-            self.file.variants.iter().filter_map(fs_of).all(|level| seen.insert(level));
+        let has_distinct_filesystems = self.file.variants.iter().filter_map(fs_of).all(|level| seen.insert(level));
         let names_filesystems = self.overrides.factors.iter().any(|(id, _)| id == factor::FS);
         !self.file.variants.is_empty() && (has_distinct_filesystems || !names_filesystems)
     }
@@ -398,10 +379,8 @@ impl Resolver<'_> {
             levels.iter().find(|level| variants.iter().all(|variant| variant.level(factor::FS) != **level))
         {
             let known: Vec<&str> = variants.iter().map(|variant| variant.level(factor::FS)).collect();
-            let message = format!(
-                "this plan names its variants, and none of them here is {level}: {}",
-                known.join(", ")
-            );
+            let message =
+                format!("this plan names its variants, and none of them here is {level}: {}", known.join(", "));
             return Err(PlanError::in_setting("fs", message));
         }
         variants.retain(|variant| levels.iter().any(|level| level == variant.level(factor::FS)));
@@ -454,9 +433,7 @@ impl Resolver<'_> {
         }
         let mut seen = BTreeSet::new();
         match variants.iter().find(|variant| !seen.insert(&variant.name)) {
-            Some(variant) => {
-                Err(self.error_of_plan(format!("two variants are both called `{}`", variant.name)))
-            }
+            Some(variant) => Err(self.error_of_plan(format!("two variants are both called `{}`", variant.name))),
             None => Ok(()),
         }
     }

@@ -342,8 +342,7 @@ impl StopPlan {
     /// The longest time in seconds that a run may take for its first answer: the budget, or a quarter more if it is a default
     /// budget.
     pub fn extended_s(&self) -> Option<f64> {
-        self.budget_s
-            .map(|budget| if self.has_default_budget { DEFAULT_BUDGET_EXTENSION * budget } else { budget })
+        self.budget_s.map(|budget| if self.has_default_budget { DEFAULT_BUDGET_EXTENSION * budget } else { budget })
     }
 
     /// Whether this machine runs a round.

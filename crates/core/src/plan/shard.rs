@@ -32,9 +32,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Shard, String> {
-        let parts = text
-            .split_once('/')
-            .and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
+        let parts = text.split_once('/').and_then(|(number, count)| Some((number.parse().ok()?, count.parse().ok()?)));
         match parts {
             Some((number, count)) if count > 0 && number <= count => Ok(Shard { number, count }),
             _ => Err("write it I/N, such as 3/8, with I from 1 to N (or from 0 to N-1)".into()),

@@ -121,10 +121,7 @@ fn the_time_left_is_the_remaining_rounds_at_the_mean_pace() {
     assert_eq!(state.time_left(), None);
     apply_round(&mut state, 0, 100.0);
     // One round took four seconds, and three rounds remain.
-    assert_eq!(
-        (state.rounds_done, state.tasks_done, state.time_left()),
-        (1, 2, Some(Duration::from_secs(12)))
-    );
+    assert_eq!((state.rounds_done, state.tasks_done, state.time_left()), (1, 2, Some(Duration::from_secs(12))));
     state.apply(105.0, &Event::RoundStarted { round: 1, order: vec![] });
     assert_eq!(state.time_left(), Some(Duration::from_secs(11)));
     state.apply(110.0, &Event::RunFinished { why: "done".into(), complete: true });

@@ -18,9 +18,7 @@ pub const ROWS: &[(&str, Make)] = &[
     ("cached 4 KiB random pread, 1 thread", |title| cached_pread(title, SMALL_BYTES, [0.9, 1.5])),
     ("cached 4 KiB random pread of 256 MiB, 1 thread", |title| cached_pread(title, LARGE_BYTES, [0.95, 1.0])),
     ("cached 4 KiB random reads, io_uring, depth 32", |title| cached_uring(title, SMALL_BYTES, [1.5, 1.0])),
-    ("cached 4 KiB random reads of 256 MiB, io_uring, depth 32", |title| {
-        cached_uring(title, LARGE_BYTES, [1.0, 1.0])
-    }),
+    ("cached 4 KiB random reads of 256 MiB, io_uring, depth 32", |title| cached_uring(title, LARGE_BYTES, [1.0, 1.0])),
     ("4 KiB direct random reads on a loop image, io_uring, depth 32", |title| direct_uring(title, 1)),
     ("4 KiB direct random reads on a loop image, io_uring, depth 32, 16 completions a wait", |title| {
         direct_uring(title, 16)
@@ -134,9 +132,7 @@ fn direct_threads(title: &'static str) -> Result<Row<'static>, Failure> {
         contenders: vec![
             (
                 "fsarena sync",
-                Box::new(move || {
-                    ours(&direct(timed(LoadJob { threads: 128, ..LoadJob::default() })), &us.files)
-                }),
+                Box::new(move || ours(&direct(timed(LoadJob { threads: 128, ..LoadJob::default() })), &us.files)),
             ),
             (
                 "sysbench fileio (user: goal ≤ 0.7)",
@@ -176,11 +172,8 @@ const NAMES: u32 = 100_000;
 fn create_unlink(title: &'static str) -> Result<Row<'static>, Failure> {
     let ours = || {
         let dir = in_memory()?;
-        let job = meta::MetaJob {
-            phases: vec![Operation::Create, Operation::Unlink],
-            names: NAMES,
-            ..Default::default()
-        };
+        let job =
+            meta::MetaJob { phases: vec![Operation::Create, Operation::Unlink], names: NAMES, ..Default::default() };
         let outcomes = meta::run(&job, dir.path(), &mut |_, _| {})?;
         let outcomes = outcomes.iter().map(|(_, outcome)| outcome);
         let (mut elapsed, mut user, mut system, mut operations) = (0.0, 0.0, 0.0, 0.0);

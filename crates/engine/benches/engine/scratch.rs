@@ -67,8 +67,7 @@ impl OnLoop {
         let journal = Journal::create(images.path(), "engine benchmark")?;
         let log = &mut |_| {};
         let image = image::create(&journal, &images.path().join("image"), 2 * LOOP_BYTES, true)?;
-        let device =
-            loopdev::attach(&journal, image.path(), LoopOptions { direct_io: true, discard: true }, log)?;
+        let device = loopdev::attach(&journal, image.path(), LoopOptions { direct_io: true, discard: true }, log)?;
         Argv::new("mkfs.ext4").args(["-q", "-F"]).arg(device.path()).run_checked(log)?;
         let mounted = mount::mount(&journal, log, device.path(), target.path(), "ext4", "")?;
         let files = prepare(mounted.target(), LOOP_BYTES)?;

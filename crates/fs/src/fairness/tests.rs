@@ -28,15 +28,11 @@ fn with_levels(variant: VariantFacts, levels: &[(&str, &str)]) -> VariantFacts {
 
 #[test]
 fn an_axis_that_is_not_crossed_with_the_filesystem_gets_a_note() {
-    let with_scheduler = |fs: &str, scheduler: &str| {
-        with_levels(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)])
-    };
+    let with_scheduler =
+        |fs: &str, scheduler: &str| with_levels(variant(fs, &[], ""), &[("fs", fs), ("scheduler", scheduler)]);
     let mixed = axis_notes(&[with_scheduler("ext3", "bfq"), with_scheduler("xfs", "none")], &[]);
     assert_eq!(mixed.len(), 1);
-    assert!(
-        mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"),
-        "{mixed:?}"
-    );
+    assert!(mixed[0].text.contains("`scheduler` differs") && mixed[0].text.contains("xfs  (none)"), "{mixed:?}");
     let crossed = [
         with_scheduler("ext3", "bfq"),
         with_scheduler("ext3", "none"),
@@ -56,8 +52,7 @@ fn variants_with_more_devices_get_a_note() {
     journal.options.journal = fsarena_core::factor::device::parse_journal("external").unwrap();
     let mut striped = variant("btrfs", &[], "");
     striped.options.raid = fsarena_core::factor::device::parse_raid("raid0").unwrap();
-    let notes: Vec<String> =
-        lint(&[journal, striped], false, &[]).into_iter().map(|note| note.text).collect();
+    let notes: Vec<String> = lint(&[journal, striped], false, &[]).into_iter().map(|note| note.text).collect();
     assert!(notes.iter().any(|text| text.contains("journal on a separate device")), "{notes:?}");
     assert!(notes.iter().any(|text| text.contains("spread over several devices")), "{notes:?}");
 }
@@ -65,8 +60,7 @@ fn variants_with_more_devices_get_a_note() {
 #[test]
 fn layers_and_stacks_get_a_note_if_some_variants_have_none() {
     let plain = variant("ext4", &[], "");
-    let [layer, stack] =
-        [("layer", "overlay"), ("stack", "crypt")].map(|level| with_levels(plain.clone(), &[level]));
+    let [layer, stack] = [("layer", "overlay"), ("stack", "crypt")].map(|level| with_levels(plain.clone(), &[level]));
     let none = with_levels(plain.clone(), &[("layer", "none")]);
     let count = |variants: &[VariantFacts], words: &str| {
         let notes = lint(variants, false, &["layer", "stack"]);
@@ -95,10 +89,7 @@ fn notes_by_rule(variants: &[VariantFacts]) -> Vec<String> {
     notes.retain(|note| note.kind != NoteKind::Weaker);
     assert!(notes.iter().all(|note| note.kind == NoteKind::Fairness && note.fix.is_some()));
     let word = |note: &Note| WORDS.iter().find(|word| note.text.contains(**word)).copied().unwrap_or("?");
-    notes
-        .iter()
-        .map(|note| format!("{}: {}", note.variant.as_deref().unwrap_or("all").trim(), word(note)))
-        .collect()
+    notes.iter().map(|note| format!("{}: {}", note.variant.as_deref().unwrap_or("all").trim(), word(note))).collect()
 }
 
 #[test]
@@ -138,10 +129,7 @@ fn mount_options_that_the_kernel_reports_override_those_of_the_user() {
 
 #[test]
 fn the_last_of_two_contradicting_options_counts() {
-    assert_eq!(
-        notes_by_rule(&[variant("ext4", &[], "nobarrier,barrier=1"), variant("ext4", &[], "")]),
-        [""; 0]
-    );
+    assert_eq!(notes_by_rule(&[variant("ext4", &[], "nobarrier,barrier=1"), variant("ext4", &[], "")]), [""; 0]);
 }
 
 #[test]
@@ -243,8 +231,7 @@ fn different_device_sizes_get_a_note() {
 #[test]
 fn given_up_guarantees_get_a_weaker_note() {
     let weaker = |variants: &[VariantFacts]| -> Vec<String> {
-        let notes =
-            super::lint(variants, false, &[]).into_iter().filter(|note| note.kind == NoteKind::Weaker);
+        let notes = super::lint(variants, false, &[]).into_iter().filter(|note| note.kind == NoteKind::Weaker);
         notes.map(|note| format!("{}: {}", note.variant.unwrap().trim(), &note.text[..10])).collect()
     };
     assert_eq!(weaker(&[variant("ext2", &[], ""), variant("ext4", &[], "")]), ["ext2: no journal"]);
@@ -252,11 +239,7 @@ fn given_up_guarantees_get_a_weaker_note() {
     assert!(weaker(&[variant("xfs", &[], ""), variant("btrfs", &[], "")]).is_empty());
     assert!(weaker(&[variant("ext4", &[], "nobarrier"), variant("ext3", &[], "nobarrier")]).is_empty());
     assert_eq!(
-        weaker(&[
-            variant("btrfs", &[], "nodatasum"),
-            variant("ext4", &[], "barrier=0"),
-            variant("xfs", &[], "")
-        ]),
+        weaker(&[variant("btrfs", &[], "nodatasum"), variant("ext4", &[], "barrier=0"), variant("xfs", &[], "")]),
         ["ext4 barrier=0: no flush o", "btrfs nodatasum: no checksu"]
     );
 }

@@ -17,8 +17,7 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("lz4").mount(&["compression=lz4"]).help("compresses file data with lz4"),
         OptionSet::named("zstd").mount(&["compression=zstd"]).help("compresses file data with zstd"),
         OptionSet::named("nocow").mount(&["nocow"]).help("overwrites file data in place, without checksums"),
-        OptionSet::named(DURABLE)
-            .help("the defaults of bcachefs, which flush the device's cache and keep checksums"),
+        OptionSet::named(DURABLE).help("the defaults of bcachefs, which flush the device's cache and keep checksums"),
         OptionSet::named(FAST_UNSAFE)
             .mount(&["journal_flush_disabled", "data_checksum=none"])
             .help("fsync does not flush the journal; no checksums of file data"),
@@ -36,10 +35,7 @@ pub const DEF: FsDef = FsDef {
         ),
         (Takes::Value, "--encoded_extent_max --metadata_checksum --data_checksum --compression"),
         (Takes::Value, "--background_compression --str_hash --gc_reserve_percent --gc_reserve_bytes"),
-        (
-            Takes::Value,
-            "--root_reserve_percent --superblock_size --fs_size -L --fs_label -U --uuid --version",
-        ),
+        (Takes::Value, "--root_reserve_percent --superblock_size --fs_size -L --fs_label -U --uuid --version"),
         (Takes::Path, "--source"),
     ],
     packages: &["bcachefs-tools"],

@@ -20,9 +20,9 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named("lz4hc")
             .mkfs(&["-z", "lz4hc"])
             .help("compresses with lz4 at its higher level, which takes mkfs longer"),
-        OptionSet::named("lz4hc-64k").mkfs(&["-z", "lz4hc", "-C", "65536"]).help(
-            "lz4hc into physical clusters of up to 64 KiB: smaller images, more to read for each random read",
-        ),
+        OptionSet::named("lz4hc-64k")
+            .mkfs(&["-z", "lz4hc", "-C", "65536"])
+            .help("lz4hc into physical clusters of up to 64 KiB: smaller images, more to read for each random read"),
         OptionSet::named("lz4hc-tail")
             .mkfs(&["-z", "lz4hc", "-E", "ztailpacking"])
             .mkfs_check(MkfsCheck {
@@ -47,8 +47,7 @@ pub const DEF: FsDef = FsDef {
             .mkfs(&["-z", "zstd", "-C", "65536"])
             .help("compresses with zstd into clusters of 64 KiB (erofs-utils 1.8, Linux 6.10)"),
         OptionSet::named(DURABLE).help("the defaults: nothing is written after mkfs"),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: EROFS has no protection that an option could turn off"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: EROFS has no protection that an option could turn off"),
     ],
     mount_names: "acl cache_strategy cache_strategy=disabled cache_strategy=readahead cache_strategy=readaround dax \
                   dax=always dax=never directio fsoffset noacl nouser_xattr user_xattr",

@@ -83,11 +83,10 @@ pub const EXT2: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named(DURABLE).mount(&["dirsync"]).help(
-            "changes of directories are synchronous; no option makes ext2 survive a crash without fsck",
-        ),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: ext2 has no protection that an option could turn off"),
+        OptionSet::named(DURABLE)
+            .mount(&["dirsync"])
+            .help("changes of directories are synchronous; no option makes ext2 survive a crash without fsck"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: ext2 has no protection that an option could turn off"),
         OptionSet::named(TUNED_2011)
             .mount(&["noatime", "nodiratime"])
             .help("the dbench study of 2011: the defaults of mkfs, no access times")
@@ -161,9 +160,7 @@ pub const EXT4: FsDef = FsDef {
             .mount(&["noatime", "nodiratime", "nobarrier"])
             .journal("external")
             .help("the dbench study of 2011: external journal, extents, no lazy initialisation, no barriers")
-            .changes(
-                "mkfs turns on metadata_csum, 64bit and flex_bg, which it had not or not by default in 2011",
-            ),
+            .changes("mkfs turns on metadata_csum, 64bit and flex_bg, which it had not or not by default in 2011"),
     ],
     traits: Traits { lazy_init: true, ..UNIX_TRAITS },
     ..E2FS

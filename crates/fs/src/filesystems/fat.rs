@@ -13,8 +13,7 @@ pub const VFAT: FsDef = FsDef {
         NOATIME,
         OptionSet::named("flush").mount(&["flush"]).help("writes back soon after a file is closed"),
         OptionSet::named(DURABLE).mount(&["flush"]).help("writes back soon after a file is closed"),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: FAT has no protection that an option could turn off"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: FAT has no protection that an option could turn off"),
     ],
     mount_names: "allow_utime check check=normal check=relaxed check=strict codepage debug discard dmask errors \
                   errors=continue errors=panic errors=remount-ro fat flush fmask gid iocharset nfs nfs=nostale_ro \
@@ -43,8 +42,7 @@ pub const EXFAT: FsDef = FsDef {
         DEFAULT,
         NOATIME,
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: exFAT has no protection that an option could turn off"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: exFAT has no protection that an option could turn off"),
     ],
     mount_names: "allow_utime discard dmask errors errors=continue errors=panic errors=remount-ro fmask gid iocharset \
                   keep_last_dots sys_tz time_offset uid umask zero_size_dir",

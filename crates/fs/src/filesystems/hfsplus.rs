@@ -19,11 +19,7 @@ pub const DEF: FsDef = FsDef {
         OptionSet::named(FAST_UNSAFE).mount(&["nobarrier"]).help("does not flush the device's cache"),
     ],
     mount_names: "barrier creator decompose force gid nls nobarrier nodecompose part session type uid umask",
-    arguments: &[
-        (Takes::Nothing, "-s -P -w"),
-        (Takes::Value, "-b -c -i -n -v -G -M -U"),
-        (Takes::Path, "-D -J"),
-    ],
+    arguments: &[(Takes::Nothing, "-s -P -w"), (Takes::Value, "-b -c -i -n -v -G -M -U"), (Takes::Path, "-D -J")],
     packages: &["hfsprogs"],
     component: "non-free",
     modules: &["nls_utf8"],

@@ -13,9 +13,7 @@ pub const DEF: FsDef = FsDef {
         NOATIME,
         OptionSet::named("iocharset").mount(&["iocharset=utf8"]).help("takes file names as UTF-8"),
         OptionSet::named(DURABLE).help("the defaults: JFS has no option that makes it safer"),
-        OptionSet::named(FAST_UNSAFE)
-            .mount(&["nointegrity"])
-            .help("writes no journal: a crash needs fsck, or mkfs"),
+        OptionSet::named(FAST_UNSAFE).mount(&["nointegrity"]).help("writes no journal: a crash needs fsck, or mkfs"),
         OptionSet::named(TUNED_2011)
             .mount(&["noatime", "nodiratime"])
             .journal("external")

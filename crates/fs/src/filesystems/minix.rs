@@ -13,8 +13,7 @@ pub const DEF: FsDef = FsDef {
         DEFAULT,
         NOATIME,
         OptionSet::named(DURABLE).mount(&["dirsync"]).help("changes of directories are synchronous"),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: Minix has no protection that an option could turn off"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: Minix has no protection that an option could turn off"),
     ],
     arguments: &[
         (Takes::Nothing, "-1 -2 -3 -v -c --check"),

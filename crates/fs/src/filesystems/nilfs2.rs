@@ -12,15 +12,11 @@ pub const DEF: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("order-strict")
-            .mount(&["order=strict"])
-            .help("writes data in the order of its changes"),
+        OptionSet::named("order-strict").mount(&["order=strict"]).help("writes data in the order of its changes"),
         OptionSet::named("nobarrier").mount(&["nobarrier"]).help("does not flush the device's cache"),
         OptionSet::named("nogc").mount(&["nogc"]).help("no cleaner runs in the background"),
         OptionSet::named(DURABLE).mount(&["order=strict"]).help("writes data in the order of its changes"),
-        OptionSet::named(FAST_UNSAFE)
-            .mount(&["nobarrier", "order=relaxed"])
-            .help("does not flush the device's cache"),
+        OptionSet::named(FAST_UNSAFE).mount(&["nobarrier", "order=relaxed"]).help("does not flush the device's cache"),
     ],
     features: "block_count",
     mount_names: "barrier cp discard errors errors=continue errors=panic errors=remount-ro nobarrier nodiscard \

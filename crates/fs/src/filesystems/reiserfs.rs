@@ -11,9 +11,7 @@ pub const REISERFS: FsDef = FsDef {
     options: &[
         DEFAULT,
         NOATIME,
-        OptionSet::named("notail")
-            .mount(&["notail"])
-            .help("does not pack the ends of small files into the tree"),
+        OptionSet::named("notail").mount(&["notail"]).help("does not pack the ends of small files into the tree"),
         OptionSet::named("writeback")
             .mount(&["data=writeback"])
             .help("file data may reach the disk after the metadata that names it"),
@@ -69,8 +67,7 @@ pub const REISER4: FsDef = FsDef {
         DEFAULT,
         NOATIME,
         OptionSet::named(DURABLE).help("the defaults: every operation is a transaction"),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: Reiser4 has no protection that an option could turn off"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: Reiser4 has no protection that an option could turn off"),
     ],
     kernels: Some(KernelRange { text: "Linux does not include it; use a kernel with its patch", debian: "" }),
     mount_names: "atom_max_age atom_max_flushers atom_max_size atom_min_size bsdgroups discard dont_load_bitmap \

@@ -35,15 +35,11 @@ pub const DEF: FsDef = FsDef {
             .mkfs(&["-no-fragments"])
             .help("gives each small file and each end of a file its own block"),
         OptionSet::named(DURABLE).help("the defaults: nothing is written after mksquashfs"),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: squashfs has no protection that an option could turn off"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: squashfs has no protection that an option could turn off"),
     ],
     mount_names: "errors errors=continue errors=panic threads threads=multi threads=percpu threads=single",
     arguments: &[
-        (
-            Takes::Nothing,
-            "-noappend -quiet -no-progress -no-recovery -exports -no-exports -no-sparse -xattrs",
-        ),
+        (Takes::Nothing, "-noappend -quiet -no-progress -no-recovery -exports -no-exports -no-sparse -xattrs"),
         (Takes::Nothing, "-no-xattrs -noI -noId -noD -noF -noX -tailends -no-tailends -no-fragments"),
         (Takes::Nothing, "-always-use-fragments -no-duplicates -no-hardlinks -all-root -root-owned"),
         (Takes::Nothing, "-reproducible -not-reproducible -Xhc"),

@@ -7,8 +7,7 @@ pub const DEF: FsDef = FsDef {
     id: "tmpfs",
     title: "tmpfs",
     options: &[
-        OptionSet::named("default")
-            .help("the defaults of the kernel, with the size of the other filesystems"),
+        OptionSet::named("default").help("the defaults of the kernel, with the size of the other filesystems"),
         NOATIME,
         OptionSet::named("huge-always")
             .mount(&["huge=always"])
@@ -21,8 +20,7 @@ pub const DEF: FsDef = FsDef {
             .help("allocates huge pages where a program asks for them by madvise"),
         OptionSet::named("noswap").mount(&["noswap"]).help("never swaps files out (Linux 6.4)"),
         OptionSet::named(DURABLE).help("the defaults: tmpfs stores nothing"),
-        OptionSet::named(FAST_UNSAFE)
-            .help("the defaults: tmpfs has no protection that an option could turn off"),
+        OptionSet::named(FAST_UNSAFE).help("the defaults: tmpfs has no protection that an option could turn off"),
     ],
     size_options: "size={},nr_inodes=0",
     mount_names: "casefold gid gid_quota huge huge=advise huge=always huge=never huge=within_size inode32 inode64 mode \

@@ -10,9 +10,8 @@ pub const DEF: FsDef = FsDef {
     mkfs: "zpool",
     always: &["create", "-f", "-m", "legacy", "-o", "cachefile=none"],
     options: &[
-        OptionSet::named("default").help(
-            "the defaults of OpenZFS, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa",
-        ),
+        OptionSet::named("default")
+            .help("the defaults of OpenZFS, with ashift=12: records of 128 KiB, lz4, checksums, relatime, xattr=sa"),
         OptionSet { mkfs: &["-O", "atime=off"], mount: &[], ..NOATIME },
         OptionSet::named("no-compression")
             .mkfs(&["-O", "compression=off"])

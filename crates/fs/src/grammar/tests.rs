@@ -43,10 +43,7 @@ const MANUALS: &[Manual] = &[
                     rtinherit sectlog sectsize size su sunit sw swidth",
             ),
             ("-i", "align attr exchange log maxpct nrext64 perblock projid32bit size sparse"),
-            (
-                "-l",
-                "agnum concurrency !file internal lazy-count !logdev !name sectlog sectsize size su sunit version",
-            ),
+            ("-l", "agnum concurrency !file internal lazy-count !logdev !name sectlog sectsize size su sunit version"),
             ("-m", "autofsck bigtime crc finobt inobtcount metadir reflink rmapbt uuid"),
             ("-n", "ftype log parent size version"),
             ("-r", "concurrency extsize !file !name noalign rgcount rgsize !rtdev size zoned"),
@@ -93,13 +90,7 @@ const MANUALS: &[Manual] = &[
             ),
         ],
     },
-    Manual {
-        fs: "jfs",
-        flags: "-c -O -q -V",
-        values: "-L -s",
-        paths: "-j",
-        lists: &[("-J", "!device journal_dev")],
-    },
+    Manual { fs: "jfs", flags: "-c -O -q -V", values: "-L -s", paths: "-j", lists: &[("-J", "!device journal_dev")] },
     Manual {
         fs: "reiserfs",
         flags: "-f --force -q --quiet -d --debug -V",
@@ -123,13 +114,7 @@ const MANUALS: &[Manual] = &[
         paths: "-c",
         lists: &[],
     },
-    Manual {
-        fs: "nilfs2",
-        flags: "-c -f -h -K -n -q -v -V",
-        values: "-b -B -L -m -O -P",
-        paths: "",
-        lists: &[],
-    },
+    Manual { fs: "nilfs2", flags: "-c -f -h -K -n -q -v -V", values: "-b -B -L -m -O -P", paths: "", lists: &[] },
     Manual {
         fs: "vfat",
         flags: "-a -A -c -C -I -v --invariant --help --mbr",
@@ -153,13 +138,7 @@ const MANUALS: &[Manual] = &[
         paths: "",
         lists: &[],
     },
-    Manual {
-        fs: "hfsplus",
-        flags: "-h -P -s -w",
-        values: "-b -c -G -i -M -n -N -U -v",
-        paths: "-D -J",
-        lists: &[],
-    },
+    Manual { fs: "hfsplus", flags: "-h -P -s -w", values: "-b -c -G -i -M -n -N -U -v", paths: "-D -J", lists: &[] },
     Manual {
         fs: "udf",
         flags: "-h --help -n --no-write --new-file --read-only --spartable --vat --closed --noefe --locale --u8 --u16 --utf8",
@@ -238,9 +217,8 @@ impl Manual {
 
     fn options(&self) -> Vec<(&'static str, Reads)> {
         let kinds = [(self.flags, Reads::Flag), (self.values, Reads::Value), (self.paths, Reads::Path)];
-        let plain = kinds
-            .into_iter()
-            .flat_map(|(names, reads)| names.split_whitespace().map(move |name| (name, reads)));
+        let plain =
+            kinds.into_iter().flat_map(|(names, reads)| names.split_whitespace().map(move |name| (name, reads)));
         plain.chain(self.lists.iter().map(|(name, keys)| (*name, Reads::List(keys)))).collect()
     }
 
@@ -275,9 +253,7 @@ impl Manual {
             } else if word.starts_with("--") {
                 let (name, attached) =
                     word.split_once('=').map_or((&word[..], None), |(name, value)| (name, Some(value)));
-                if let Some((_, reads)) =
-                    self.option_by_abbreviation(name).filter(|(_, reads)| *reads != Reads::Flag)
-                {
+                if let Some((_, reads)) = self.option_by_abbreviation(name).filter(|(_, reads)| *reads != Reads::Flag) {
                     let value = attached.map(String::from).or_else(|| words.next().cloned());
                     opened.extend(named_paths(reads, &value.unwrap_or_default()));
                 }
@@ -305,39 +281,24 @@ impl Manual {
         let short = |name: &&str| !name.starts_with("--");
         let flags: String = self.flags.split_whitespace().filter(short).map(|name| &name[1..]).collect();
         for (name, reads) in self.options() {
-            for form in [
-                "{o}",
-                "{o} {v}",
-                "{o}{v}",
-                "{o}={v}",
-                "{o} 1 {v}",
-                "{o} 1,{v}",
-                "{o} ^a,{v}",
-                "{v} {o}",
-                "{o} -- {v}",
-            ] {
+            for form in
+                ["{o}", "{o} {v}", "{o}{v}", "{o}={v}", "{o} 1 {v}", "{o} 1,{v}", "{o} ^a,{v}", "{v} {o}", "{o} -- {v}"]
+            {
                 pieces.push(form.replace("{o}", name).replace("{v}", victim));
             }
             match name.strip_prefix("--") {
                 // Every abbreviation.
                 Some(long) => (1..long.len()).for_each(|end| {
-                    pieces
-                        .extend(["", " ", "="].map(|between| format!("--{}{between}{victim}", &long[..end])))
+                    pieces.extend(["", " ", "="].map(|between| format!("--{}{between}{victim}", &long[..end])))
                 }),
                 // Behind all flags in one word.
-                None => pieces
-                    .extend(["", " ", "="].map(|between| format!("-{flags}{}{between}{victim}", &name[1..]))),
+                None => pieces.extend(["", " ", "="].map(|between| format!("-{flags}{}{between}{victim}", &name[1..]))),
             }
             let Reads::List(keys) = reads else { continue };
             for key in keys.split_whitespace().map(|key| key.trim_start_matches('!')) {
-                for form in [
-                    "{o} {k}={v}",
-                    "{o}{k}={v}",
-                    "{o} size=1,{k}={v}",
-                    "{o} {k}={v},size=1",
-                    "{o} {k},{v}",
-                    "{o} {k}",
-                ] {
+                for form in
+                    ["{o} {k}={v}", "{o}{k}={v}", "{o} size=1,{k}={v}", "{o} {k}={v},size=1", "{o} {k},{v}", "{o} {k}"]
+                {
                     pieces.push(form.replace("{o}", name).replace("{k}", key).replace("{v}", victim));
                 }
             }
@@ -443,11 +404,7 @@ fn short_options_are_returned_as_separate_words() {
             "-b4096 -qDO^has_journal -E lazy_itable_init=0,hash_seed=1-2",
             "-b 4096 -q -D -O ^has_journal -E lazy_itable_init=0,hash_seed=1-2",
         ),
-        (
-            "btrfs",
-            "-Kn16384 --nodesize=4096 --metadata single",
-            "-K -n 16384 --nodesize=4096 --metadata single",
-        ),
+        ("btrfs", "-Kn16384 --nodesize=4096 --metadata single", "-K -n 16384 --nodesize=4096 --metadata single"),
         ("xfs", "-dagcount=16,su=64k,sw=2 -i size=512", "-d agcount=16,su=64k,sw=2 -i size=512"),
         ("udf", "--label=data --udfrev=2.01", "--label=data --udfrev=2.01"),
     ] {
@@ -529,15 +486,15 @@ fn no_mount_option_reaches_a_second_path() {
         }
         // Any value with a slash could be a path.
         let slashed = victim.contains('/');
-        for option in ["usrquota={}", "subvol={}", "{}", "anything={}"].map(|pattern| named(pattern, victim))
-        {
+        for option in ["usrquota={}", "subvol={}", "{}", "anything={}"].map(|pattern| named(pattern, victim)) {
             assert_eq!(check_mount_options([&option[..]]).is_err(), slashed, "{option}");
         }
     }
     for option in ["a b", "x=\"a", "x=a\\b", "x=$HOME", "=x", "", "-o", "ro,loop", "x=1,bind"] {
         assert_eq!(check_mount_options([option]).unwrap_err().exit_code(), ExitCode::Usage, "{option}");
     }
-    let usual = "noatime,data=writeback,commit=30,compress-force=zstd:3,iocharset=iso8859-15,errors=remount-ro,usrjquota=";
+    let usual =
+        "noatime,data=writeback,commit=30,compress-force=zstd:3,iocharset=iso8859-15,errors=remount-ro,usrjquota=";
     check_mount_options(usual.split(',')).unwrap();
 }
 
@@ -564,8 +521,7 @@ fn equal_options_make_equal_filesystems() {
         std::fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
         let mut words = vec!["-q".to_string(), "-F".into()];
         pin_random_values(find("ext4").unwrap(), &mut words);
-        let finished =
-            fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).run_checked(&mut |_| {});
+        let finished = fsarena_sys::argv::Argv::new("mkfs.ext4").args(words).arg(&image).run_checked(&mut |_| {});
         finished.unwrap();
         let shown = fsarena_sys::argv::Argv::new("dumpe2fs").arg("-h").arg(&image).run_checked(&mut |_| {});
         let is_pinned_value = |line: &&str| line.contains("UUID") || line.contains("Hash Seed");

@@ -51,9 +51,8 @@ pub(super) fn check_name(path: &Path) -> Result<(), Error> {
 /// The stable names that lead to a device.
 fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
     let entries = std::fs::read_dir(by_id).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_same_device = |path: &PathBuf| {
-        path.metadata().is_ok_and(|meta| meta.file_type().is_block_device() && meta.rdev() == rdev)
-    };
+    let is_same_device =
+        |path: &PathBuf| path.metadata().is_ok_and(|meta| meta.file_type().is_block_device() && meta.rdev() == rdev);
     let mut names: Vec<_> = entries.filter(is_same_device).map(|path| path.display().to_string()).collect();
     names.sort();
     names
@@ -62,11 +61,7 @@ fn stable_names(by_id: &Path, rdev: u64) -> Vec<String> {
 /// Checks that nothing uses the device, a partition of it, or the disk it is a partition of.
 pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown_path: &Path) -> Result<(), Error> {
     if device.is_read_only() {
-        return Err(refused(
-            shown_path,
-            "the kernel has it read-only",
-            "Make it writable: `blockdev --setrw`",
-        ));
+        return Err(refused(shown_path, "the kernel has it read-only", "Make it writable: `blockdev --setrw`"));
     }
     let uses = DeviceUses::read(kernel)?;
     check_device_unused(&uses, device, shown_path, "it")?;
@@ -79,33 +74,21 @@ pub(super) fn check_unused(kernel: &SysRoot, device: &BlockDevice, shown_path: &
         return Err(refused(shown_path, format!("it has a partition table (there is {first})"), CLEAR_TABLE));
     }
     if let Some(disk) = device.parent_disk() {
-        check_device_unused(
-            &uses,
-            &disk,
-            shown_path,
-            &format!("the disk {} that it is a partition of", disk.name),
-        )?;
+        check_device_unused(&uses, &disk, shown_path, &format!("the disk {} that it is a partition of", disk.name))?;
     }
     Ok(())
 }
 
 fn open_partition(kernel: &SysRoot, disk: &BlockDevice, name: &str) -> Result<BlockDevice, Error> {
-    let numbers = disk
-        .attribute(&format!("{name}/dev"))
-        .and_then(|text| fsarena_sys::device::parse_device_numbers(&text));
-    let (major, minor) = numbers.ok_or_else(|| {
-        refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk")
-    })?;
+    let numbers =
+        disk.attribute(&format!("{name}/dev")).and_then(|text| fsarena_sys::device::parse_device_numbers(&text));
+    let (major, minor) = numbers
+        .ok_or_else(|| refused(&disk.path, format!("its partition {name} has no number"), "Look at it with lsblk"))?;
     Ok(BlockDevice::from_numbers(kernel, major, minor, Path::new("/dev").join(name))?)
 }
 
 /// Checks that nothing uses this one device.
-fn check_device_unused(
-    uses: &DeviceUses,
-    device: &BlockDevice,
-    shown_path: &Path,
-    what: &str,
-) -> Result<(), Error> {
+fn check_device_unused(uses: &DeviceUses, device: &BlockDevice, shown_path: &Path, what: &str) -> Result<(), Error> {
     match uses.find_use(device, &[]) {
         Some(found) => Err(refused(shown_path, format!("{what} {}", found.how), found.fix)),
         None => Ok(()),
@@ -181,12 +164,7 @@ pub(super) fn check_exclusive(device: &BlockDevice, shown_path: &Path) -> Result
 ///
 /// # Errors
 /// [`Error::Refused`], or the directory is missing.
-pub fn check_image_path(
-    kernel: &SysRoot,
-    state_dir: &Path,
-    path: &Path,
-    under_test: &[PathBuf],
-) -> Result<(), Error> {
+pub fn check_image_path(kernel: &SysRoot, state_dir: &Path, path: &Path, under_test: &[PathBuf]) -> Result<(), Error> {
     if path.symlink_metadata().is_ok() {
         let why = "there is something that fsarena did not make";
         return Err(refused(
@@ -196,12 +174,10 @@ pub fn check_image_path(
         ));
     }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let dir_dev =
-        dir.metadata().map_err(fsarena_sys::Error::io("looking for the image's directory", dir))?.dev();
+    let dir_dev = dir.metadata().map_err(fsarena_sys::Error::io("looking for the image's directory", dir))?.dev();
     let backing = device_of_path(kernel, dir)?;
     let is_backing = |path: &Path| backing.as_ref().is_some_and(|device| is_device(path, device));
-    let same_filesystem =
-        |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
+    let same_filesystem = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_dir() && meta.dev() == dir_dev);
     let mut loops = vec![];
     for image in undo::journaled_images(state_dir)? {
         loops.extend(loopdev::devices_of_image(kernel, &image)?);
@@ -241,9 +217,8 @@ impl DeviceUses {
     /// The use of a device; None if it is not in use. Devices named in `except` do not count as its users.
     pub fn find_use(&self, device: &BlockDevice, except: &[String]) -> Option<DeviceUse> {
         // A btrfs mount has its own device number, so the source of the mount counts too.
-        let is_mount_of_device = |mount: &&MountEntry| {
-            mount.major_minor == device.numbers() || is_device(Path::new(&mount.source), device)
-        };
+        let is_mount_of_device =
+            |mount: &&MountEntry| mount.major_minor == device.numbers() || is_device(Path::new(&mount.source), device);
         if let Some(mount) = self.mounts.iter().find(is_mount_of_device) {
             let how = format!("is mounted at {:?}", mount.target);
             return Some(DeviceUse { how, fix: "Unmount it if nothing there is needed" });
@@ -251,14 +226,13 @@ impl DeviceUses {
         if self.swaps.iter().any(|swap| is_device(swap, device)) {
             return Some(DeviceUse { how: "is in use as swap".into(), fix: "Take it out with swapoff(8)" });
         }
-        let (holders, above) =
-            match (device.holder_names(), loopdev::devices_of_image(&self.kernel, &device.path)) {
-                (Ok(holders), Ok(above)) => (holders, above),
-                (Err(error), _) | (_, Err(error)) => {
-                    let how = format!("may be in use, for fsarena cannot see its users: {error}");
-                    return Some(DeviceUse { how, fix: "Look at it with `lsblk`" });
-                }
-            };
+        let (holders, above) = match (device.holder_names(), loopdev::devices_of_image(&self.kernel, &device.path)) {
+            (Ok(holders), Ok(above)) => (holders, above),
+            (Err(error), _) | (_, Err(error)) => {
+                let how = format!("may be in use, for fsarena cannot see its users: {error}");
+                return Some(DeviceUse { how, fix: "Look at it with `lsblk`" });
+            }
+        };
         if let Some(first) = holders.iter().find(|name| !except.contains(name)) {
             let fix = "Take that apart first (LVM, RAID, encryption, multipath)";
             return Some(DeviceUse { how: format!("is part of {first}"), fix });

@@ -47,11 +47,7 @@ pub(super) fn check_other_nodes(
     let uses = DeviceUses::read(kernel)?;
     let mut below = vec![];
     let own_parts = storage_parts(kernel, device, loops, &mut below).map_err(|why| {
-        refused(
-            shown_path,
-            why,
-            format!("fsarena cannot tell who else uses it; use `{}`", setting("on", "loop:DIR")),
-        )
+        refused(shown_path, why, format!("fsarena cannot tell who else uses it; use `{}`", setting("on", "loop:DIR")))
     })?;
     let use_of_file = |part: &StoragePart| match &part.storage {
         Storage::File(id) => uses.find_use_of_file(id),
@@ -65,9 +61,8 @@ pub(super) fn check_other_nodes(
     let shared: Vec<_> =
         others.iter().filter_map(|other| find_shared_storage(kernel, &own_parts, other, loops)).collect();
     let visible_use = shared.iter().find_map(|other| Some((other, uses.find_use(other.node, &below)?)));
-    let hidden_use = || {
-        shared.iter().filter(|other| other.is_within).find_map(|other| Some((other, find_claim(other.node)?)))
-    };
+    let hidden_use =
+        || shared.iter().filter(|other| other.is_within).find_map(|other| Some((other, find_claim(other.node)?)));
     if let Some((other, used)) = visible_use.or_else(hidden_use) {
         let why = format!("{} has {} and {}", other.node.path.display(), other.shared_storage, used.how);
         return Err(refused(shown_path, why, used.fix));
@@ -94,8 +89,7 @@ fn find_shared_storage<'a>(
     // An unreadable attribute of another device is not a reason to refuse this one.
     let theirs = storage_parts(kernel, node, loops, &mut vec![]).unwrap_or_default();
     let mut pairs = own.iter().flat_map(|own| theirs.iter().map(move |their| (own, their)));
-    let (own, their, shared_storage) =
-        pairs.find_map(|(own, their)| Some((own, their, own.shares(their)?)))?;
+    let (own, their, shared_storage) = pairs.find_map(|(own, their)| Some((own, their, own.shares(their)?)))?;
     Some(SharedNode { node, shared_storage, is_within: their.is_within(own) })
 }
 
@@ -135,8 +129,7 @@ fn check_uuids(
         let theirs = read_uuids(other).unwrap_or_default();
         if let Some(uuid) = own_uuids.iter().find(|uuid| theirs.contains(uuid)) {
             let why = format!("{} has the same UUID ({uuid}) and {}", other.path.display(), used.how);
-            let fix =
-                format!("{}; if this is a copy to give up, clear it yourself: `wipefs --all`", used.fix);
+            let fix = format!("{}; if this is a copy to give up, clear it yourself: `wipefs --all`", used.fix);
             return Err(refused(shown_path, why, fix));
         }
     }
@@ -192,15 +185,13 @@ fn storage_parts(
     below: &mut Vec<String>,
 ) -> Result<Vec<StoragePart>, String> {
     below.push(device.name.clone());
-    let (start, sectors) = device
-        .start_and_sectors()
-        .ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
+    let (start, sectors) =
+        device.start_and_sectors().ok_or_else(|| format!("the kernel does not say how large {} is", device.name))?;
     let parent = device.parent_disk();
     let disk = parent.as_ref().unwrap_or(device);
     let range = |storage| StoragePart { storage, from: start, to: start + sectors };
     let mut parts = vec![range(Storage::Node(disk.numbers()))];
-    let identity =
-        |attribute: &&'static str| Some((*attribute, disk.attribute(attribute).filter(|id| !is_void(id))?));
+    let identity = |attribute: &&'static str| Some((*attribute, disk.attribute(attribute).filter(|id| !is_void(id))?));
     if let Some((attribute, id)) = IDENTITY_ATTRIBUTES.iter().find_map(identity) {
         let (_, sectors) = disk.start_and_sectors().unwrap_or_default();
         parts.push(range(Storage::Hardware { attribute, id, sectors }));
@@ -212,11 +203,7 @@ fn storage_parts(
             Err(_) => {
                 let file = loops.iter().find(|file| file.device == disk.name);
                 let file = file.ok_or_else(|| format!("losetup does not say which file {} is", disk.name))?;
-                parts.push(StoragePart {
-                    storage: Storage::File(file.identity.clone()),
-                    from: 0,
-                    to: u64::MAX,
-                });
+                parts.push(StoragePart { storage: Storage::File(file.identity.clone()), from: 0, to: u64::MAX });
             }
         }
     }
@@ -272,8 +259,7 @@ mod tests {
         /// The error of the guard for the device with these numbers; `free` without an error.
         fn check(&self, numbers: (u32, u32), loops: &[(&str, u64)]) -> String {
             let kernel = SysRoot::at(self.root.path());
-            let device =
-                BlockDevice::from_numbers(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
+            let device = BlockDevice::from_numbers(&kernel, numbers.0, numbers.1, "/dev/null".into()).unwrap();
             let file = |(name, inode): &(&str, u64)| BackingFile {
                 device: name.to_string(),
                 identity: ("254:0".into(), *inode),
@@ -294,16 +280,10 @@ mod tests {
 
     #[test]
     fn a_second_loop_device_of_the_same_file_is_found() {
-        let machine = Machine::new(&mounted("70:1")).device("loop70", "70:0", &[BACKING]).device(
-            "loop71",
-            "70:1",
-            &[BACKING],
-        );
+        let machine =
+            Machine::new(&mounted("70:1")).device("loop70", "70:0", &[BACKING]).device("loop71", "70:1", &[BACKING]);
         let error = machine.check((70, 0), &[("loop70", 5), ("loop71", 5)]);
-        assert!(
-            error.contains("/dev/loop71 has the same backing file and is mounted at \"/home\""),
-            "{error}"
-        );
+        assert!(error.contains("/dev/loop71 has the same backing file and is mounted at \"/home\""), "{error}");
         // Another file with the same path.
         assert_eq!(machine.check((70, 0), &[("loop70", 5), ("loop71", 6)]), "free");
         // The file of the device itself must be known; the file of another loop device need not be.
@@ -324,9 +304,7 @@ mod tests {
         assert_eq!(two(&mounted("65:16"), other_wwid).check((65, 0), &[]), "free");
         // Held by a multipath device that does not include this path.
         let held = two("", wwid).device("dm-9", "253:9", &[("dm/uuid", "mpath-1\n")]).built_on("dm-9", "sdz");
-        assert!(
-            held.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is part of dm-9")
-        );
+        assert!(held.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is part of dm-9"));
         // The multipath device itself is free: its paths are used only by it.
         assert!(!held.check((253, 9), &[]).contains("is part of"));
         assert!(!held.check((253, 9), &[]).contains("sdz"));
@@ -335,11 +313,8 @@ mod tests {
     #[test]
     fn a_serial_number_identifies_a_disk_with_a_void_wwid() {
         let same = [("wwid", "0000000000000000\n"), ("serial", "S3Z9NB0K\n")];
-        let machine =
-            Machine::new(&mounted("65:16")).device("sdy", "65:0", &same).device("sdz", "65:16", &same);
-        assert!(
-            machine.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is mounted")
-        );
+        let machine = Machine::new(&mounted("65:16")).device("sdy", "65:0", &same).device("sdz", "65:16", &same);
+        assert!(machine.check((65, 0), &[]).contains("/dev/sdz has the same hardware identity and is mounted"));
     }
 
     #[test]
@@ -363,9 +338,7 @@ mod tests {
             .device("sdy/sdy2", "65:2", &part("4096\n"))
             .device("sdz", "65:16", &[wwid, ("size", "99999\n")])
             .device("sdz/sdz1", "65:17", &part("2048\n"));
-        assert!(
-            machine.check((65, 1), &[]).contains("/dev/sdz1 has the same hardware identity and is mounted")
-        );
+        assert!(machine.check((65, 1), &[]).contains("/dev/sdz1 has the same hardware identity and is mounted"));
         assert_eq!(machine.check((65, 2), &[]), "free");
     }
 
@@ -394,7 +367,8 @@ mod tests {
 
     #[test]
     fn the_uuids_of_blkid_are_parsed() {
-        let text = "DEVNAME=/dev/sda1\nUUID=6bc0\nTYPE=btrfs\nUUID_SUB=11\nPART_ENTRY_UUID=22-01\nPART_ENTRY_NAME=a=b\n";
+        let text =
+            "DEVNAME=/dev/sda1\nUUID=6bc0\nTYPE=btrfs\nUUID_SUB=11\nPART_ENTRY_UUID=22-01\nPART_ENTRY_NAME=a=b\n";
         assert_eq!(parse_blkid(text), ["6bc0", "11", "22-01"]);
         assert!(is_void("00000000-0000") && is_void("") && !is_void("00000000-01"));
     }

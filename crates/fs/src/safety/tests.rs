@@ -51,8 +51,7 @@ fn an_unused_disk_passes() {
 
 #[test]
 fn a_disk_mounted_by_number_or_by_name_is_refused() {
-    for line in ["36 35 8:400 / /mnt rw - ext4 /dev/root rw\n", "36 35 0:50 / /mnt rw - btrfs /dev/sdz rw\n"]
-    {
+    for line in ["36 35 8:400 / /mnt rw - ext4 /dev/root rw\n", "36 35 0:50 / /mnt rw - btrfs /dev/sdz rw\n"] {
         assert!(Machine::new(line, "").check(400).contains("it is mounted at \"/mnt\""), "{line}");
     }
 }

@@ -11,10 +11,7 @@ use std::path::Path;
 
 fn variant(def: &FsDef, set: &str) -> Variant {
     let levels = [("fs", def.id), ("options", set)];
-    Variant {
-        name: def.id.into(),
-        levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-    }
+    Variant { name: def.id.into(), levels: levels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect() }
 }
 
 /// The option set that a kernel may lack: the format before checksums is a build option.
@@ -51,9 +48,8 @@ fn every_option_set_is_made_and_mounted() {
     let mut log = vec![];
     let mut mounted = vec![];
     // Pools are made in guests.
-    for found in survey
-        .iter()
-        .filter(|found| found.mkfs.is_some() && found.def.is_general() && found.def.pool.is_none())
+    for found in
+        survey.iter().filter(|found| found.mkfs.is_some() && found.def.is_general() && found.def.pool.is_none())
     {
         for set in found.def.options {
             let id = format!("{} {}", found.def.id, set.id);
@@ -121,8 +117,7 @@ fn every_read_only_option_set_holds_the_files_that_it_was_made_of() {
         for (at, set) in def.options.iter().enumerate() {
             let id = format!("{} {}", def.id, set.id);
             let image =
-                image::create_sparse(&place.journal, &place.dir.join(format!("{}-{at}", def.id)), 64 << 20)
-                    .unwrap();
+                image::create_sparse(&place.journal, &place.dir.join(format!("{}-{at}", def.id)), 64 << 20).unwrap();
             let image = ScratchDevice::from_image(image);
             let mut options = lifecycle::variant_options(def, &variant(def, set.id)).unwrap();
             options.contents = Some(files.clone());
@@ -237,8 +232,7 @@ fn the_error_of_a_failing_mkfs_has_its_output() {
     let place = Place::new();
     let device = place.scratch("small", 16);
     let options = VariantOptions { mkfs: vec!["-b".into(), "12".into()], ..VariantOptions::default() };
-    let error =
-        lifecycle::format(&device, filesystems::find("ext4").unwrap(), &options, &mut |_| {}).unwrap_err();
+    let error = lifecycle::format(&device, filesystems::find("ext4").unwrap(), &options, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("invalid block size"), "{error}");
 }
 

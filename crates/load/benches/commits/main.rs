@@ -139,8 +139,7 @@ impl Compared {
             "sqlite" => place.root.join("sqlite/data.db"),
             other => place.root.join(other),
         };
-        let output =
-            Command::new(program).arg(files).args(self.arguments).arg(self.times.to_string()).output()?;
+        let output = Command::new(program).arg(files).args(self.arguments).arg(self.times.to_string()).output()?;
         if !output.status.success() {
             return Err(format!("{}: {}", program.display(), String::from_utf8_lossy(&output.stderr)).into());
         }

@@ -68,9 +68,7 @@ impl ChurnPlan {
     pub fn perform_part(&self, part: u32, dir: &Path) -> io::Result<()> {
         let pool = generate_noise(POOL_SEED, POOL_BLOCKS * BLOCK_BYTES);
         let mut performer = HistoryPerformer { dir, dirs: vec![], dir_of_file: BTreeMap::new(), pool };
-        for (operation_part, operation) in
-            self.operations().take_while(|(operation_part, _)| *operation_part <= part)
-        {
+        for (operation_part, operation) in self.operations().take_while(|(operation_part, _)| *operation_part <= part) {
             performer.perform_or_follow(&operation, operation_part == part)?;
         }
         Ok(())
@@ -258,8 +256,7 @@ impl Churn {
     }
 
     fn apply_write(&mut self, PendingWrite { append_to, bytes }: PendingWrite) -> Operation {
-        if let Some((file, mut live)) = append_to.and_then(|file| Some((file, *self.live_files.get(&file)?)))
-        {
+        if let Some((file, mut live)) = append_to.and_then(|file| Some((file, *self.live_files.get(&file)?))) {
             let (offset, version) = (live.bytes, self.churned_bytes.unwrap_or(0));
             self.used_bytes -= space_bytes(live.bytes);
             live.bytes += bytes;

@@ -136,8 +136,7 @@ struct LineGenerator {
 
 impl LineGenerator {
     fn new(rng: &mut ChaCha8Rng) -> LineGenerator {
-        let mut word =
-            || (0..rng.random_range(2..=9)).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect();
+        let mut word = || (0..rng.random_range(2..=9)).map(|_| char::from(rng.random_range(b'a'..=b'z'))).collect();
         LineGenerator { words: (0..WORD_COUNT).map(|_| word()).collect() }
     }
 
@@ -183,8 +182,7 @@ impl History {
 
     /// Removes lines from a file at one place, and adds lines there.
     fn change_lines(&mut self, file: usize) {
-        let (added, removed) =
-            (draw_from(&mut self.rng, &LINES_ADDED), draw_from(&mut self.rng, &LINES_REMOVED));
+        let (added, removed) = (draw_from(&mut self.rng, &LINES_ADDED), draw_from(&mut self.rng, &LINES_REMOVED));
         let added: Vec<u32> = (0..added.max(usize::from(removed == 0))).map(|_| self.draw_line()).collect();
         let lines = &mut self.files[file].lines;
         let start = self.rng.random_range(0..=lines.len());
@@ -196,13 +194,7 @@ impl History {
         }
     }
 
-    fn write_commit(
-        &self,
-        mark: u64,
-        changed: &[usize],
-        removed: &[usize],
-        to: &mut dyn Write,
-    ) -> io::Result<()> {
+    fn write_commit(&self, mark: u64, changed: &[usize], removed: &[usize], to: &mut dyn Write) -> io::Result<()> {
         let time = FIRST_COMMIT_TIME + mark * COMMIT_INTERVAL_S;
         writeln!(to, "commit refs/heads/main\nmark :{mark}\nauthor F <f@example.org> {time} +0000")?;
         writeln!(to, "committer F <f@example.org> {time} +0000\ndata <<END\nCommit {mark}\nEND")?;

@@ -45,8 +45,7 @@ impl GitPulls {
     pub fn new(seed: u64, pulls: u32, repository: Option<PathBuf>) -> Result<GitPulls> {
         let git = Argv::new("git").arg("version").run_checked(&mut |_| ())?.stdout.trim().to_string();
         let Some(path) = repository else { return Ok(GitPulls { seed, pulls, repository: None, git }) };
-        let command =
-            Argv::new("git").args(["-c", "safe.directory=*", "-C"]).arg(&path).args(["rev-parse", "HEAD"]);
+        let command = Argv::new("git").args(["-c", "safe.directory=*", "-C"]).arg(&path).args(["rev-parse", "HEAD"]);
         let head = command.run_checked(&mut |_| ())?.stdout.trim().to_string();
         // All images have the same history.
         Ok(GitPulls { seed: 0, pulls, repository: Some((path, head)), git })
@@ -106,15 +105,13 @@ impl GitPulls {
     fn list_commits(&self, source: &Path, head: &str, git: &Git) -> Result<Vec<String>> {
         let count = self.pulls + 1;
         let number = count.to_string();
-        let listed = git
-            .command(source, ["rev-list", "--first-parent", "-n", &number, head])
-            .run_checked(&mut |_| ())?;
+        let listed =
+            git.command(source, ["rev-list", "--first-parent", "-n", &number, head]).run_checked(&mut |_| ())?;
         let mut commits: Vec<String> = listed.stdout.lines().map(String::from).collect();
         commits.reverse();
         if commits.len() < count as usize {
             let (available, path) = (commits.len().saturating_sub(1), source.display());
-            let why =
-                format!("{path} has {available} commits to pull after its first, fewer than {}", self.pulls);
+            let why = format!("{path} has {available} commits to pull after its first, fewer than {}", self.pulls);
             return Err(TaskError::Plan(why));
         }
         Ok(commits)

@@ -203,9 +203,8 @@ mod tests {
         // A file of lifetime L has, at a random moment of its life, an age below a with probability min(a, L)/L.
         for (age, weight) in [(1945.59, 150.0), (5502.98, 294.0), (15_768.0, 440.0)] {
             let younger = lifetimes.iter().map(|lifetime| lifetime.min(age)).sum::<f64>() / total;
-            let remaining_share = (0..40_000).filter(|_| ages.draw_remaining_lifetime(&mut rng) < age).count()
-                as f64
-                / 40_000.0;
+            let remaining_share =
+                (0..40_000).filter(|_| ages.draw_remaining_lifetime(&mut rng) < age).count() as f64 / 40_000.0;
             let published = weight / 464.0;
             // Deaths are spread around the end of a class, which makes the oldest class older.
             assert!((younger - published).abs() < 0.04, "{age} hours: {younger}, published {published}");

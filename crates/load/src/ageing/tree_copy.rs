@@ -23,9 +23,7 @@ fn walk_sorted(root: &Path) -> impl Iterator<Item = io::Result<DirEntry>> {
 /// A digest leaves out its contents.
 fn is_git_bookkeeping(path: &Path) -> bool {
     let mut parts = path.iter().skip_while(|part| *part != ".git").skip(1);
-    parts
-        .next()
-        .is_some_and(|first| ["index", "FETCH_HEAD", "ORIG_HEAD", "logs"].map(OsStr::new).contains(&first))
+    parts.next().is_some_and(|first| ["index", "FETCH_HEAD", "ORIG_HEAD", "logs"].map(OsStr::new).contains(&first))
 }
 
 /// The digest of everything below a directory.

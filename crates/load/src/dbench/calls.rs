@@ -278,16 +278,12 @@ mod tests {
         assert!(
             meta.len() == 3
                 && meta.mtime()
-                    < std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
-                        as i64
-                        - 10
+                    < std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() as i64 - 10
         );
         assert_eq!(fstat(create_or_open(name.as_c_str(), 0x40, 2).unwrap()).unwrap().st_size, 3);
         assert_eq!(fstat(create_or_open(name.as_c_str(), 0x40, 5).unwrap()).unwrap().st_size, 0);
         std::fs::remove_file(dir.path().join("Ab")).unwrap();
-        assert!(
-            create_or_open(name.as_c_str(), 1, 2).is_ok() && create_or_open(name.as_c_str(), 1, 2).is_ok()
-        );
+        assert!(create_or_open(name.as_c_str(), 1, 2).is_ok() && create_or_open(name.as_c_str(), 1, 2).is_ok());
         // Opening a directory with the options of a file opens the directory.
         assert!(create_or_open(name.as_c_str(), 0x40, 1).is_ok());
         lock_range(&file, 2_147_483_538, 1);

@@ -162,8 +162,7 @@ impl<'r> DbenchClient<'r> {
             Step::SetSyncPoint(point) => self.counters.sync_point.store(point, Relaxed),
             Step::WaitForSyncPoint { client, point } => {
                 let awaited = self.shared.counters.client(client as u32);
-                while awaited.sync_point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over
-                {
+                while awaited.sync_point.load(Relaxed) != point && self.shared.counters.phase() != Phase::Over {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             }
@@ -176,8 +175,7 @@ impl<'r> DbenchClient<'r> {
     #[inline]
     fn count_operation(&mut self, kind: OperationKind, numbers: Numbers, ticks: u64) {
         // As in the real dbench, a short read counts with the requested bytes.
-        let moved =
-            if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
+        let moved = if matches!(kind, OperationKind::ReadX | OperationKind::WriteX) { numbers[2] as u64 } else { 0 };
         self.moved_bytes += moved;
         add_unshared(&self.counters.operations, 1);
         add_unshared(&self.counters.bytes, moved);
@@ -225,12 +223,7 @@ impl<'r> DbenchClient<'r> {
         }
     }
 
-    fn perform_operation(
-        &mut self,
-        kind: OperationKind,
-        instruction: &Instruction,
-        numbers: Numbers,
-    ) -> ClientResult {
+    fn perform_operation(&mut self, kind: OperationKind, instruction: &Instruction, numbers: Numbers) -> ClientResult {
         for index in 0..kind.def().name_count {
             self.compose_name(index, instruction)?;
             if kind != OperationKind::Deltree {
@@ -259,11 +252,7 @@ impl<'r> DbenchClient<'r> {
                 );
             }
             OperationKind::Rmdir => {
-                return self.check_result(
-                    instruction,
-                    "rmdir",
-                    std::fs::remove_dir(as_path(path.as_c_str())),
-                );
+                return self.check_result(instruction, "rmdir", std::fs::remove_dir(as_path(path.as_c_str())));
             }
             OperationKind::Mkdir => {
                 // The directory may exist already, because other clients create it, too.
@@ -271,9 +260,7 @@ impl<'r> DbenchClient<'r> {
             }
             OperationKind::Deltree => calls::delete_tree(&mut self.paths[0]),
             OperationKind::QueryPath => {}
-            OperationKind::Find => {
-                calls::list_pattern(&mut self.paths[0], &mut self.entry_buffer, numbers[1])
-            }
+            OperationKind::Find => calls::list_pattern(&mut self.paths[0], &mut self.entry_buffer, numbers[1]),
             OperationKind::QueryFs => drop(rustix::fs::statvfs(self.shared.root.as_c_str())),
             _ => return self.perform_on_open_file(kind, instruction, numbers),
         }
@@ -305,11 +292,7 @@ impl<'r> DbenchClient<'r> {
         Ok(())
     }
 
-    fn create_file(
-        &mut self,
-        instruction: &Instruction,
-        [options, disposition, number, _]: Numbers,
-    ) -> ClientResult {
+    fn create_file(&mut self, instruction: &Instruction, [options, disposition, number, _]: Numbers) -> ClientResult {
         let name = &self.paths[0];
         let file = match calls::create_or_open(name.as_c_str(), options, disposition) {
             Ok(file) => file,
@@ -343,15 +326,9 @@ impl<'r> DbenchClient<'r> {
         let size = self.check_size(instruction, size)?;
         let Some(open) = self.handles.get(number) else { return Ok(()) };
         let result = rustix::io::pread(&open.file, &mut self.read_buffer[..size], offset as u64);
-        if result.map_or(-1, |read| read as i64) != expected_bytes
-            && instruction.expected == ExpectedResult::Success
-        {
+        if result.map_or(-1, |read| read as i64) != expected_bytes && instruction.expected == ExpectedResult::Success {
             let error = result.err().map(io::Error::from);
-            self.record_unexpected_result(
-                instruction,
-                error,
-                &[b"read another number of bytes of ", &open.name],
-            );
+            self.record_unexpected_result(instruction, error, &[b"read another number of bytes of ", &open.name]);
         }
         Ok(())
     }
@@ -424,12 +401,7 @@ impl<'r> DbenchClient<'r> {
         self.counters.unexpected_result.record(instruction.line, error, parts);
     }
 
-    fn fail<T>(
-        &self,
-        instruction: &Instruction,
-        error: Option<io::Error>,
-        parts: &[&[u8]],
-    ) -> ClientResult<T> {
+    fn fail<T>(&self, instruction: &Instruction, error: Option<io::Error>, parts: &[&[u8]]) -> ClientResult<T> {
         self.counters.failure.record(instruction.line, error, parts);
         Err(ClientFailed)
     }
@@ -515,18 +487,12 @@ impl WritePayloads {
     /// Makes the data for a program.
     pub fn new(program: &LoadProgram, content: Content, seed: u64) -> WritePayloads {
         let varies = content != Content::Zeros;
-        let mut default_data =
-            vec![0; program.max_io_bytes + if varies { OFFSET_COUNT * OFFSET_STEP } else { 0 }];
+        let mut default_data = vec![0; program.max_io_bytes + if varies { OFFSET_COUNT * OFFSET_STEP } else { 0 }];
         if varies {
             ChaCha8Rng::seed_from_u64(mix(seed, 3)).fill_bytes(&mut default_data);
         }
-        let repeat_pattern =
-            |pattern: &Vec<u8>| pattern.iter().copied().cycle().take(program.max_io_bytes).collect();
-        WritePayloads {
-            default_data,
-            varies,
-            patterns: program.patterns.iter().map(repeat_pattern).collect(),
-        }
+        let repeat_pattern = |pattern: &Vec<u8>| pattern.iter().copied().cycle().take(program.max_io_bytes).collect();
+        WritePayloads { default_data, varies, patterns: program.patterns.iter().map(repeat_pattern).collect() }
     }
 
     /// Returns `bytes` bytes of data for the write with this number.

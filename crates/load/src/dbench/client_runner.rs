@@ -52,8 +52,7 @@ fn run_threads(shared: &SharedState) -> Result<RunMeasurements> {
                 Ok(handle) => started.push(handle),
                 Err(source) => {
                     shared.counters.start_phase(Phase::Over);
-                    let what =
-                        format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
+                    let what = format!("no thread for client {number}; take fewer clients, or raise `ulimit -u`");
                     return Err(TaskError::Missing(format!("{what}: {source}")));
                 }
             }
@@ -89,15 +88,13 @@ fn run_processes(shared: &SharedState) -> Result<RunMeasurements> {
             Err(source) => {
                 shared.counters.start_phase(Phase::Over);
                 children.into_iter().try_for_each(reap)?;
-                let what = format!(
-                    "no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`"
-                );
+                let what =
+                    format!("no process for client {number}; take fewer clients, or raise `ulimit -u` and `ulimit -n`");
                 return Err(TaskError::Missing(format!("{what}: {source}")));
             }
         }
     }
-    let measurements =
-        watch(shared.counters, shared.options, &mut |wait| wait_until_any_ended(&children, wait));
+    let measurements = watch(shared.counters, shared.options, &mut |wait| wait_until_any_ended(&children, wait));
     shared.counters.start_phase(Phase::Over);
     let mut reaped = Ok(());
     for child in children {
@@ -199,9 +196,7 @@ fn watch(
     while begun.elapsed() < min_warm_up
         || (min_warm_up > Duration::ZERO && begun.elapsed() < max_warm_up && !have_moved_data())
     {
-        if ended_early(
-            min_warm_up.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL),
-        ) {
+        if ended_early(min_warm_up.saturating_sub(begun.elapsed()).clamp(Duration::from_millis(1), POLL_INTERVAL)) {
             return None;
         }
         series.update(counters);
@@ -217,9 +212,8 @@ fn watch(
         }
         series.update(counters);
     }
-    let bytes = [0, 1].map(|direction| {
-        counters.clients().map(|client| client.measured_bytes[direction].load(Relaxed)).sum()
-    });
+    let bytes =
+        [0, 1].map(|direction| counters.clients().map(|client| client.measured_bytes[direction].load(Relaxed)).sum());
     let measured_phase = measured_begun.elapsed();
     counters.start_phase(Phase::Over);
     Some(RunMeasurements {
@@ -383,8 +377,7 @@ mod tests {
         series.end_warm_up(&counters);
         add_unshared(&counters.client(1).operations, 4);
         let points = series.points(&counters);
-        let counts: Vec<_> =
-            points.iter().map(|point| (point.warm_up, point.operations, point.bytes)).collect();
+        let counts: Vec<_> = points.iter().map(|point| (point.warm_up, point.operations, point.bytes)).collect();
         assert_eq!(counts, [(true, 3, 500), (false, 4, 0)]);
         assert_eq!(points[0].end_s(), points[1].start_s);
     }

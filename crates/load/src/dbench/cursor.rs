@@ -102,9 +102,7 @@ impl<'p> Cursor<'p> {
             InstructionAction::WaitUntil => Step::WaitUntil(number(0) as u64),
             InstructionAction::Sleep => Step::Sleep(number(0) as u64),
             InstructionAction::SetSyncPoint => Step::SetSyncPoint(number(0)),
-            InstructionAction::WaitForSyncPoint => {
-                Step::WaitForSyncPoint { client: number(0), point: number(1) }
-            }
+            InstructionAction::WaitForSyncPoint => Step::WaitForSyncPoint { client: number(0), point: number(1) },
             InstructionAction::SetPattern => Step::SetPattern(number(0) as usize),
             InstructionAction::DrawString => {
                 let (slot, string) = &program.strings[number(0) as usize];
@@ -141,9 +139,9 @@ impl<'p> Cursor<'p> {
         match number {
             Number::Literal(value) => *value,
             // Like two calls of C's random(), this is never negative.
-            Number::Random(qualifiers) => qualifiers
-                .iter()
-                .fold((self.rng.next_u64() >> 1) as i64, |value, qualifier| qualifier.apply(value)),
+            Number::Random(qualifiers) => {
+                qualifiers.iter().fold((self.rng.next_u64() >> 1) as i64, |value, qualifier| qualifier.apply(value))
+            }
             Number::PreviousPlus(more) => previous.wrapping_add(*more),
             Number::PreviousPlusChild => previous.wrapping_add(self.client),
             Number::PreviousPlusClients => previous.wrapping_add(self.clients),

@@ -74,11 +74,7 @@ pub const MAX_NUMBERS: usize = 4;
 /// The numbers in the arguments of one operation.
 pub type Numbers = [i64; MAX_NUMBERS];
 
-const fn kind_def(
-    kind: OperationKind,
-    name: &'static str,
-    [name_count, number_count]: [usize; 2],
-) -> KindDef {
+const fn kind_def(kind: OperationKind, name: &'static str, [name_count, number_count]: [usize; 2]) -> KindDef {
     let Operation { printed, reading } = OPERATIONS[kind as usize];
     KindDef { kind, name, name_in_4_0: printed, reading_prefix: reading, name_count, number_count }
 }
@@ -131,12 +127,7 @@ mod tests {
             assert_eq!(def.kind as usize, at);
             assert_eq!(OperationKind::from_name(def.name.to_lowercase().as_bytes()), Some(def.kind));
             assert_eq!(OperationKind::from_printed_name(def.name_in_4_0), Some(def.kind));
-            assert!(
-                def.name_in_4_0 == def.name || def.name.contains('_'),
-                "{} is not {}",
-                def.name_in_4_0,
-                def.name
-            );
+            assert!(def.name_in_4_0 == def.name || def.name.contains('_'), "{} is not {}", def.name_in_4_0, def.name);
             assert!(def.number_count <= MAX_NUMBERS);
         }
     }

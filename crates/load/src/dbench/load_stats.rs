@@ -50,13 +50,8 @@ pub struct LoadStats {
 impl LoadStats {
     /// Plays one pass and collects its statistics.
     pub fn collect(program: &LoadProgram) -> LoadStats {
-        let mut played = PlayedPass {
-            program,
-            stats: LoadStats::default(),
-            files: HashMap::new(),
-            open_handles: vec![],
-            bytes: 0,
-        };
+        let mut played =
+            PlayedPass { program, stats: LoadStats::default(), files: HashMap::new(), open_handles: vec![], bytes: 0 };
         let mut cursor = Cursor::new(program, 0, 1, 0);
         for _ in 0..MAX_STEPS {
             match cursor.next_step() {
@@ -138,9 +133,7 @@ impl PlayedPass<'_> {
         strings: &[Vec<u8>; MAX_RANDOM_STRINGS],
     ) {
         match kind {
-            OperationKind::NtCreateX => {
-                self.create(self.compose_name(instruction.names[0], strings), numbers)
-            }
+            OperationKind::NtCreateX => self.create(self.compose_name(instruction.names[0], strings), numbers),
             OperationKind::Close => self.close(numbers[0]),
             OperationKind::Rename => {
                 let [from, to] = instruction.names.map(|name| self.compose_name(name, strings));

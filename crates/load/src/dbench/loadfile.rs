@@ -211,15 +211,12 @@ impl LoadfileParser {
             return Ok(false);
         }
         self.refuse_after_repeat()?;
-        let rest = line[line.windows(first.len()).position(|window| window == first).unwrap_or(0)..]
-            .split_at(first.len())
-            .1;
+        let rest =
+            line[line.windows(first.len()).position(|window| window == first).unwrap_or(0)..].split_at(first.len()).1;
         match first {
-            b"LOOP" => self.builder.add_control(
-                number,
-                InstructionAction::Loop,
-                &[parse_single_integer(rest, "LOOP", 1)?],
-            )?,
+            b"LOOP" => {
+                self.builder.add_control(number, InstructionAction::Loop, &[parse_single_integer(rest, "LOOP", 1)?])?
+            }
             b"ENDLOOP" => self.builder.add_control(number, InstructionAction::EndLoop, &[])?,
             b"REPEAT" => self.pending_repeat = Some((number, parse_single_integer(rest, "REPEAT", 1)?)),
             b"SLEEP" => self.builder.add_control(
@@ -235,8 +232,8 @@ impl LoadfileParser {
             b"WAITSP" => {
                 let numbers = parse_integers(rest)?;
                 let [client, _] = numbers[..] else { return Err("WAITSP takes a client and a point".into()) };
-                let client = u32::try_from(client)
-                    .map_err(|_| format!("client {client}: clients are numbered from 0"))?;
+                let client =
+                    u32::try_from(client).map_err(|_| format!("client {client}: clients are numbered from 0"))?;
                 self.builder.record_awaited_client(client);
                 self.builder.add_control(number, InstructionAction::WaitForSyncPoint, &numbers)?;
             }
@@ -271,13 +268,7 @@ impl LoadfileParser {
         }
     }
 
-    fn parse_operation(
-        &mut self,
-        line: u32,
-        time: Option<i64>,
-        operation: &[u8],
-        words: Words,
-    ) -> ParseResult {
+    fn parse_operation(&mut self, line: u32, time: Option<i64>, operation: &[u8], words: Words) -> ParseResult {
         let (mut word_buffer, mut count) = ([&b""[..]; MAX_WORDS], 0);
         for (slot, word) in word_buffer.iter_mut().zip(words) {
             (*slot, count) = (word?, count + 1);
@@ -320,9 +311,7 @@ impl LoadfileParser {
     /// Tracks which handles are open, if their numbers are literal.
     fn track_handles(&mut self, line: u32, kind: OperationKind, expected: ExpectedResult) {
         match (kind, self.numbers.as_slice()) {
-            (OperationKind::NtCreateX, [_, _, Number::Literal(handle), ..])
-                if expected == ExpectedResult::Success =>
-            {
+            (OperationKind::NtCreateX, [_, _, Number::Literal(handle), ..]) if expected == ExpectedResult::Success => {
                 self.open_handles.push((*handle, line));
             }
             (OperationKind::Close, [Number::Literal(handle), ..]) => {
@@ -365,10 +354,7 @@ fn parse_status(status: &[u8]) -> Result<ExpectedResult, String> {
         [b'0', b'x', zeros @ ..] if zeros.iter().all(|byte| *byte == b'0') => Ok(ExpectedResult::Success),
         [b'0', b'x', ..] => Ok(ExpectedResult::Failure),
         _ if status.starts_with(b"NT_STATUS_") || status.starts_with(b"ERROR") => Ok(ExpectedResult::Failure),
-        _ => Err(format!(
-            "unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *",
-            abbreviate(status)
-        )),
+        _ => Err(format!("unknown status `{}`: expected NT_STATUS_…, 0x…, SUCCESS, ERROR or *", abbreviate(status))),
     }
 }
 
@@ -408,9 +394,7 @@ impl<'l> Iterator for Words<'l> {
                 Some(end) => (&quoted[..end], &quoted[end + 1..]),
                 None => return self.fail("a name without its closing quote"),
             },
-            _ => {
-                rest.split_at(rest.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len()))
-            }
+            _ => rest.split_at(rest.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(rest.len())),
         };
         if !after.first().is_none_or(|byte| matches!(byte, b' ' | b'\t')) || (word.contains(&b'"')) {
             return self.fail("a quote in the middle of a word");

@@ -105,8 +105,7 @@ impl NamesBuilder {
             return Ok(*known);
         }
         check_name(name)?;
-        let id =
-            NameId(u32::try_from(self.names.piece_ends.len()).map_err(|_| "too many names".to_string())?);
+        let id = NameId(u32::try_from(self.names.piece_ends.len()).map_err(|_| "too many names".to_string())?);
         self.split_into_pieces(name, inserts_string)?;
         self.names.piece_ends.push(self.names.pieces.len() as u32);
         if !inserts_string {
@@ -159,10 +158,7 @@ pub fn check_name(name: &[u8]) -> Result<(), String> {
         }
         [b'/', ..] => Ok(()),
         // The user sees a loadfile, which has `\` in place of `/`.
-        _ => Err(format!(
-            "the name `{}` does not begin with \\ in the loadfile",
-            String::from_utf8_lossy(name)
-        )),
+        _ => Err(format!("the name `{}` does not begin with \\ in the loadfile", String::from_utf8_lossy(name))),
     }
 }
 

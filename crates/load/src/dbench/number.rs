@@ -46,9 +46,7 @@ impl Number {
             [b'$', digit @ b'0'..=b'9'] => Some(Number::RandomStringValue(digit - b'0')),
             _ => parse_integer(text).map(Number::Literal),
         };
-        number.ok_or_else(|| {
-            format!("`{}`: expected an integer, +n, +child, +num_children, $0–$9 or *…", shown())
-        })
+        number.ok_or_else(|| format!("`{}`: expected an integer, +n, +child, +num_children, $0–$9 or *…", shown()))
     }
 }
 
@@ -158,12 +156,10 @@ mod tests {
 
     #[test]
     fn whole_numbers_are_read_as_c_reads_them() {
-        for (text, value) in [("0", 0), ("16385", 16385), ("0x40", 64), ("010", 8), ("-1", -1), ("0X1f", 31)]
-        {
+        for (text, value) in [("0", 0), ("16385", 16385), ("0x40", 64), ("010", 8), ("-1", -1), ("0X1f", 31)] {
             assert_eq!(parse_integer(text.as_bytes()), Some(value), "{text}");
         }
-        for text in ["", "-", "0x", "08", "1.5", "+1", "--1", "-+1", "0x-1", "x", "9223372036854775808", "é"]
-        {
+        for text in ["", "-", "0x", "08", "1.5", "+1", "--1", "-+1", "0x-1", "x", "9223372036854775808", "é"] {
             assert_eq!(parse_integer(text.as_bytes()), None, "{text}");
         }
     }

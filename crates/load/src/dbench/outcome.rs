@@ -69,11 +69,7 @@ pub struct DbenchOutcome {
 
 impl DbenchOutcome {
     /// Sums up the counters of clients that have ended.
-    pub fn from_counters(
-        counters: &SharedCounters,
-        measurements: RunMeasurements,
-        cpu: CpuTime,
-    ) -> DbenchOutcome {
+    pub fn from_counters(counters: &SharedCounters, measurements: RunMeasurements, cpu: CpuTime) -> DbenchOutcome {
         let counter_of_each = |counter: fn(&ClientCounters) -> &AtomicU64| {
             counters.clients().map(move |client| counter(client).load(Relaxed))
         };
@@ -119,9 +115,8 @@ impl DbenchOutcome {
         for (kind, measured) in &self.kinds {
             let prefix = format!("{}_", kind.def().reading_prefix);
             measured.set_readings(&mut readings, &prefix);
-            if let Some(direction) = [OperationKind::ReadX, OperationKind::WriteX]
-                .iter()
-                .position(|kind_with_data| kind_with_data == kind)
+            if let Some(direction) =
+                [OperationKind::ReadX, OperationKind::WriteX].iter().position(|kind_with_data| kind_with_data == kind)
             {
                 self.set_rates(&mut readings, &prefix, measured.count, self.measurements.bytes[direction]);
             }
@@ -194,9 +189,8 @@ const DBENCH_READINGS: [&[ReadingDef]; 16] = [
     &kind_readings!("unlockx", "dbench's UnlockX"),
     &kind_readings!("flush", "dbench's Flush (fsync)"),
     &[
-        ReadingDef::higher(reading::SERVED_BANDWIDTH, Unit::BytesPerSecond).help(
-            "bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up",
-        ),
+        ReadingDef::higher(reading::SERVED_BANDWIDTH, Unit::BytesPerSecond)
+            .help("bytes that the clients of dbench's loads asked to read and wrote a second, after the warm-up"),
         ReadingDef::neutral("surprises_count", Unit::Count)
             .help("opens and reads of dbench's loads with another result than the loadfile states"),
     ],

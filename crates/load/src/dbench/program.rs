@@ -230,12 +230,7 @@ impl LoadProgramBuilder {
     ///
     /// # Errors
     /// If loops nest, a loop has no operations, or the program has more than 2³¹ numbers that are not small literals.
-    pub fn add_control(
-        &mut self,
-        line: u32,
-        action: InstructionAction,
-        numbers: &[i64],
-    ) -> Result<(), String> {
+    pub fn add_control(&mut self, line: u32, action: InstructionAction, numbers: &[i64]) -> Result<(), String> {
         match (action, self.open_loop) {
             (InstructionAction::Loop, Some((outer, _))) => {
                 return Err(format!("a LOOP within that of line {outer}"));
@@ -338,10 +333,7 @@ impl LoadProgramBuilder {
             _ => MAX_IO_BYTES,
         };
         if !(0..=MAX_IO_BYTES).contains(&size) {
-            return Err(format!(
-                "{} of {size} bytes: a size must be from 0 to {MAX_IO_BYTES}",
-                kind.def().name
-            ));
+            return Err(format!("{} of {size} bytes: a size must be from 0 to {MAX_IO_BYTES}", kind.def().name));
         }
         self.program.max_io_bytes = self.program.max_io_bytes.max(size as usize);
         Ok(())
@@ -363,13 +355,7 @@ mod tests {
     use crate::dbench::{loadfile, synthetic};
 
     fn close(builder: &mut LoadProgramBuilder, handle: i64) -> Result<(), String> {
-        builder.add_operation(
-            1,
-            OperationKind::Close,
-            &[],
-            &[Number::Literal(handle)],
-            ExpectedResult::Success,
-        )
+        builder.add_operation(1, OperationKind::Close, &[], &[Number::Literal(handle)], ExpectedResult::Success)
     }
 
     #[test]
@@ -384,11 +370,8 @@ mod tests {
             close(&mut builder, handle).unwrap();
         }
         let program = builder.finish().unwrap();
-        let numbers: Vec<i64> = program
-            .instructions()
-            .iter()
-            .map(|instruction| program.number(instruction, 0).unwrap())
-            .collect();
+        let numbers: Vec<i64> =
+            program.instructions().iter().map(|instruction| program.number(instruction, 0).unwrap()).collect();
         assert_eq!(numbers, [0, 1, i64::from(u32::MAX), 0x7fff_ffff, 0x8000_0000, -5, i64::MIN]);
     }
 
@@ -397,9 +380,7 @@ mod tests {
         let mut builder = LoadProgramBuilder::default();
         let literal = |value| Number::Literal(value);
         let write = [literal(1), literal(0), literal(MAX_IO_BYTES + 1), literal(0)];
-        assert!(
-            builder.add_operation(1, OperationKind::WriteX, &[], &write, ExpectedResult::Success).is_err()
-        );
+        assert!(builder.add_operation(1, OperationKind::WriteX, &[], &write, ExpectedResult::Success).is_err());
         let few = builder.add_operation(1, OperationKind::WriteX, &[], &write[..3], ExpectedResult::Success);
         assert_eq!(few.unwrap_err(), "WriteX needs 4 numbers, and has 3");
         let names = builder.add_operation(1, OperationKind::Rename, &[b"/a"], &[], ExpectedResult::Success);
@@ -412,9 +393,7 @@ mod tests {
         assert!(LoadProgramBuilder::default().finish().unwrap_err().1.contains("no operation"));
         let mut builder = LoadProgramBuilder::default();
         builder.add_control(3, InstructionAction::Loop, &[2]).unwrap();
-        assert!(
-            builder.add_control(4, InstructionAction::EndLoop, &[]).unwrap_err().contains("no operation")
-        );
+        assert!(builder.add_control(4, InstructionAction::EndLoop, &[]).unwrap_err().contains("no operation"));
     }
 
     #[test]
@@ -449,14 +428,7 @@ mod tests {
         let path = dir.path().join("load");
         let bytes = synthetic::generate_program(1).encode();
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-        assert!(
-            LoadProgram::read_from(&path).unwrap_err().to_string().contains("cannot decode this stored load")
-        );
-        assert!(
-            LoadProgram::read_from(&dir.path().join("none"))
-                .unwrap_err()
-                .to_string()
-                .contains("No such file")
-        );
+        assert!(LoadProgram::read_from(&path).unwrap_err().to_string().contains("cannot decode this stored load"));
+        assert!(LoadProgram::read_from(&dir.path().join("none")).unwrap_err().to_string().contains("No such file"));
     }
 }

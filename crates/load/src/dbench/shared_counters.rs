@@ -105,11 +105,8 @@ impl SharedCounters {
             ftruncate(&file, bytes as u64)?;
             MmapRaw::map_raw(&file)
         };
-        let failed = |error| {
-            TaskError::Missing(format!(
-                "no memory for the counters of {clients} clients; take fewer: {error}"
-            ))
-        };
+        let failed =
+            |error| TaskError::Missing(format!("no memory for the counters of {clients} clients; take fewer: {error}"));
         let memory = map().map_err(failed)?;
         Ok(SharedCounters { memory, clients })
     }
@@ -122,9 +119,7 @@ impl SharedCounters {
         assert!(client < self.clients);
         // SAFETY: the mapping is page-aligned and has room for the counters of every client below `clients`, and zero
         // is valid for atomics.
-        unsafe {
-            &*self.memory.as_ptr().add(CLIENTS_OFFSET + client as usize * size_of::<ClientCounters>()).cast()
-        }
+        unsafe { &*self.memory.as_ptr().add(CLIENTS_OFFSET + client as usize * size_of::<ClientCounters>()).cast() }
     }
 
     /// The counters of all clients.
@@ -297,10 +292,7 @@ mod tests {
         assert_eq!(message.message(), None);
         message.record(7, Some(std::io::Error::from_raw_os_error(libc::ENOENT)), &[b"open ", b"/a"]);
         message.record(8, None, &[&[b'x'; 5000]]);
-        assert_eq!(
-            message.message(),
-            Some(ClientMessage { line: 7, errno: Some(2), text: "open /a".into() })
-        );
+        assert_eq!(message.message(), Some(ClientMessage { line: 7, errno: Some(2), text: "open /a".into() }));
         assert_eq!(message.count.load(Relaxed), 2);
         assert_eq!(counters.client(0).unexpected_result.message(), None);
     }
@@ -332,8 +324,7 @@ mod tests {
 
     #[test]
     fn recorded_latencies_are_added_to_a_histogram() {
-        let buckets: Box<LatencyBuckets> =
-            Box::new(LatencyBuckets(std::array::from_fn(|_| AtomicU32::new(0))));
+        let buckets: Box<LatencyBuckets> = Box::new(LatencyBuckets(std::array::from_fn(|_| AtomicU32::new(0))));
         (1..=100).for_each(|micros| buckets.record(micros * 1000));
         let mut histogram = Histogram::new(3).unwrap();
         buckets.add_to(&mut histogram);

@@ -53,8 +53,8 @@ fn lasting_files() -> Vec<LastingFile> {
 fn add_set_up(lasting: &[LastingFile], list: &mut OperationList) {
     list.push_success(OperationKind::Deltree, &["/clients/client1"], &[]);
     list.push_success(OperationKind::Mkdir, &["/clients"], &[]);
-    for directory in std::iter::once("/clients/client1".to_string())
-        .chain((0..DIRECTORY_NAMES.len()).map(client_directory))
+    for directory in
+        std::iter::once("/clients/client1".to_string()).chain((0..DIRECTORY_NAMES.len()).map(client_directory))
     {
         let handle = list.new_handle();
         list.push_success(OperationKind::NtCreateX, &[&directory], &[0x1, 0x2, handle]);
@@ -63,9 +63,8 @@ fn add_set_up(lasting: &[LastingFile], list: &mut OperationList) {
     for file in lasting {
         let handle = list.add_create(&file.name);
         list.push_success(OperationKind::QueryFs, &[], &[1]);
-        let chunks = (0..file.bytes)
-            .step_by(LARGE_WRITE_BYTES as usize)
-            .map(|at| (file.bytes - at).min(LARGE_WRITE_BYTES));
+        let chunks =
+            (0..file.bytes).step_by(LARGE_WRITE_BYTES as usize).map(|at| (file.bytes - at).min(LARGE_WRITE_BYTES));
         list.add_chunk_writes(handle, &chunks.collect::<Vec<_>>());
         list.push_success(OperationKind::Close, &[], &[handle]);
     }
@@ -90,12 +89,8 @@ fn add_control(builder: &mut LoadProgramBuilder, action: InstructionAction, numb
 /// Files without data that are removed right after their creation.
 const EMPTY_FILES: usize = 67;
 /// Files with data as (number of files, size), from large to small.
-const FILE_LIVES: [(usize, FileSizeClass); 4] = [
-    (4, FileSizeClass::Large),
-    (8, FileSizeClass::Middle),
-    (36, FileSizeClass::Two),
-    (9, FileSizeClass::One),
-];
+const FILE_LIVES: [(usize, FileSizeClass); 4] =
+    [(4, FileSizeClass::Large), (8, FileSizeClass::Middle), (36, FileSizeClass::Two), (9, FileSizeClass::One)];
 /// Number of files with data that are renamed.
 const RENAMED_FILES: usize = 26;
 /// Number of files with data that are opened again and read.
@@ -107,8 +102,7 @@ const SYNCED_FILES: usize = 15;
 /// Opens of lasting files that neither read nor write.
 const IDLE_OPENS: usize = 103;
 /// Opens of lasting files that read, as (number of opens, reads of each).
-const READING_OPENS: [(usize, usize); 8] =
-    [(59, 1), (25, 2), (8, 3), (8, 4), (12, 9), (9, 19), (5, 70), (1, 73)];
+const READING_OPENS: [(usize, usize); 8] = [(59, 1), (25, 2), (8, 3), (8, 4), (12, 9), (9, 19), (5, 70), (1, 73)];
 /// Opens of lasting files that read once and then update the file in place.
 const UPDATING_OPENS: usize = 57;
 /// Syncs after updates, as (number of opens, syncs of each).
@@ -168,10 +162,7 @@ impl Decks {
         let flag_counts = |count: usize, total: usize| [(count, true), (total - count, false)];
         let reading: usize = READING_OPENS.iter().map(|(count, _)| count).sum();
         Decks {
-            reads: Deck::new(
-                &[(606, 4096), (129, 61_440), (36, 2048), (36, 8192), (15, 16_384), (102, 0)],
-                rng,
-            ),
+            reads: Deck::new(&[(606, 4096), (129, 61_440), (36, 2048), (36, 8192), (15, 16_384), (102, 0)], rng),
             // `None` stands for a random size.
             first_pieces: Deck::new(&[(20, Some(4096)), (13, Some(2048)), (2, Some(8192)), (10, None)], rng),
             second_pieces: Deck::new(&[(10, Some(4096)), (26, None)], rng),
@@ -201,11 +192,7 @@ struct Cycle<'a> {
 }
 
 /// Generates the operations of a cycle. At its end the same files exist as at its start.
-fn cycle_operations(
-    lasting: &[LastingFile],
-    number: u32,
-    rng: &mut Xoshiro256PlusPlus,
-) -> Vec<LoadOperation> {
+fn cycle_operations(lasting: &[LastingFile], number: u32, rng: &mut Xoshiro256PlusPlus) -> Vec<LoadOperation> {
     let decks = Decks::new(rng);
     let mut cycle =
         Cycle { lasting, number, rng, decks, list: OperationList::default(), events: vec![], name_count: 0 };
@@ -302,8 +289,7 @@ impl Cycle<'_> {
             }
             FileSizeClass::Middle => vec![LARGE_WRITE_BYTES, log_uniform(8_000.0, 32_000.0, self.rng)],
             FileSizeClass::Two | FileSizeClass::One => {
-                let first =
-                    self.decks.first_pieces.draw().unwrap_or_else(|| log_uniform(60.0, 16_000.0, self.rng));
+                let first = self.decks.first_pieces.draw().unwrap_or_else(|| log_uniform(60.0, 16_000.0, self.rng));
                 if size == FileSizeClass::One {
                     return vec![first];
                 }
@@ -361,8 +347,7 @@ impl Cycle<'_> {
         };
         let next_offset =
             next_offset.filter(|next_offset| next_offset + size <= file.bytes && self.rng.random_bool(0.75));
-        let offset =
-            next_offset.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
+        let offset = next_offset.unwrap_or_else(|| self.rng.random_range(0..=(file.bytes - size) / 512) * 512);
         self.list.push_success(OperationKind::ReadX, &[], &[handle, offset, size, size]);
         offset + size
     }
@@ -578,16 +563,12 @@ mod tests {
 
     #[track_caller]
     fn assert_near(what: &str, measured: f64, published: f64, tolerance: f64) {
-        assert!(
-            (measured - published).abs() <= tolerance,
-            "{what}: {measured:.2}, stated {published} ± {tolerance}"
-        );
+        assert!((measured - published).abs() <= tolerance, "{what}: {measured:.2}, stated {published} ± {tolerance}");
     }
 
     fn for_each_seed(check: impl Fn(&LoadStats)) {
-        static STATS: LazyLock<Vec<LoadStats>> = LazyLock::new(|| {
-            SEEDS.into_iter().map(|seed| LoadStats::collect(&generate_program(seed))).collect()
-        });
+        static STATS: LazyLock<Vec<LoadStats>> =
+            LazyLock::new(|| SEEDS.into_iter().map(|seed| LoadStats::collect(&generate_program(seed))).collect());
         STATS.iter().for_each(check);
     }
 
@@ -621,9 +602,8 @@ mod tests {
     #[test]
     fn the_shares_of_failures_match_the_standard_loadfile_within_a_point() {
         for_each_seed(|stats| {
-            let failed = |kind: OperationKind| {
-                100.0 * stats.expected_failures[kind as usize] as f64 / stats.count(kind) as f64
-            };
+            let failed =
+                |kind: OperationKind| 100.0 * stats.expected_failures[kind as usize] as f64 / stats.count(kind) as f64;
             assert_near("creates", failed(OperationKind::NtCreateX), 26.5, 1.0);
             assert_near("lookups", failed(OperationKind::QueryPath), 34.0, 1.0);
             assert_near("patterns", failed(OperationKind::Find), 52.0, 1.0);

@@ -82,11 +82,8 @@ fn every_operation_is_done_and_counted_by_processes_and_by_threads() {
         );
         // Each read and write requests 1,000 bytes, and reads get 1. The bytes are summed just before the clients stop
         // counting operations.
-        for (kind, bytes) in
-            [OperationKind::ReadX, OperationKind::WriteX].into_iter().zip(outcome.measurements.bytes)
-        {
-            let count =
-                outcome.kinds.iter().find(|(measured_kind, _)| *measured_kind == kind).unwrap().1.count;
+        for (kind, bytes) in [OperationKind::ReadX, OperationKind::WriteX].into_iter().zip(outcome.measurements.bytes) {
+            let count = outcome.kinds.iter().find(|(measured_kind, _)| *measured_kind == kind).unwrap().1.count;
             assert!(bytes % 1000 == 0 && (1..=count).contains(&(bytes / 1000)), "{kind:?}: {bytes}, {count}");
         }
         for client in 0..3 {
@@ -112,8 +109,7 @@ fn every_reading_of_a_run_is_defined() {
 
 #[test]
 fn clients_write_zeros_or_noise_or_the_pattern() {
-    let text =
-        "WRITEPATTERN xy\nNTCreateX \"\\f\" 0x40 0x2 1 NT_STATUS_OK\nWriteX 1 0 6 6 0x0\nClose 1 0x0\n";
+    let text = "WRITEPATTERN xy\nNTCreateX \"\\f\" 0x40 0x2 1 NT_STATUS_OK\nWriteX 1 0 6 6 0x0\nClose 1 0x0\n";
     let plain = text.split_once('\n').unwrap().1;
     let written = |text: &str, content| {
         let options = PlayerOptions { content, ..options(ClientMode::Threads, 1) };
@@ -156,8 +152,8 @@ fn clients_wait_until_another_client_sets_its_point() {
         let outcome = play(&parse_program(&text.replace("+0", "8")), &options(mode, 3), dir.path()).unwrap();
         assert_eq!(outcome.operations, 0, "{mode:?}");
     }
-    let error = play(&parse_program("WAITSP 3 1\nFlush 1 *\n"), &options(ClientMode::Threads, 3), dir.path())
-        .unwrap_err();
+    let error =
+        play(&parse_program("WAITSP 3 1\nFlush 1 *\n"), &options(ClientMode::Threads, 3), dir.path()).unwrap_err();
     assert!(error.to_string().contains("requires client number 3"), "{error}");
 }
 
@@ -166,8 +162,7 @@ fn a_rate_holds_each_client_back() {
     // 100 bytes for each operation at 0.1 MB/s are 1,000 operations a second for each of two clients.
     let text = "NTCreateX \"\\client1\" 0x40 0x2 1 0x0\nREPEAT 100000\nWriteX 1 0 100 100 0x0\nClose 1 0x0\n";
     for mode in MODES {
-        let options =
-            PlayerOptions { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(mode, 2) };
+        let options = PlayerOptions { rate_mb_s: Some(0.1), measured: Duration::from_millis(300), ..options(mode, 2) };
         let (outcome, _dir) = play_until(text, options, |outcome| outcome.all_measured().count > 0);
         let mb_s = outcome.readings().get("served_bytes_per_s").unwrap() / 1e6;
         assert!(mb_s <= 0.21, "{mode:?}: {mb_s}");
@@ -182,10 +177,7 @@ fn a_failed_client_ends_the_run_with_an_error_that_has_line_and_name() {
         ("Mkdir \"\\d\" 0x0\nRmdir \"\\d\" NT_STATUS_DIRECTORY_NOT_EMPTY\n", "line 2: rmdir succeeded: /"),
         ("Rename \"\\a\" \"\\b\" 0x0\n", "No such file"),
         ("Flush 9 0x0\n", "handle 9 is not open"),
-        (
-            "NTCreateX \"\\none\" 0x40 0x1 2 0x0\nClose 2 0x0\n",
-            "handle 2 is not open; before, at line 1: open /",
-        ),
+        ("NTCreateX \"\\none\" 0x40 0x1 2 0x0\nClose 2 0x0\n", "handle 2 is not open; before, at line 1: open /"),
         ("NTCreateX \"\\f\" 0x40 0x2 2 0x0\nWriteX 2 -1 1 1 0x0\nClose 2 0x0\n", "line 2: write /"),
         ("NTCreateX \"\\f\" 0x40 0x2 *%1 0x0\n", "200 files are open"),
         ("RANDOMSTRING 1 \"[.].\"\nUnlink \"\\$1\\a\" *\n", "leads out"),
@@ -227,8 +219,7 @@ fn child_that_has_open(path: &Path) -> Option<rustix::process::Pid> {
     std::fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
         let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
         let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?;
-        let mut open =
-            std::fs::read_dir(entry.path().join("fd")).ok().filter(|_| parent == own_pid)?.flatten();
+        let mut open = std::fs::read_dir(entry.path().join("fd")).ok().filter(|_| parent == own_pid)?.flatten();
         open.find(|fd| std::fs::read_link(fd.path()).is_ok_and(|target| target == path))?;
         rustix::process::Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)
     })
@@ -236,8 +227,7 @@ fn child_that_has_open(path: &Path) -> Option<rustix::process::Pid> {
 
 #[test]
 fn a_closed_file_keeps_the_times_that_were_set_back() {
-    let text =
-        "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSET_FILE_INFORMATION 1 4 0x0\nClose 1 0x0\nSLEEP 100000000\n";
+    let text = "NTCreateX \"\\f\" 0x40 0x2 1 0x0\nSET_FILE_INFORMATION 1 4 0x0\nClose 1 0x0\nSLEEP 100000000\n";
     let (_, dir) = play_until(text, options(ClientMode::Threads, 1), |outcome| outcome.operations == 3);
     let meta = std::fs::metadata(dir.path().join("f")).unwrap();
     assert_eq!(meta.atime() - meta.mtime(), 2);

@@ -77,19 +77,14 @@ impl FioJob {
 
     /// Whether an option is set to another value than 0.
     pub fn is_on(&self, name: &str) -> bool {
-        self.options
-            .get(name)
-            .is_some_and(|option| !matches!(option.value.as_deref(), Some("0" | "none" | "")))
+        self.options.get(name).is_some_and(|option| !matches!(option.value.as_deref(), Some("0" | "none" | "")))
     }
 
     /// Returns the error that an option of this job has an invalid value. `why` follows the name and the value.
     pub(super) fn refuse_option<T>(&self, name: &str, why: &str) -> Result<T, JobFileError> {
         let option = self.options.get(name);
         let location = option.map_or(&self.location, |option| &option.location).clone();
-        Err(JobFileError {
-            location,
-            problem: format!("{name}={} {why}", self.value(name).unwrap_or_default()),
-        })
+        Err(JobFileError { location, problem: format!("{name}={} {why}", self.value(name).unwrap_or_default()) })
     }
 
     /// Checks its names and number of clones. fio names files by the section, also if the option `name` gives another name.
@@ -125,8 +120,7 @@ impl FioJob {
         };
         let option_bytes = |name: &str| self.value(name).and_then(parse_largest_size).unwrap_or(0);
         let filesize_bytes = self.size_option("filesize")?.map(|bytes| bytes.saturating_mul(count));
-        let bytes =
-            filesize_bytes.or(self.size_option("size")?).unwrap_or(0).saturating_add(option_bytes("offset"));
+        let bytes = filesize_bytes.or(self.size_option("size")?).unwrap_or(0).saturating_add(option_bytes("offset"));
         let bytes = if self.is_on("file_append") { bytes.saturating_mul(2) } else { bytes };
         // Clones share named files.
         let file_sets = if named.is_some() { 1 } else { clones };
@@ -213,11 +207,7 @@ fn name_fault(name: &str) -> Option<String> {
 /// The largest of a size or a range of sizes, in bytes: `4k`, `64m-1g`, `1GiB`. A prefix counts as a power of 1024. None for
 /// other texts.
 fn parse_largest_size(text: &str) -> Option<u64> {
-    text.split([':', '-', ','])
-        .map(|size| parse_size(size.trim()))
-        .collect::<Option<Vec<_>>>()?
-        .into_iter()
-        .max()
+    text.split([':', '-', ',']).map(|size| parse_size(size.trim())).collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 fn parse_size(text: &str) -> Option<u64> {
@@ -247,14 +237,9 @@ mod tests {
 
     #[test]
     fn sizes_are_those_of_fio() {
-        let sizes =
-            ["512", "4k", "4K", "4KiB", "1m", "1g", "64k-1m"].map(|text| parse_largest_size(text).unwrap());
+        let sizes = ["512", "4k", "4K", "4KiB", "1m", "1g", "64k-1m"].map(|text| parse_largest_size(text).unwrap());
         assert_eq!(sizes, [512, 4096, 4096, 4096, 1 << 20, 1 << 30, 1 << 20]);
-        assert!(
-            ["50%", "", "x", "(2*8k)", "99999999999p", "2z"]
-                .iter()
-                .all(|text| parse_largest_size(text).is_none())
-        );
+        assert!(["50%", "", "x", "(2*8k)", "99999999999p", "2z"].iter().all(|text| parse_largest_size(text).is_none()));
     }
 
     #[test]

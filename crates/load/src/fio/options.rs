@@ -78,16 +78,13 @@ const CHECKED_OPTIONS: [(&str, OptionRule); 12] = [
     ("ioengine", OptionRule::Engine),
 ];
 
-const OTHER_ENGINE_REASON: &str =
-    "belongs to an I/O engine that does not work on files of the filesystem under test";
-const TRACE_REASON: &str = "replays a trace, which names its own files and devices; write the load as options (rw, bs, rate_iops, …)";
+const OTHER_ENGINE_REASON: &str = "belongs to an I/O engine that does not work on files of the filesystem under test";
+const TRACE_REASON: &str =
+    "replays a trace, which names its own files and devices; write the load as options (rw, bs, rate_iops, …)";
 
 /// Options that are refused, with the reason.
 const REFUSED_OPTIONS: [(&str, &str); 12] = [
-    (
-        "exec_prerun exec_postrun",
-        "runs a command outside the job; remove it, and prepare files with options of a job",
-    ),
+    ("exec_prerun exec_postrun", "runs a command outside the job; remove it, and prepare files with options of a job"),
     ("opendir", "takes whatever files lie below a directory; name the files with filename= or nrfiles="),
     (
         "read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale replay_align replay_time_scale \
@@ -105,10 +102,7 @@ const REFUSED_OPTIONS: [(&str, &str); 12] = [
         "fill_device fill_fs",
         "writes until the filesystem is full; write size= instead; the setting `size` makes the filesystem larger or smaller",
     ),
-    (
-        "create_only",
-        "makes files and measures nothing; remove it: fsarena makes the files before it times a job",
-    ),
+    ("create_only", "makes files and measures nothing; remove it: fsarena makes the files before it times a job"),
     ("allow_mounted_write", "is for devices, and the jobs work on files; remove it"),
     (
         "program arguments grace_time std_redirect hostname bindname port protocol proto nodelay listen pingpong interface \
@@ -181,11 +175,7 @@ pub fn find_rule(name: &str) -> Option<OptionRule> {
 pub fn accepted_names() -> impl Iterator<Item = &'static str> {
     let checked = CHECKED_OPTIONS.iter().map(|(name, _)| *name).chain(["rw"]);
     let aliases = OPTION_ALIASES.iter().map(|(alias, _)| *alias);
-    UNRESTRICTED_OPTIONS
-        .split_whitespace()
-        .chain(DROPPED_OPTIONS.split_whitespace())
-        .chain(checked)
-        .chain(aliases)
+    UNRESTRICTED_OPTIONS.split_whitespace().chain(DROPPED_OPTIONS.split_whitespace()).chain(checked).chain(aliases)
 }
 
 /// Checks the value of an option.
@@ -199,12 +189,8 @@ pub fn check_value(rule: OptionRule, value: &str) -> Result<(), String> {
         OptionRule::Refused(why) => refuse(why),
         OptionRule::Files | OptionRule::Log => check_files(value),
         OptionRule::Pattern if value.contains('\'') => refuse("reads a file; write the pattern itself"),
-        OptionRule::Memory if value.contains(':') => {
-            refuse("maps a file into memory; write it without a file")
-        }
-        OptionRule::Mode if value.contains("trim") => {
-            refuse("discards blocks of a device, and the jobs work on files")
-        }
+        OptionRule::Memory if value.contains(':') => refuse("maps a file into memory; write it without a file"),
+        OptionRule::Mode if value.contains("trim") => refuse("discards blocks of a device, and the jobs work on files"),
         OptionRule::Engine => check_engine(value),
         OptionRule::Pattern | OptionRule::Memory | OptionRule::Mode => Ok(()),
     }

@@ -11,12 +11,8 @@ use serde_json::Value;
 /// Most characters of an output that an error repeats.
 const SHOWN_CHARACTERS: usize = 1000;
 /// The percentiles of a latency: the end of the reading's name, the key in fio's JSON, and the share of operations.
-const PERCENTILES: [(&str, &str, f64); 4] = [
-    ("p50", "50.000000", 0.5),
-    ("p95", "95.000000", 0.95),
-    ("p99", "99.000000", 0.99),
-    ("p999", "99.900000", 0.999),
-];
+const PERCENTILES: [(&str, &str, f64); 4] =
+    [("p50", "50.000000", 0.5), ("p95", "95.000000", 0.95), ("p99", "99.000000", 0.99), ("p999", "99.900000", 0.999)];
 
 /// What fio measured of one job, or of one clone of a job (`numjobs`).
 #[derive(Debug)]
@@ -54,8 +50,7 @@ pub fn parse_jobs(text: &str) -> Result<Vec<JobFigures>, String> {
         let name = json["jobname"].as_str().unwrap_or_default().to_string();
         for error_key in ["error", "total_err"] {
             if let Some(error) = json[error_key].as_i64().filter(|error| *error != 0) {
-                let what =
-                    if error_key == "error" { "failed with error" } else { "counted failed operations:" };
+                let what = if error_key == "error" { "failed with error" } else { "counted failed operations:" };
                 return Err(format!("job {name} {what} {error}"));
             }
         }
@@ -157,8 +152,7 @@ fn set_latencies(readings: &mut Readings, prefix: &str, latencies: &[&Value]) {
         }
         return;
     }
-    let values =
-        |key: &str| latencies.iter().map(|latency| latency[key].as_f64()).collect::<Option<Vec<f64>>>();
+    let values = |key: &str| latencies.iter().map(|latency| latency[key].as_f64()).collect::<Option<Vec<f64>>>();
     let Some(longest) = values("max").and_then(|longest| longest.into_iter().reduce(f64::max)) else {
         return;
     };
@@ -214,14 +208,9 @@ mod tests {
 
     #[test]
     fn warnings_before_the_json_are_skipped_and_failed_jobs_are_errors() {
-        let warned =
-            format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{FIO_3_33_OUTPUT}");
+        let warned = format!("note: both iodepth >= 1 and synchronous I/O engine are selected\n{FIO_3_33_OUTPUT}");
         assert!(parse(&warned).is_ok());
-        assert!(
-            parse(&FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 22"))
-                .unwrap_err()
-                .contains("error 22")
-        );
+        assert!(parse(&FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 22")).unwrap_err().contains("error 22"));
         let counted = FIO_3_33_OUTPUT.replace("\"error\" : 0", "\"error\" : 0, \"total_err\" : 3");
         assert!(parse(&counted).unwrap_err().contains("failed operations: 3"));
         assert!(parse("fio: unrecognized option").is_err());

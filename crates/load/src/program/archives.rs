@@ -2,13 +2,13 @@
 
 use crate::error::{Result, TaskError, failed_to};
 use crate::program::coreutils::{
-    ENTRY_OPEN_FLAGS, c_path, create_file, open_file, open_in, read_directory, read_status,
-    read_status_by_name, write_all,
+    ENTRY_OPEN_FLAGS, c_path, create_file, open_file, open_in, read_directory, read_status, read_status_by_name,
+    write_all,
 };
 use crate::source::{self, TAR_RECORD_BYTES};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat,
-    fchmod, fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, Uid, chmodat, chownat, fchmod,
+    fchown, futimens, mkdirat, openat, readlinkat, symlinkat, utimensat,
 };
 use std::ffi::{CString, OsStr};
 use std::io::{self, BufReader, Read, Write};
@@ -151,9 +151,8 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<()> {
     let dir = open_file(into, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC)?;
     let restores_owners = rustix::process::geteuid().is_root();
     let mut unpacker = Unpacker { archive, dir, restores_owners, unfinished: Vec::new() };
-    for entry in Archive::new(BufReader::with_capacity(TAR_RECORD_BYTES, file))
-        .entries()
-        .map_err(failed_to("read", archive))?
+    for entry in
+        Archive::new(BufReader::with_capacity(TAR_RECORD_BYTES, file)).entries().map_err(failed_to("read", archive))?
     {
         unpacker.unpack_entry(&mut entry.map_err(failed_to("read", archive))?)?;
     }
@@ -200,19 +199,11 @@ impl Unpacker<'_> {
                 self.set_attributes_by_name(&path, &attributes)
             }
             EntryType::Regular => self.unpack_file(entry, &path, &attributes),
-            other => Err(TaskError::Unfit(format!(
-                "{}: entries of type {other:?} are not supported",
-                path.display()
-            ))),
+            other => Err(TaskError::Unfit(format!("{}: entries of type {other:?} are not supported", path.display()))),
         }
     }
 
-    fn unpack_file(
-        &self,
-        entry: &mut Entry<RecordReader>,
-        path: &Path,
-        attributes: &Attributes,
-    ) -> Result<()> {
+    fn unpack_file(&self, entry: &mut Entry<RecordReader>, path: &Path, attributes: &Attributes) -> Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let flags = flags | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let created = openat(&self.dir, path, flags, Mode::RUSR | Mode::WUSR);
@@ -234,8 +225,7 @@ impl Unpacker<'_> {
 
     /// Sets the attributes of the directories that do not contain the next entry; without a next entry, of all.
     fn finish_directories(&mut self, next: Option<&Path>) -> Result<()> {
-        let is_finished =
-            |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
+        let is_finished = |(dir, _): &mut (PathBuf, Attributes)| next.is_none_or(|path| !path.starts_with(dir));
         while let Some((dir, attributes)) = self.unfinished.pop_if(is_finished) {
             self.set_attributes_by_name(&dir, &attributes)?;
             chmodat(&self.dir, &dir, attributes.mode, AtFlags::empty())

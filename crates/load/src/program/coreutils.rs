@@ -4,9 +4,8 @@
 use crate::error::{Result, TaskError, failed_to};
 use crate::program::op::{SPLIT_LETTERS, numbered_name};
 use rustix::fs::{
-    Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW,
-    copy_file_range, fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat,
-    symlinkat, unlinkat,
+    Advice, AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, UTIME_NOW, copy_file_range,
+    fadvise, fstat, ftruncate, futimens, ioctl_ficlone, mkdirat, openat, readlinkat, statat, symlinkat, unlinkat,
 };
 use rustix::{io::Errno, path::Arg};
 use std::ffi::{CString, OsStr};
@@ -104,8 +103,7 @@ fn walk_directory(parent: BorrowedFd, name: &CString, path: &Path) -> Result<()>
     // find(1) checks that the directory is still the same one.
     read_status_by_name(parent, name, path)?;
     for entry in read_directory(&dir, path, usize::MAX)? {
-        if entry.kind(|| read_status_by_name(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory
-        {
+        if entry.kind(|| read_status_by_name(&dir, &entry.name, &entry.path_in(path)))? == FileType::Directory {
             walk_directory(dir.as_fd(), &entry.name, &entry.path_in(path))?;
         }
     }
@@ -137,11 +135,8 @@ const BUFFER_BYTES: usize = 128 << 10;
 /// Bytes of the buffer that the programs pass to getdents64(2).
 const GETDENTS_BYTES: usize = 32 << 10;
 /// The flags with which find, rm and tar open the entries of a tree.
-pub const ENTRY_OPEN_FLAGS: OFlags = OFlags::RDONLY
-    .union(OFlags::NOCTTY)
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+pub const ENTRY_OPEN_FLAGS: OFlags =
+    OFlags::RDONLY.union(OFlags::NOCTTY).union(OFlags::NONBLOCK).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// An entry of a directory.
 pub struct Entry {

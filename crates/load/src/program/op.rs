@@ -59,28 +59,20 @@ impl Op {
         let copy = || program().arg(if may_clone { "--reflink=auto" } else { "--reflink=never" });
         let argv = match self {
             Op::Touch(dir, count) => {
-                return (0..*count)
-                    .map(|number| program().arg(dir.join(numbered_name("f", number))))
-                    .collect();
+                return (0..*count).map(|number| program().arg(dir.join(numbered_name("f", number)))).collect();
             }
             Op::MakeDirectories(dir, count) => {
-                return (0..*count)
-                    .map(|number| program().arg(dir.join(numbered_name("d", number))))
-                    .collect();
+                return (0..*count).map(|number| program().arg(dir.join(numbered_name("d", number)))).collect();
             }
             Op::CopyInto(from, into, count) => {
-                return (0..*count)
-                    .map(|number| copy().arg(from).arg(into.join(number.to_string())))
-                    .collect();
+                return (0..*count).map(|number| copy().arg(from).arg(into.join(number.to_string()))).collect();
             }
             Op::Find(dir) => program().arg(dir).discard_stdout(),
             Op::Remove(dir) => program().arg("-r").arg(dir),
             Op::Copy(from, to) => copy().arg(from).arg(to),
             Op::CopyTree(from, to) => copy().arg("-r").arg(from).arg(to),
             Op::Untar(archive, into) => program().arg("xf").arg(archive).arg("-C").arg(into),
-            Op::Tar(archive, within, name) => {
-                program().arg("cf").arg(archive).arg("-C").arg(within).arg(name)
-            }
+            Op::Tar(archive, within, name) => program().arg("cf").arg(archive).arg("-C").arg(within).arg(name),
             Op::WriteZeros(file, mebibytes) => {
                 let mut out = OsString::from("of=");
                 out.push(file);

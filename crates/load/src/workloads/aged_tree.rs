@@ -35,10 +35,7 @@ impl Workload for AgedTree {
     }
 
     fn outline(&self, _: &Job) -> Vec<TaskInfo> {
-        vec![
-            info("grep", "Search all files, as grep -r does", []),
-            info("copy", "Copy all files, as cp -r does", []),
-        ]
+        vec![info("grep", "Search all files, as grep -r does", []), info("copy", "Copy all files, as cp -r does", [])]
     }
 
     fn survey(&self, job: &Job) -> Result<Survey> {
@@ -55,14 +52,11 @@ impl Workload for AgedTree {
             return Err(TaskError::Unfit(why.into()));
         }
         let logged_argv = ["grep", "-rc", SEARCHED_WORD, &tree.display().to_string()].map(String::from);
-        let search =
-            Action::call_with(&tree, logged_argv, |tree| count_in_tree(tree, SEARCHED_WORD).map(drop));
+        let search = Action::call_with(&tree, logged_argv, |tree| count_in_tree(tree, SEARCHED_WORD).map(drop));
         let copy = Op::CopyTree(tree, place.root.join("copy"));
         let work = [search, program::make_action(&copy, Driver { is_native: true, may_clone: false })];
         let tasks = self.outline(job).into_iter().zip(work);
-        Ok(tasks
-            .map(|(info, work)| Task { start_state: StartState::Remounted, ..Task::new(info, work) })
-            .collect())
+        Ok(tasks.map(|(info, work)| Task { start_state: StartState::Remounted, ..Task::new(info, work) }).collect())
     }
 }
 

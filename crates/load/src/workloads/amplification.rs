@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 pub struct Amplification;
 
 /// The readings that it has.
-pub const READINGS: &[ReadingDef] = &[ReadingDef::neutral(reading::CALLS, Unit::Count)
-    .help("calls of the task: files made, renamed, written, removed")];
+pub const READINGS: &[ReadingDef] =
+    &[ReadingDef::neutral(reading::CALLS, Unit::Count)
+        .help("calls of the task: files made, renamed, written, removed")];
 
 /// The bytes that an append or an overwrite writes.
 const BLOCK_BYTES: usize = 4096;
@@ -47,14 +48,8 @@ enum CallKind {
 
 impl CallKind {
     /// All calls in the order of the tasks.
-    const ALL: [CallKind; 6] = [
-        CallKind::Mkdir,
-        CallKind::Create,
-        CallKind::Rename,
-        CallKind::Unlink,
-        CallKind::Append,
-        CallKind::Overwrite,
-    ];
+    const ALL: [CallKind; 6] =
+        [CallKind::Mkdir, CallKind::Create, CallKind::Rename, CallKind::Unlink, CallKind::Append, CallKind::Overwrite];
 
     /// The name of the task, and its title.
     const fn name_and_title(self) -> [&'static str; 2] {
@@ -97,9 +92,7 @@ impl Workload for Amplification {
         let room = Room { bytes: 3 * count * BLOCK_BYTES as u64, inodes: 3 * count + 10, source_bytes: 0 };
         let synced = match job.settings.text("sync") {
             "each" => "the file or directory is synced after each call",
-            _ => {
-                "all data is synced once, after the last call, so that calls share the blocks that they change"
-            }
+            _ => "all data is synced once, after the last call, so that calls share the blocks that they change",
         };
         let text = format!("amplification: {count} calls in each task; {synced}; appends are synced each");
         Ok(Survey { room, remarks: vec![remark_note(text)], ..Survey::default() })
@@ -144,9 +137,8 @@ impl CallSettings {
                 let path = self.path("blocks");
                 let noise = Noise::new(self.seed, BLOCK_BYTES);
                 let file = File::create(&path).map_err(failed_to("create", &path))?;
-                (0..self.count).try_for_each(|block| {
-                    write_block(&file, &noise, block, block).map_err(failed_to("write", &path))
-                })
+                (0..self.count)
+                    .try_for_each(|block| write_block(&file, &noise, block, block).map_err(failed_to("write", &path)))
             }
         }
     }
@@ -231,9 +223,8 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let place = place(dir.path());
             let job = job(&DEF, 7, &[("sync", sync), ("calls", "20")]);
-            let entries = |name: &str| {
-                std::fs::read_dir(dir.path().join("amplification").join(name)).map_or(0, Iterator::count)
-            };
+            let entries =
+                |name: &str| std::fs::read_dir(dir.path().join("amplification").join(name)).map_or(0, Iterator::count);
             let mut after = vec![];
             for task in Amplification.tasks(&job, &place).unwrap() {
                 perform_all(task.prepare);

@@ -54,17 +54,18 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::path("input").help("file or directory of yours that commands find as $FSARENA_INPUT"),
         SettingDef::texts("needs").help("programs that the commands run"),
         SettingDef::texts(ENV_SETTING).help("environment variables of the commands: `NAME=VALUE`"),
-        SettingDef::int(AMOUNT_SETTING, 1..=1_000_000_000, 1)
-            .help("amount of work, which commands find as $FSARENA_AMOUNT, for a grid over it: `--grid amount=1e3..1e5`"),
+        SettingDef::int(AMOUNT_SETTING, 1..=1_000_000_000, 1).help(
+            "amount of work, which commands find as $FSARENA_AMOUNT, for a grid over it: `--grid amount=1e3..1e5`",
+        ),
         SettingDef::text("setup").help("shell command on each fresh filesystem, not timed"),
-        SettingDef::text(SETUP_ONCE)
-            .help("the same for a command that always makes the same files: it runs once, and each round begins with them"),
+        SettingDef::text(SETUP_ONCE).help(
+            "the same for a command that always makes the same files: it runs once, and each round begins with them",
+        ),
         PREPARE,
         CHECK,
         CACHE,
         METRIC_REGEX,
-        SettingDef::float("timeout", 0.001..=1e7, 3600.0)
-            .help("seconds after which a command counts as hung"),
+        SettingDef::float("timeout", 0.001..=1e7, 3600.0).help("seconds after which a command counts as hung"),
         SettingDef::size("room", 1 << 20..=1 << 44, 512 << 20)
             .help("bytes that the commands write at most; the image has room for them"),
         SettingDef::size("source_room", 1 << 20..=1 << 44, 64 << 20)
@@ -95,9 +96,7 @@ impl TimedCommand {
                 script => shell_argv(script),
             };
             let name = match settings.text("name") {
-                "" => task::first_free_name(&program_name(&settings), |name| {
-                    all.iter().all(|task| task.name != name)
-                }),
+                "" => task::first_free_name(&program_name(&settings), |name| all.iter().all(|task| task.name != name)),
                 name => name.to_string(),
             };
             all.push(TimedCommand { name, argv, settings });
@@ -182,8 +181,7 @@ struct CommandBuilder<'a> {
 impl CommandBuilder<'_> {
     /// The action of a command in a directory.
     fn make_action(&self, dir: &Path, argv: Vec<String>, rules: Vec<MetricRule>) -> Action {
-        let user_env =
-            self.job.settings.words(ENV_SETTING).into_iter().filter_map(|word| word.split_once('='));
+        let user_env = self.job.settings.words(ENV_SETTING).into_iter().filter_map(|word| word.split_once('='));
         let user_env = user_env.map(|(name, value)| (name, value.into()));
         let env = user_env.chain([
             ("FSARENA_DIR", self.place.root.clone().into()),
@@ -219,8 +217,7 @@ impl Workload for CommandWorkload {
     fn survey(&self, job: &Job) -> Result<Survey> {
         let tasks = TimedCommand::all(job);
         if tasks.is_empty() {
-            let why =
-                "the workload command has no task; write the command after `--`, or add [[workload.task]]";
+            let why = "the workload command has no task; write the command after `--`, or add [[workload.task]]";
             return Err(TaskError::Plan(why.into()));
         }
         let mut printed_metrics = vec![];
@@ -233,8 +230,7 @@ impl Workload for CommandWorkload {
             }
             let origin = format!("metric_regex of task `{}`", task.name);
             let rules = task.parse_rules(job)?.into_iter();
-            printed_metrics
-                .extend(rules.map(|rule| Declaration { metric: rule.metric, origin: origin.clone() }));
+            printed_metrics.extend(rules.map(|rule| Declaration { metric: rule.metric, origin: origin.clone() }));
         }
         let is_assignment = |word: &&str| word.split_once('=').is_some_and(|(name, _)| !name.is_empty());
         if let Some(word) = job.settings.words(ENV_SETTING).into_iter().find(|word| !is_assignment(word)) {
@@ -269,8 +265,7 @@ impl Workload for CommandWorkload {
         if script.is_empty() || done_file.exists() {
             return vec![];
         }
-        let record_done =
-            |done_file: &PathBuf| std::fs::write(done_file, "").map_err(failed_to("write", done_file));
+        let record_done = |done_file: &PathBuf| std::fs::write(done_file, "").map_err(failed_to("write", done_file));
         let work = CommandBuilder { job, place }.make_action(&place.source_dir, shell_argv(script), vec![]);
         vec![work, Action::call_with(&done_file, ["touch", ONCE_DONE_FILE], record_done)]
     }
@@ -320,13 +315,9 @@ impl Workload for CommandWorkload {
         let mut setup_actions = if place.is_read_only() { vec![] } else { self.fill_actions(job, place)? };
         let tasks = TimedCommand::all(job).into_iter().map(|task| {
             let work = builder.make_action(&place.root, task.argv.clone(), task.parse_rules(job)?);
-            let start_state = if task.setting_text(job, "cache") == "cold" {
-                StartState::ColdCache
-            } else {
-                StartState::Warm
-            };
-            let prepare =
-                setup_actions.drain(..).chain(builder.script_action(task.setting_text(job, "prepare")));
+            let start_state =
+                if task.setting_text(job, "cache") == "cold" { StartState::ColdCache } else { StartState::Warm };
+            let prepare = setup_actions.drain(..).chain(builder.script_action(task.setting_text(job, "prepare")));
             Ok(Task { start_state, ..Task::new(task.task_info(), work).with_preparation(prepare) })
         });
         tasks.collect()
@@ -388,10 +379,7 @@ mod tests {
         let paths = |text: &str| -> Vec<String> {
             absolute_paths_in(text).into_iter().map(|path| path.display().to_string()).collect()
         };
-        assert_eq!(
-            paths("cp -r '/srv/a b' \"/srv/app\" . && tar xf --file=/x.tar"),
-            ["/srv/a", "/srv/app", "/x.tar"]
-        );
+        assert_eq!(paths("cp -r '/srv/a b' \"/srv/app\" . && tar xf --file=/x.tar"), ["/srv/a", "/srv/app", "/x.tar"]);
         assert_eq!(paths("cat /data/*.c > out; ls $HOME/x /a/$b/c"), ["/data", "/a"]);
         assert_eq!(paths("git clone \"$FSARENA_SOURCE/repo.git\" app"), [""; 0]);
         assert!(paths("tar xf ~/linux.tar")[0].ends_with("/linux.tar"));

@@ -3,9 +3,7 @@
 
 use crate::payload::Payload;
 use crate::program::{self, DRIVER, Driver, Op, REFLINK, prepare_destination_action};
-use crate::source::{
-    COMPRESSIBLE, TREE, TREE_FILES, TreeSize, TreeSource, compressible_percent, generated_file_count,
-};
+use crate::source::{COMPRESSIBLE, TREE, TREE_FILES, TreeSize, TreeSource, compressible_percent, generated_file_count};
 use crate::task::{self, Action, Call, Result, StartState, Task, TaskError, failed_to};
 use crate::tree::TOP_DIR;
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness_note, remark_note};
@@ -57,9 +55,7 @@ impl Workload for Coreutils {
         // complete.
         let (description_path, description) =
             (archive.with_extension("tar.made-of"), format!("{:?}\n", settings.source));
-        if std::fs::read_to_string(&description_path).is_ok_and(|stored| stored == description)
-            && archive.exists()
-        {
+        if std::fs::read_to_string(&description_path).is_ok_and(|stored| stored == description) && archive.exists() {
             return Ok(());
         }
         // Remove an old description first, because it would describe the new archive if this process were killed.
@@ -82,10 +78,7 @@ impl Workload for Coreutils {
         let builder = TaskBuilder { place, sizes: Sizes::from_job(job), settings: &settings, job };
         let (archive, all) = (place.source_dir.join(TARBALL), with_suppliers(&settings.tasks));
         if all.iter().any(|task| task.needs == FileGroup::Input) && !archive.exists() {
-            let why = format!(
-                "the archive {} is missing; fsarena makes it at the start of a run",
-                archive.display()
-            );
+            let why = format!("the archive {} is missing; fsarena makes it at the start of a run", archive.display());
             return Err(TaskError::Unfit(why));
         }
         let mut present = BTreeSet::from([FileGroup::Nothing, FileGroup::Input]);
@@ -208,11 +201,8 @@ impl CoreutilsSettings {
             );
             notes.push(remark_note(text));
         }
-        let (zero_tasks, other_tasks): (Vec<&TaskDef>, Vec<&TaskDef>) = self
-            .tasks
-            .iter()
-            .copied()
-            .partition(|task| task.needs == FileGroup::Big || task.makes == FileGroup::Big);
+        let (zero_tasks, other_tasks): (Vec<&TaskDef>, Vec<&TaskDef>) =
+            self.tasks.iter().copied().partition(|task| task.needs == FileGroup::Big || task.makes == FileGroup::Big);
         if !zero_tasks.is_empty() {
             let text = "the large file comes from /dev/zero: a filesystem that compresses stores next to nothing of it";
             notes.push(remark_note(text).fix(fix_for_zeros(&zero_tasks, &other_tasks)));
@@ -353,9 +343,7 @@ const TASKS: &[TaskDef] = &[
     task_def(1, "touch", Nothing, Files, "Touch {files} files", |place, sizes| {
         Op::Touch(place.root.join("files"), sizes.files)
     }),
-    task_def(2, "find-files", Files, Nothing, "Find {files} files", |place, _| {
-        Op::Find(place.root.join("files"))
-    }),
+    task_def(2, "find-files", Files, Nothing, "Find {files} files", |place, _| Op::Find(place.root.join("files"))),
     using_up(task_def(3, "rm-files", Files, Nothing, "Remove {files} files", |place, _| {
         Op::Remove(place.root.join("files"))
     })),
@@ -400,9 +388,7 @@ const TASKS: &[TaskDef] = &[
     split_task::<2048>(17, "split-2048", "Split a {small} file into 2048-byte pieces"),
     split_task::<4096>(18, "split-4096", "Split a {small} file into 4096-byte pieces"),
     split_task::<8192>(19, "split-8192", "Split a {small} file into 8192-byte pieces"),
-    task_def(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |place, _| {
-        Op::Cat(place.root.join(BIG_FILE))
-    }),
+    task_def(21, "cat", Big, Nothing, "Cat a {big} file to /dev/null", |place, _| Op::Cat(place.root.join(BIG_FILE))),
 ];
 
 /// Splits the small file into pieces of `PIECE` bytes.
@@ -415,8 +401,7 @@ const fn split_task<const PIECE: u64>(number: i64, id: &'static str, title: &'st
 impl TaskDef {
     /// Its title in reports.
     fn title(&self, sizes: &Sizes) -> String {
-        let tree =
-            sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", format_count(files)));
+        let tree = sizes.tree_files.map_or(String::new(), |files| format!(" of {} files", format_count(files)));
         let words = [
             ("{files}", format_count(sizes.files)),
             ("{directories}", format_count(sizes.directories)),
@@ -525,9 +510,7 @@ fn space_taken_by(task: &TaskDef, sizes: &Sizes, tree_size: &TreeSize) -> SpaceU
         Op::Copy(..) if task.needs == FileGroup::Big => file_usage(sizes.big_mebibytes << 20),
         Op::Copy(..) | Op::Tar(..) => archive,
         Op::CopyInto(_, _, count) => directory_usage(count) + usage_times(archive, count),
-        Op::Untar(..) | Op::CopyTree(..) => {
-            SpaceUsage { bytes: tree_size.unpacked_bytes() + 64 * inodes, inodes }
-        }
+        Op::Untar(..) | Op::CopyTree(..) => SpaceUsage { bytes: tree_size.unpacked_bytes() + 64 * inodes, inodes },
         Op::WriteZeros(_, mebibytes) => file_usage(mebibytes << 20),
         Op::Split(_, piece, _) => {
             let count = sizes.small_bytes.div_ceil(piece);
@@ -589,20 +572,11 @@ mod tests {
     #[test]
     fn counts_have_separators_and_sizes_the_largest_exact_unit() {
         assert_eq!([7, 313, 10_000, 1_000_000].map(format_count), ["7", "313", "10,000", "1,000,000"]);
-        assert_eq!(
-            [1 << 30, 32 << 20, 327_680, 1000].map(format_bytes),
-            ["1 GiB", "32 MiB", "320 KiB", "1,000 B"]
-        );
+        assert_eq!([1 << 30, 32 << 20, 327_680, 1000].map(format_bytes), ["1 GiB", "32 MiB", "320 KiB", "1,000 B"]);
     }
 
-    const SIZES: Sizes = Sizes {
-        files: 100,
-        directories: 50,
-        tree_files: Some(10),
-        copies: 10,
-        big_mebibytes: 1,
-        small_bytes: 10_000,
-    };
+    const SIZES: Sizes =
+        Sizes { files: 100, directories: 50, tree_files: Some(10), copies: 10, big_mebibytes: 1, small_bytes: 10_000 };
 
     const TREE_SIZE: TreeSize = TreeSize {
         files: 10,

@@ -10,9 +10,7 @@ use crate::dbench::{self, LoadProgram, PlayerOptions, check_open_file_limit, loa
 use crate::payload::make_empty_dir;
 use crate::task::{self, Action, Result, Task};
 use crate::workload::{Job, Place, Room, Survey, Workload, remark_note};
-use crate::workloads::dbench::settings::{
-    DbenchSettings, DbenchWorkload, LoadSource, METRICS, loadfile_settings,
-};
+use crate::workloads::dbench::settings::{DbenchSettings, DbenchWorkload, LoadSource, METRICS, loadfile_settings};
 use crate::{dbench::load_stats::LoadStats, pace::shuffled, workloads::dbench_tool};
 use fsarena_core::{cell::TaskInfo, event::Note, setting::WorkloadDef};
 use fsarena_engine::Content;
@@ -103,8 +101,7 @@ impl Workload for DbenchWorkload {
             let (loadfile, is_5) = (self.loadfile(job)?, dbench_tool::is_version_5()?);
             Box::new(move |clients| dbench_tool::dbench_action(settings, clients, &loadfile, is_5, root))
         } else {
-            let stored =
-                self.stores_load(settings).then(|| LoadProgram::read_from(&load_path(place))).transpose()?;
+            let stored = self.stores_load(settings).then(|| LoadProgram::read_from(&load_path(place))).transpose()?;
             let program = Arc::new(stored.map_or_else(|| self.load_program(job), Ok)?);
             Box::new(move |clients| {
                 let options = PlayerOptions { clients, ..settings.options.clone() };
@@ -117,11 +114,8 @@ impl Workload for DbenchWorkload {
         };
         let task = |clients| {
             let work = play(clients);
-            Task::new(self.task_info(clients), work).with_preparation([Action::call_on(
-                "empty",
-                root,
-                |root| Ok(make_empty_dir(root)?),
-            )])
+            Task::new(self.task_info(clients), work)
+                .with_preparation([Action::call_on("empty", root, |root| Ok(make_empty_dir(root)?))])
         };
         Ok(shuffled(settings.clients.clone(), job.seed, ORDER_SEED).into_iter().map(task).collect())
     }
@@ -150,8 +144,7 @@ fn load_path(place: &Place) -> PathBuf {
 
 /// The note on the program that played the load.
 fn engine_remark(source: LoadSource, settings: &DbenchSettings) -> String {
-    let [warm_up, seconds] =
-        [settings.options.warm_up, settings.options.measured].map(|time| time.as_secs_f64());
+    let [warm_up, seconds] = [settings.options.warm_up, settings.options.measured].map(|time| time.as_secs_f64());
     let threads = settings.options.mode == dbench::ClientMode::Threads;
     let clients = if threads { "threads" } else { "processes" };
     match (settings.uses_real_dbench, source) {

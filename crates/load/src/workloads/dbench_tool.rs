@@ -2,9 +2,7 @@
 
 use crate::dbench::OperationKind;
 use crate::task::{Action, Result};
-use crate::workloads::dbench::settings::{
-    DbenchSettings, DbenchWorkload, LoadSource, METRICS, loadfile_settings,
-};
+use crate::workloads::dbench::settings::{DbenchSettings, DbenchWorkload, LoadSource, METRICS, loadfile_settings};
 use fsarena_core::dbench::{DbenchLine, parse_lines};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;
@@ -37,13 +35,7 @@ pub fn is_version_5() -> Result<bool> {
 }
 
 /// Makes the action that runs the real dbench with `clients` clients in an empty directory.
-pub fn dbench_action(
-    settings: &DbenchSettings,
-    clients: u32,
-    loadfile: &Path,
-    is_5: bool,
-    root: &Path,
-) -> Action {
+pub fn dbench_action(settings: &DbenchSettings, clients: u32, loadfile: &Path, is_5: bool, root: &Path) -> Action {
     let argv = argv(settings, clients, loadfile, is_5, root);
     let seconds = whole_seconds(settings);
     Action::run_and_parse(argv, ["dbench", " (4.0 and 5.0)"], move |printed| parse_readings(printed, seconds))
@@ -127,8 +119,7 @@ mod tests {
 
     #[test]
     fn the_names_of_dbench_5_are_accepted_and_truncated_output_is_refused() {
-        let is_5 =
-            DBENCH_4_OUTPUT.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
+        let is_5 = DBENCH_4_OUTPUT.replace("Qpathinfo", "QUERY_PATH_INFORMATION").replace("Find", "FIND_FIRST");
         assert_eq!(parse_readings(&is_5, 2), parse_readings(DBENCH_4_OUTPUT, 2));
         assert_eq!(parse_readings("", 2), None);
         assert_eq!(parse_readings(&DBENCH_4_OUTPUT[..DBENCH_4_OUTPUT.find("Throughput").unwrap()], 2), None);
@@ -142,10 +133,7 @@ mod tests {
         };
         assert_eq!(arguments(&settings(&[]), false), "dbench --skip-cleanup -t 2 -c /l -D /mnt 20");
         let limited = settings(&[("rate", "2.5"), ("seconds", "9.5")]);
-        assert_eq!(
-            arguments(&limited, true),
-            "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20"
-        );
+        assert_eq!(arguments(&limited, true), "dbench -B fileio --skip-cleanup -t 10 -c /l -D /mnt -R 2.5 20");
     }
 
     proptest! {

@@ -11,9 +11,7 @@ mod tests;
 use crate::pace::shuffled;
 use crate::task::{self, Action, Call, Result, StartState, Task, TaskError, failed_to};
 use crate::workload::{Demands, Job, Place, Room, Survey, Workload, fairness_note, remark_note};
-use crate::workloads::fileio::settings::{
-    FileIoSettings, FileIoTask, FileIoWorkload, METRICS, Tool, fileio_settings,
-};
+use crate::workloads::fileio::settings::{FileIoSettings, FileIoTask, FileIoWorkload, METRICS, Tool, fileio_settings};
 use crate::workloads::{fio, sysbench};
 use fsarena_core::sample::TaskOutput;
 use fsarena_core::setting::WorkloadDef;
@@ -48,8 +46,7 @@ impl Workload for FileIoWorkload {
         let settings = FileIoSettings::resolve(job);
         let demands = Demands { direct_io: settings.direct, ..Demands::default() };
         // Twice the data: a copy-on-write filesystem keeps old blocks until it commits.
-        let room =
-            Room { bytes: 2 * settings.total_bytes(), inodes: u64::from(settings.files), source_bytes: 0 };
+        let room = Room { bytes: 2 * settings.total_bytes(), inodes: u64::from(settings.files), source_bytes: 0 };
         Ok(Survey { room, remarks: remarks(&settings), demands, ..Survey::default() })
     }
 
@@ -213,9 +210,7 @@ impl TaskBuilder {
         let is_device = self.target.is_device;
         if task.mode.recreates_files() && !is_device {
             self.checksum_block_bytes = None;
-            return Some(
-                self.call_on_target("remove", |target, settings| Ok(target.files(settings)?.remove()?)),
-            );
+            return Some(self.call_on_target("remove", |target, settings| Ok(target.files(settings)?.remove()?)));
         }
         let verify = if self.settings.verify && !is_device { task.block_bytes } else { 0 };
         let fits = match self.checksum_block_bytes {
@@ -258,14 +253,9 @@ impl TaskBuilder {
     ) -> Action {
         let (target, settings) = (&self.target, &self.settings);
         let target_path = target.path.display().to_string();
-        let logged_argv = [
-            what.to_string(),
-            format!("{} files of {} bytes", settings.files, settings.file_bytes),
-            target_path,
-        ];
-        Action::call_with(&(target.clone(), settings.clone()), logged_argv, |(target, settings)| {
-            run(target, settings)
-        })
+        let logged_argv =
+            [what.to_string(), format!("{} files of {} bytes", settings.files, settings.file_bytes), target_path];
+        Action::call_with(&(target.clone(), settings.clone()), logged_argv, |(target, settings)| run(target, settings))
     }
 }
 

@@ -2,9 +2,7 @@
 
 use crate::fio::output;
 use crate::task::Action;
-use crate::workloads::fileio::settings::{
-    FileIoSettings, FileIoTask, FileIoWorkload, METRICS, fileio_settings,
-};
+use crate::workloads::fileio::settings::{FileIoSettings, FileIoTask, FileIoWorkload, METRICS, fileio_settings};
 use fsarena_core::setting::WorkloadDef;
 use fsarena_engine::Content;
 use fsarena_sys::argv::Argv;

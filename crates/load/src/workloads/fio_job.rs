@@ -91,10 +91,7 @@ fn job_groups(file: &JobFile) -> Vec<JobGroup> {
         let info = task::info(&take_unused_name(&mut taken, &name), title, []);
         let mut parts = vec![];
         for name in names.iter().filter(|_| names.len() > 1) {
-            parts.push((
-                name.clone(),
-                task::info(&take_unused_name(&mut taken, &task_name(name)), describe(name), []),
-            ));
+            parts.push((name.clone(), task::info(&take_unused_name(&mut taken, &task_name(name)), describe(name), [])));
         }
         groups.push(JobGroup { info, jobs, parts });
     }
@@ -110,9 +107,7 @@ fn task_name(name: &str) -> String {
 /// The first unused name of `name`, `name-2`, …; adds it to the used ones.
 fn take_unused_name(taken: &mut Vec<String>, name: &str) -> String {
     let free = task::first_free_name(name, |name| {
-        taken.iter().all(|used| used != name)
-            && !LIFECYCLE_TASKS.contains(&name)
-            && !ALL_TASKS.contains(&name)
+        taken.iter().all(|used| used != name) && !LIFECYCLE_TASKS.contains(&name) && !ALL_TASKS.contains(&name)
     });
     taken.push(free.clone());
     free
@@ -125,10 +120,7 @@ fn group_file_name(index: usize) -> String {
 
 /// The command that runs a job file of the source disk in the filesystem under test.
 fn fio_command(place: &Place, file: &str) -> Argv {
-    Argv::new("fio")
-        .args(["--output-format=json+", "--eta=never"])
-        .arg(place.source_dir.join(file))
-        .cwd(&place.root)
+    Argv::new("fio").args(["--output-format=json+", "--eta=never"]).arg(place.source_dir.join(file)).cwd(&place.root)
 }
 
 /// Makes the directories that jobs name, and then the files of all jobs.
@@ -136,23 +128,16 @@ fn preparation(file: &JobFile, place: &Place) -> Vec<Action> {
     let jobs = file.jobs();
     let named = distinct(jobs.iter().flat_map(|job| job.directories()).map(PathBuf::from));
     let make = |dir: PathBuf| {
-        Action::call_on("mkdir", &place.root.join(dir), |dir| {
-            dirs::make_dirs(dir).map_err(failed_to("make", dir))
-        })
+        Action::call_on("mkdir", &place.root.join(dir), |dir| dirs::make_dirs(dir).map_err(failed_to("make", dir)))
     };
-    named
-        .into_iter()
-        .map(make)
-        .chain([Action::Run(fio_command(place, LAYOUT_FILE).discard_stdout())])
-        .collect()
+    named.into_iter().map(make).chain([Action::Run(fio_command(place, LAYOUT_FILE).discard_stdout())]).collect()
 }
 
 /// Reads the figures of a group from what fio printed.
 fn parse_group_output(parts: &[(String, TaskInfo)], printed: &str) -> Result<TaskOutput> {
     let jobs = output::parse_jobs(printed).map_err(|why| output::output_error(printed, &why))?;
-    let combine = |jobs: &[&output::JobFigures]| {
-        output::combine_jobs(jobs).map_err(|why| output::output_error(printed, &why))
-    };
+    let combine =
+        |jobs: &[&output::JobFigures]| output::combine_jobs(jobs).map_err(|why| output::output_error(printed, &why));
     if parts.is_empty() {
         return combine(&jobs.iter().collect::<Vec<_>>());
     }
@@ -194,8 +179,7 @@ fn remarks(name: &str, groups: &[JobGroup]) -> Vec<Note> {
     notes
 }
 
-const LOG_OPTIONS: [&str; 5] =
-    ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
+const LOG_OPTIONS: [&str; 5] = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];
 
 /// The fairness notes on how jobs make their writes durable.
 fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
@@ -211,8 +195,7 @@ fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
     let mut notes = vec![];
     if by_durability.len() > 1 {
         let describe = |(durability, names): (&String, &Vec<&str>)| {
-            let durability =
-                if durability.is_empty() { "buffered, without a sync" } else { durability.as_str() };
+            let durability = if durability.is_empty() { "buffered, without a sync" } else { durability.as_str() };
             format!("{} ({durability})", names.join(", "))
         };
         let all: Vec<String> = by_durability.iter().map(describe).collect();
@@ -220,10 +203,7 @@ fn durability_notes(jobs: &[&FioJob]) -> Vec<Note> {
             "the durability of writes differs between jobs: {}: compare variants at one job, not one job with another",
             all.join("; ")
         );
-        notes.push(
-            fairness_note(text)
-                .fix("give all jobs the same direct=, sync=, fsync=, fdatasync= and end_fsync="),
-        );
+        notes.push(fairness_note(text).fix("give all jobs the same direct=, sync=, fsync=, fdatasync= and end_fsync="));
     }
     if let Some(names) = by_durability.get("") {
         let text = format!(
@@ -243,10 +223,7 @@ fn space_needed(jobs: &[&FioJob], set_bytes: u64) -> Result<Room> {
             Ok(files) => files,
             Err(_) if set_bytes > 0 => continue,
             Err(error) => {
-                return Err(TaskError::Plan(format!(
-                    "{error}, or set the room: {}",
-                    setting("set", "room=2g")
-                )));
+                return Err(TaskError::Plan(format!("{error}, or set the room: {}", setting("set", "room=2g"))));
             }
         };
         let (bytes, count) = by_key.entry(files.key).or_default();
@@ -342,8 +319,7 @@ mod tests {
         // The job that is waited for ran in the group before.
         assert!(text("3.fio").ends_with("[mount]\nstonewall\n"), "{}", text("3.fio"));
         assert!(
-            text(LAYOUT_FILE).starts_with("[global]\ncreate_only=1\n")
-                && text(LAYOUT_FILE).contains("[fill disk]")
+            text(LAYOUT_FILE).starts_with("[global]\ncreate_only=1\n") && text(LAYOUT_FILE).contains("[fill disk]")
         );
         let tasks = FioJobFile.tasks(&job, &place(dir.path())).unwrap();
         assert_eq!(tasks.iter().map(|task| task.prepare.len()).collect::<Vec<_>>(), [1, 0, 0]);
@@ -355,10 +331,7 @@ mod tests {
         assert_eq!((survey.room.bytes, survey.room.inodes), (MIN_SPACE_BYTES, 5));
         let texts: Vec<&str> = survey.remarks.iter().map(|note| note.text.as_str()).collect();
         let has = |words: &str| texts.iter().any(|text| text.contains(words));
-        assert!(
-            has("mount (buffered, without a sync); fill disk (end_fsync=1); writer (fsync=8)"),
-            "{texts:?}"
-        );
+        assert!(has("mount (buffered, without a sync); fill disk (end_fsync=1); writer (fsync=8)"), "{texts:?}");
         assert!(has("mount: buffered writes without a sync"), "{texts:?}");
         let equal = FioJobFile
             .survey(&job_of("[a]\nrw=write\ndirect=1\nsize=1g\n[b]\nrw=randwrite\ndirect=1\nsize=1g"))
@@ -397,10 +370,7 @@ mod tests {
         }
         assert!(dir.path().join("in/side").is_dir());
         let counts = |at: usize, id: &str| parts[at].readings.get(id);
-        assert_eq!(
-            (counts(0, "read_operations_count"), counts(0, "write_operations_count")),
-            (Some(256.0), None)
-        );
+        assert_eq!((counts(0, "read_operations_count"), counts(0, "write_operations_count")), (Some(256.0), None));
         // Two clones of 256 writes each.
         assert_eq!(counts(1, "write_operations_count"), Some(512.0));
         assert!(counts(1, "all_latency_p99_ns").is_some() && parts[1].latencies.count() == 512);

@@ -28,12 +28,14 @@ const DEF: WorkloadDef = WorkloadDef {
     settings: &[
         SettingDef::ints("clients", 1..=1024, &[4])
             .help("processes of a mail server at work at once, each number a set of tasks"),
-        SettingDef::int("messages", 0..=100_000_000, 0)
-            .help("messages that are delivered, read and removed; 0 for 50,000 at scale paper, and fewer at quick and tiny"),
+        SettingDef::int("messages", 0..=100_000_000, 0).help(
+            "messages that are delivered, read and removed; 0 for 50,000 at scale paper, and fewer at quick and tiny",
+        ),
         SettingDef::size("message", 64..=64 << 20, 8 << 10).help("bytes of a message"),
         SettingDef::int("mailboxes", 1..=100_000, 16).help("Maildirs that messages go to in turn"),
-        SettingDef::choice("method", &["rename", "link"], "rename")
-            .help("how a message gets from tmp/ to new/: rename as in Dovecot, or link and unlink as in qmail and Postfix"),
+        SettingDef::choice("method", &["rename", "link"], "rename").help(
+            "how a message gets from tmp/ to new/: rename as in Dovecot, or link and unlink as in qmail and Postfix",
+        ),
         pace::RATES,
         pace::ARRIVALS,
     ],
@@ -91,8 +93,7 @@ impl Workload for Maildir {
                 let config = load.config(&job, &kinds, Bound::Operations(shape.messages));
                 Ok(custom_load::run(&config, &boxes)?.task_output())
             });
-            Task::new(task_info(load, stage), work)
-                .with_preparation((stage == MailStage::Deliver).then_some(empty))
+            Task::new(task_info(load, stage), work).with_preparation((stage == MailStage::Deliver).then_some(empty))
         };
         Ok(loads_and_stages(job).into_iter().map(task).collect())
     }
@@ -103,9 +104,7 @@ impl Workload for Maildir {
         let mut checks = vec![];
         for stage in MailStage::ALL {
             if stage.kind_name_title()[1] == task.name {
-                checks.push(Action::call_on("compare", &root, move |root| {
-                    verify_messages(root, &shape, stage)
-                }));
+                checks.push(Action::call_on("compare", &root, move |root| verify_messages(root, &shape, stage)));
             }
         }
         checks
@@ -285,10 +284,7 @@ fn verify_messages(root: &Path, shape: &MaildirShape, after: MailStage) -> Resul
     for number in 0..expected {
         let path = root.join(shape.path_after(after, number));
         if let Some(fault) = describe_difference(&path, noise.contents(number, shape.message_bytes)) {
-            return Err(task::TaskError::Violation(format!(
-                "DATA LOSS: message {} ({fault})",
-                path.display()
-            )));
+            return Err(task::TaskError::Violation(format!("DATA LOSS: message {} ({fault})", path.display())));
         }
     }
     let files = walkdir::WalkDir::new(root).into_iter().flatten().filter(|entry| entry.file_type().is_file());
@@ -316,8 +312,7 @@ mod tests {
                 assert_eq!(output.readings.get("all_operations_count"), Some(20.0), "{id:?}");
                 let commits = output.readings.get("commit_operations_count");
                 assert_eq!(commits, (id.name == "deliver").then_some(20.0));
-                let check =
-                    || Maildir.check_actions(&job, &place, &id).remove(0).perform(&mut |_| {}).map(drop);
+                let check = || Maildir.check_actions(&job, &place, &id).remove(0).perform(&mut |_| {}).map(drop);
                 check().unwrap();
                 // A stray file in any directory fails the check.
                 let stray = dir.path().join("maildir/user00003/tmp/stray");

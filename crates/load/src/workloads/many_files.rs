@@ -30,8 +30,9 @@ const DEF: WorkloadDef = WorkloadDef {
         SettingDef::int("files", 0..=2_000_000_000, 0)
             .help("number of files; 0 for 10 million at scale paper, 200,000 at quick, 1,000 at tiny"),
         SettingDef::int("top_directories", 1..=10_000, 100).help("directories at the top"),
-        SettingDef::int("files_per_directory", 1..=10_000_000, 100_000)
-            .help("most files of a directory: each directory at the top has as many below it as the files need, at least one"),
+        SettingDef::int("files_per_directory", 1..=10_000_000, 100_000).help(
+            "most files of a directory: each directory at the top has as many below it as the files need, at least one",
+        ),
         SettingDef::choice("read", &["cached", "cold"], "cached")
             .help("whether reading begins with what creating left in the page cache, or after a new mount"),
     ],
@@ -61,8 +62,7 @@ impl FileLayout {
     fn of_job(job: &Job) -> FileLayout {
         let count = job.number("files", [10_000_000, 200_000, 1_000]);
         let top_directories = job.settings.int("top_directories") as u64;
-        let directories_below =
-            count.div_ceil(top_directories * job.settings.int("files_per_directory") as u64).max(1);
+        let directories_below = count.div_ceil(top_directories * job.settings.int("files_per_directory") as u64).max(1);
         FileLayout { count, top_directories, directories_below, seed: job.seed }
     }
 
@@ -221,8 +221,7 @@ impl Workload for ManyFiles {
         let read = Action::call_on("read", &root, move |root| reading.read_all(root));
         let mut tasks: Vec<Task> = vec![];
         for (info, work) in self.outline(job).into_iter().zip([create, read]) {
-            let start_state =
-                if reads_cold && !tasks.is_empty() { StartState::Remounted } else { StartState::Warm };
+            let start_state = if reads_cold && !tasks.is_empty() { StartState::Remounted } else { StartState::Warm };
             tasks.push(Task { start_state, ..Task::new(info, work) });
         }
         tasks[0].prepare = vec![prepare];

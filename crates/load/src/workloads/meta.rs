@@ -120,16 +120,14 @@ impl Workload for Meta {
     fn client_tasks(&self, job: &Job, place: &Place, client: Client) -> Result<Vec<Task>> {
         let engine_client = |number| meta::Client::new(client_job(job), &place.root, number).map(Arc::new);
         let (own_client, read_client) = (engine_client(client.index)?, engine_client(client.reads_from)?);
-        let mut make_directories =
-            Some(Action::call_with(&own_client, ["make", "directories"], |own_client| {
-                Ok(own_client.create_directories()?)
-            }));
+        let mut make_directories = Some(Action::call_with(&own_client, ["make", "directories"], |own_client| {
+            Ok(own_client.create_directories()?)
+        }));
         let task = |(name, title, operation): (&str, &str, Option<Operation>)| {
             let work = match operation {
                 None => Action::call_on("find", &place.root, time_find),
                 Some(operation) => {
-                    let uses_other_files =
-                        matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
+                    let uses_other_files = matches!(operation, Operation::StatDir | Operation::Stat | Operation::Read);
                     let client = if uses_other_files { &read_client } else { &own_client };
                     Action::call_with(client, [operation.name()], move |client| {
                         Ok(client.perform(operation)?.task_output())
@@ -170,14 +168,12 @@ mod tests {
             let place = place(dir.path());
             let job = job(&DEF, 1, &[("dirs", dirs), ("depth", "1"), ("bytes", "10")]);
             let client_of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
-            let mut clients: Vec<_> = [0, 1]
-                .map(|index| Meta.client_tasks(&job, &place, client_of(index)).unwrap().into_iter())
-                .into();
+            let mut clients: Vec<_> =
+                [0, 1].map(|index| Meta.client_tasks(&job, &place, client_of(index)).unwrap().into_iter()).into();
             for _ in TASKS {
                 let tasks: Vec<Task> = clients.iter_mut().map(|tasks| tasks.next().unwrap()).collect();
                 // As in a run, all clients prepare a task before any client starts it.
-                let (prepare, work): (Vec<_>, Vec<_>) =
-                    tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
+                let (prepare, work): (Vec<_>, Vec<_>) = tasks.into_iter().map(|task| (task.prepare, task.work)).unzip();
                 perform_all(prepare.into_iter().flatten());
                 let outputs = work.into_iter().flatten().map(|action| perform_all([action]));
                 let counts: Vec<f64> =

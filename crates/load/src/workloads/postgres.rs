@@ -37,8 +37,7 @@ pub const READINGS: &[ReadingDef] = &[
         .help("transactions a second, connecting excluded, as pgbench prints them"),
     ReadingDef::lower(WAL_BYTES, Unit::Bytes)
         .help("write-ahead log that the transactions wrote, by the position in the log before and after"),
-    ReadingDef::neutral(CHECKPOINT_COUNT, Unit::Count)
-        .help("checkpoints of the server that ended while pgbench ran"),
+    ReadingDef::neutral(CHECKPOINT_COUNT, Unit::Count).help("checkpoints of the server that ended while pgbench ran"),
 ];
 
 /// Bytes of tables and indexes for each unit of the scale factor; PostgreSQL 15 takes 15.0 MB.
@@ -86,18 +85,15 @@ impl Workload for Postgres {
         let (cluster, settings) = &input;
         let init_argv = ["initdb".to_string(), cluster.data_dir.display().to_string()];
         let init = Action::call_with(&input, init_argv, |(cluster, settings)| cluster.init(settings));
-        let logged_argv = ["pgbench", "-i"]
-            .map(String::from)
-            .into_iter()
-            .chain(settings.database_scales().map(database_name));
+        let logged_argv =
+            ["pgbench", "-i"].map(String::from).into_iter().chain(settings.database_scales().map(database_name));
         let mut prepare = vec![
             init,
             Action::call_with(&input, logged_argv, |(cluster, settings)| create_databases(cluster, settings)),
         ];
         let mut tasks = vec![];
         for task in settings.tasks.iter().copied() {
-            let logged_argv =
-                std::iter::once("pgbench".to_string()).chain(server::pgbench_arguments(settings, task));
+            let logged_argv = std::iter::once("pgbench".to_string()).chain(server::pgbench_arguments(settings, task));
             let work = Action::call_with(&input, logged_argv, move |(cluster, settings)| {
                 measure_pgbench(cluster, settings, task)
             });
@@ -116,8 +112,7 @@ fn space_needed(settings: &PostgresSettings) -> Room {
     let updates = settings.tasks.iter().filter(|task| task.updates);
     let update_seconds: u64 = updates.map(|task| settings.task_seconds(*task)).sum();
     // `max_wal_size` is a soft limit: the log grows beyond it until a checkpoint ends.
-    let wal =
-        (tables + update_seconds * WAL_BYTES_PER_S).min(settings::max_wal_bytes(&settings.conf) / 4 * 5);
+    let wal = (tables + update_seconds * WAL_BYTES_PER_S).min(settings::max_wal_bytes(&settings.conf) / 4 * 5);
     let bytes = CLUSTER_BYTES + tables + update_seconds * TABLE_BYTES_PER_S + wal;
     let longest = settings.tasks.iter().map(|task| settings.task_seconds(*task)).max().unwrap_or(0);
     let log = longest as f64 * LOG_BYTES_PER_S * settings.sampling_share;
@@ -160,8 +155,7 @@ fn measure_pgbench(cluster: &Cluster, settings: &PostgresSettings, task: Pgbench
     cluster.stop(service)?;
 
     let mut readings = Readings::default();
-    let figures =
-        pgbench::parse_output(&printed).ok_or_else(|| no_figures_error(["pgbench", ""], &printed))?;
+    let figures = pgbench::parse_output(&printed).ok_or_else(|| no_figures_error(["pgbench", ""], &printed))?;
     if figures.transactions == 0.0 {
         return Err(TaskError::Unfit("no transaction ended in time: allow more seconds".into()));
     }
@@ -194,12 +188,8 @@ mod tests {
     #[test]
     fn each_scale_factor_has_each_mode_once() {
         let outline = task_ids(&Postgres.outline(&job(&[("scale_factors", "1,20,1")])));
-        let expected = [
-            "read-only[scale=1]",
-            "simple-update[scale=1]",
-            "read-only[scale=20]",
-            "simple-update[scale=20]",
-        ];
+        let expected =
+            ["read-only[scale=1]", "simple-update[scale=1]", "read-only[scale=20]", "simple-update[scale=20]"];
         assert_eq!(outline, expected);
     }
 

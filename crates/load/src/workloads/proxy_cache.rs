@@ -43,8 +43,7 @@ const DEF: WorkloadDef = WorkloadDef {
         web::L2_DIRECTORIES,
         web::RECURRENCE,
         web::ZIPF,
-        SettingDef::flag("log", true)
-            .help("append a record to swap.state for each object that comes or goes"),
+        SettingDef::flag("log", true).help("append a record to swap.state for each object that comes or goes"),
     ],
 };
 
@@ -177,12 +176,7 @@ impl DiskCache {
     ///
     /// # Errors
     /// If a directory cannot be created.
-    fn create(
-        dir: &Path,
-        shape: CacheShape,
-        has_log: bool,
-        request_mix: RequestMix,
-    ) -> Result<DiskCache, EngineError> {
+    fn create(dir: &Path, shape: CacheShape, has_log: bool, request_mix: RequestMix) -> Result<DiskCache, EngineError> {
         for first in 0..shape.levels.0 {
             for second in 0..shape.levels.1 {
                 let path = dir.join(format!("{first:02X}/{second:02X}"));
@@ -253,8 +247,7 @@ impl DiskCache {
             (object.bytes as usize, (mix(self.shape.seed, number) as usize) % (NOISE_BYTES - PAGE_BYTES));
         while left > 0 {
             let chunk_bytes = left.min(PAGE_BYTES);
-            file.write_all(&self.noise[offset..offset + chunk_bytes])
-                .map_err(EngineError::io("writing", &path))?;
+            file.write_all(&self.noise[offset..offset + chunk_bytes]).map_err(EngineError::io("writing", &path))?;
             offset = (offset + PAGE_BYTES) % (NOISE_BYTES - PAGE_BYTES);
             left -= chunk_bytes;
         }
@@ -455,8 +448,7 @@ mod tests {
             }
             all.iter().all(|(_, done)| metric(done, "cpu_per_request") > Some(0.0)).then_some(all)
         };
-        let all =
-            ["0.05", "0.5", "5"].into_iter().find_map(measured).expect("a request of every task in 5 s");
+        let all = ["0.05", "0.5", "5"].into_iter().find_map(measured).expect("a request of every task in 5 s");
         assert_eq!(all.iter().map(|(id, _)| id.to_string()).collect::<Vec<_>>(), outline);
         for (id, done) in all {
             assert!(!done.series.is_empty(), "{id:?}");
@@ -510,9 +502,7 @@ mod tests {
     #[test]
     fn files_spread_as_squid_spreads_them() {
         let dir = tempfile::tempdir().unwrap();
-        let cache =
-            DiskCache::create(dir.path(), shape((16, 256), 1, 1), false, RequestMix::new(1, 0.8, 0.5))
-                .unwrap();
+        let cache = DiskCache::create(dir.path(), shape((16, 256), 1, 1), false, RequestMix::new(1, 0.8, 0.5)).unwrap();
         for (number, path) in [(0, "00/00/00000000"), (256, "00/01/00000100"), (65_536, "01/00/00010000")] {
             assert_eq!(cache.file_path(number), dir.path().join(path));
         }

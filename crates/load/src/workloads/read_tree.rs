@@ -63,12 +63,7 @@ impl Workload for ReadTree {
         let inodes = tree_size.files + tree_size.directories + tree_size.links;
         let room = Room { bytes: tree_size.unpacked_bytes(), inodes, source_bytes: tree_size.archive_bytes };
         let remark_text = "each task begins with a new mount and a cold cache; the calls are made in-process";
-        Ok(Survey {
-            room,
-            demands,
-            remarks: vec![remark_note(remark_text), source.note()],
-            ..Survey::default()
-        })
+        Ok(Survey { room, demands, remarks: vec![remark_note(remark_text), source.note()], ..Survey::default() })
     }
 
     fn make_inputs(&self, job: &Job, place: &Place) -> Result<()> {
@@ -100,8 +95,7 @@ impl Workload for ReadTree {
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let tree = place.root.join(TOP_DIR);
         let (files, reads) = (SharedFileList::default(), RandomReads::of_job(job));
-        let walk =
-            program::make_action(&Op::Find(tree.clone()), Driver { is_native: true, may_clone: false });
+        let walk = program::make_action(&Op::Find(tree.clone()), Driver { is_native: true, may_clone: false });
         let work = [
             walk,
             Action::call_on("stat", &tree, |tree| for_each_file(tree, |_| Ok(()))),
@@ -119,8 +113,7 @@ impl Workload for ReadTree {
         if !place.is_read_only() {
             tasks[0].prepare = self.fill_actions(job, place)?;
         }
-        let list =
-            |(tree, files): &(PathBuf, SharedFileList)| list_files(tree).map(|list| drop(files.set(list)));
+        let list = |(tree, files): &(PathBuf, SharedFileList)| list_files(tree).map(|list| drop(files.set(list)));
         tasks[3].prepare = vec![Action::call_with(&(tree, files), ["list", "the files"], list)];
         Ok(tasks)
     }
@@ -169,11 +162,7 @@ struct RandomReads {
 impl RandomReads {
     fn of_job(job: &Job) -> RandomReads {
         let seed = mix(job.seed, READS_SEED);
-        RandomReads {
-            count: job.count("reads", (20_000, 200)),
-            block_bytes: job.settings.int("bs") as u64,
-            seed,
-        }
+        RandomReads { count: job.count("reads", (20_000, 200)), block_bytes: job.settings.int("bs") as u64, seed }
     }
 
     /// The file and the offset of each read. Offsets are multiples of the block.
@@ -214,15 +203,12 @@ mod tests {
     #[test]
     fn every_task_reads_the_tree_that_the_archive_holds() {
         let dir = tempfile::tempdir().unwrap();
-        let place =
-            Place { root: dir.path().join("root"), source_dir: dir.path().join("other"), server_user: None };
+        let place = Place { root: dir.path().join("root"), source_dir: dir.path().join("other"), server_user: None };
         std::fs::create_dir(&place.root).unwrap();
         std::fs::create_dir(&place.source_dir).unwrap();
         let job = job(&DEF, 7, &[("reads", "50")]);
         assert!(
-            ReadTree
-                .fill_actions(&job, &place)
-                .is_err_and(|error| error.to_string().contains("tree.tar is missing"))
+            ReadTree.fill_actions(&job, &place).is_err_and(|error| error.to_string().contains("tree.tar is missing"))
         );
         ReadTree.make_inputs(&job, &place).unwrap();
         for task in ReadTree.tasks(&job, &place).unwrap() {
@@ -240,8 +226,9 @@ mod tests {
         let in_b = read_positions.iter().filter(|(path, _)| *path == Path::new("b")).count();
         assert!((850..950).contains(&in_b), "{in_b}");
         assert!(
-            read_positions.iter().all(|(path, offset)| [0, 4096, 8192].contains(offset)
-                && (*offset == 0 || *path == Path::new("b")))
+            read_positions
+                .iter()
+                .all(|(path, offset)| [0, 4096, 8192].contains(offset) && (*offset == 0 || *path == Path::new("b")))
         );
         assert_eq!(read_positions, reads.read_positions(&files));
         assert_ne!(read_positions, RandomReads { seed: 2, ..reads }.read_positions(&files));

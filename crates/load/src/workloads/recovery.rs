@@ -40,9 +40,8 @@ const DEF: WorkloadDef = WorkloadDef {
     settings: &[
         SettingDef::float("seconds", 0.1..=300.0, 10.0)
             .help("the power is cut at an instant drawn between a quarter of this time and all of it"),
-        SettingDef::choice("cut", &["barrier", "any"], "barrier").help(
-            "writes that the disk keeps: those up to its last flush, or by chance any of the later ones too",
-        ),
+        SettingDef::choice("cut", &["barrier", "any"], "barrier")
+            .help("writes that the disk keeps: those up to its last flush, or by chance any of the later ones too"),
     ],
 };
 
@@ -94,13 +93,9 @@ impl Workload for Recovery {
     }
 
     fn power_cut(&self, job: &Job) -> Option<PowerCut> {
-        let share =
-            EARLIEST_CUT_SHARE + (1.0 - EARLIEST_CUT_SHARE) * (mix(job.seed, 1) as f64 / u64::MAX as f64);
+        let share = EARLIEST_CUT_SHARE + (1.0 - EARLIEST_CUT_SHARE) * (mix(job.seed, 1) as f64 / u64::MAX as f64);
         let delay = Duration::from_secs_f64(share * job.settings.float("seconds"));
-        Some(PowerCut {
-            delay,
-            survivors_seed: (job.settings.text("cut") == "any").then(|| mix(job.seed, 2)),
-        })
+        Some(PowerCut { delay, survivors_seed: (job.settings.text("cut") == "any").then(|| mix(job.seed, 2)) })
     }
 }
 
@@ -127,18 +122,12 @@ fn file_contents(seed: u64, number: u64) -> Vec<u8> {
 
 /// Writes files one after the other while `continues` returns true for the number of the next file. After each sync it stores the
 /// number of written files in `progress`.
-fn write_files(
-    root: &Path,
-    progress_path: &Path,
-    seed: u64,
-    continues: &mut dyn FnMut(u64) -> bool,
-) -> Result<()> {
+fn write_files(root: &Path, progress_path: &Path, seed: u64, continues: &mut dyn FnMut(u64) -> bool) -> Result<()> {
     let sync_dir = |dir: &Path| File::open(dir)?.sync_all();
     let progress_file =
         OpenOptions::new().write(true).open(progress_path).map_err(failed_to("write", progress_path))?;
-    let store_progress = |count: u64| {
-        progress_file.write_all_at(&count.to_le_bytes(), 0).and_then(|()| progress_file.sync_data())
-    };
+    let store_progress =
+        |count: u64| progress_file.write_all_at(&count.to_le_bytes(), 0).and_then(|()| progress_file.sync_data());
     store_progress(0).map_err(failed_to("write", progress_path))?;
     for number in 0..DIRECTORY_COUNT {
         let dir = root.join(format!("d{number}"));
@@ -174,8 +163,7 @@ fn read_progress(progress_path: &Path) -> Result<u64> {
 fn verify_files(root: &Path, written: u64, seed: u64) -> Result<Readings> {
     if written == 0 {
         let longer = setting("set", "seconds=60");
-        let why =
-            format!("the power was cut before the first file was synced; give the work more time: {longer}");
+        let why = format!("the power was cut before the first file was synced; give the work more time: {longer}");
         return Err(TaskError::Unfit(why));
     }
     let (mut synced, mut lost, mut damaged) = (0u64, 0u64, vec![]);
@@ -183,9 +171,7 @@ fn verify_files(root: &Path, written: u64, seed: u64) -> Result<Readings> {
     for number in (written + FILES_PER_SYNC).saturating_sub(LIVE_FILES)..written {
         synced += u64::from(is_synced(number));
         match describe_difference(&root.join(relative_path(number)), &file_contents(seed, number)) {
-            Some(fault) if is_synced(number) => {
-                damaged.push(format!("{} ({fault})", relative_path(number).display()))
-            }
+            Some(fault) if is_synced(number) => damaged.push(format!("{} ({fault})", relative_path(number).display())),
             fault => lost += u64::from(fault.is_some()),
         }
     }

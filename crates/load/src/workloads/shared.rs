@@ -19,15 +19,16 @@ const DEF: WorkloadDef = WorkloadDef {
     help: "clients write files of their own and one file in strides, and read what another wrote, as IOR does",
     metrics: &["bandwidth", "elapsed"],
     settings: &[
-        SettingDef::size("bytes", 0..=1 << 44, 0)
-            .help("bytes that each client writes and reads; 0 for 1 GiB at scale paper, 32 MiB at quick, 2 MiB at tiny"),
+        SettingDef::size("bytes", 0..=1 << 44, 0).help(
+            "bytes that each client writes and reads; 0 for 1 GiB at scale paper, 32 MiB at quick, 2 MiB at tiny",
+        ),
         SettingDef::size("bs", 512..=1 << 30, 256 << 10)
             .help("bytes of a block; in the shared file the blocks of the clients alternate"),
         SettingDef::flag("direct", false).help("use O_DIRECT"),
-        SettingDef::flag("fsync", true)
-            .help("each client syncs its file after its last write, and that is timed"),
-        SettingDef::choice("cache", &["drop", "keep"], "drop")
-            .help("drop asks the kernel to drop the cached pages of a file before another client reads it (posix_fadvise)"),
+        SettingDef::flag("fsync", true).help("each client syncs its file after its last write, and that is timed"),
+        SettingDef::choice("cache", &["drop", "keep"], "drop").help(
+            "drop asks the kernel to drop the cached pages of a file before another client reads it (posix_fadvise)",
+        ),
     ],
 };
 
@@ -121,8 +122,7 @@ impl Workload for Shared {
         let task = |def: TaskDef| {
             let strides = strides_job(job, &place.root, client, def);
             let path = strides.path.clone();
-            let prepare =
-                (!strides.write && drops_cache).then(|| Action::call_on("forget", &path, drop_cached_pages));
+            let prepare = (!strides.write && drops_cache).then(|| Action::call_on("forget", &path, drop_cached_pages));
             let work = Action::call_on(def.name, &path, move |_| Ok(strides::run(&strides)?.task_output()));
             Task::new(task_info(def), work).with_preparation(prepare)
         };
@@ -140,9 +140,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (place, job) = (place(dir.path()), job(&DEF, 3, &[("bytes", "1048576")]));
         let client_of = |index: u32| Client { index, clients: 2, reads_from: 1 - index };
-        let mut clients: Vec<_> = [0, 1]
-            .map(|client| Shared.client_tasks(&job, &place, client_of(client)).unwrap().into_iter())
-            .into();
+        let mut clients: Vec<_> =
+            [0, 1].map(|client| Shared.client_tasks(&job, &place, client_of(client)).unwrap().into_iter()).into();
         // All clients finish a task before any client starts the next.
         for def in TASKS {
             for client in &mut clients {
@@ -157,8 +156,7 @@ mod tests {
 
     #[test]
     fn the_survey_counts_whole_blocks() {
-        let survey =
-            |bs: &str, bytes: &str| Shared.survey(&job(&DEF, 3, &[("bs", bs), ("bytes", bytes)])).unwrap();
+        let survey = |bs: &str, bytes: &str| Shared.survey(&job(&DEF, 3, &[("bs", bs), ("bytes", bytes)])).unwrap();
         let survey_of_large_blocks = survey("1073741824", "2097152");
         assert_eq!(survey_of_large_blocks.room.bytes, 2 << 30);
         assert!(survey_of_large_blocks.remarks[0].text.contains("moves 1.0 GiB"));

@@ -61,8 +61,7 @@ impl DatabaseTask {
         let mut all = vec![];
         for journal in distinct(job.settings.words("journal")) {
             for synchronous in distinct(job.settings.words("synchronous")) {
-                let task =
-                    |load| DatabaseTask { journal: journal.into(), synchronous: synchronous.into(), load };
+                let task = |load| DatabaseTask { journal: journal.into(), synchronous: synchronous.into(), load };
                 for operation in [UPDATE, READ, INSERT] {
                     all.extend(rates.iter().map(|rate| task(Some((operation, *rate)))));
                 }
@@ -100,11 +99,8 @@ impl DatabaseTask {
         let Some((operation, rate)) = self.load else { return Ok(database.checkpoint()?) };
         database.operation = operation;
         let kinds = [if operation == READ { "read" } else { "commit" }];
-        let config = PacedLoad { clients: 1, rate_per_s: rate }.config(
-            job,
-            &kinds,
-            pace::task_bound(job, SECONDS_BY_SCALE),
-        );
+        let config =
+            PacedLoad { clients: 1, rate_per_s: rate }.config(job, &kinds, pace::task_bound(job, SECONDS_BY_SCALE));
         let outcome = custom_load::run(&config, &database)?;
         if operation == INSERT {
             let inserted_rows_file = inserted_rows_file(place);
@@ -160,23 +156,18 @@ impl Workload for Sqlite {
             let input = (task.clone(), job.clone(), place.clone());
             // The words describe a call in the log of commands. SQLite is a library, so no program of that name runs.
             let call = |what: &str, run: fn(&DatabaseTask, &Job, &Place) -> Result<TaskOutput>| {
-                let logged_argv =
-                    ["sqlite3".to_string(), database_dir(place).display().to_string(), what.into()];
+                let logged_argv = ["sqlite3".to_string(), database_dir(place).display().to_string(), what.into()];
                 Action::call_with(&input, logged_argv, move |(task, job, place)| run(task, job, place))
             };
             let mode = |task: &DatabaseTask| (task.journal.clone(), task.synchronous.clone());
             let is_fresh = index == 0 || mode(task) != mode(&all[index - 1]);
             let mut prepare = Vec::from_iter(is_fresh.then(|| call("make", DatabaseTask::create_database)));
             if task.load.is_none() {
-                let fill = |task: &DatabaseTask, job: &Job, place: &Place| {
-                    Ok(task.database(job, place).fill_log()?)
-                };
+                let fill = |task: &DatabaseTask, job: &Job, place: &Place| Ok(task.database(job, place).fill_log()?);
                 prepare.push(call("fill the log", fill));
             }
-            let work = call(
-                task.load.map_or("checkpoint", |(operation, _)| operation.name),
-                DatabaseTask::perform_work,
-            );
+            let work =
+                call(task.load.map_or("checkpoint", |(operation, _)| operation.name), DatabaseTask::perform_work);
             Task::new(task.task_info(), work).with_preparation(prepare)
         };
         Ok(all.iter().enumerate().map(task).collect())
@@ -188,11 +179,8 @@ impl Workload for Sqlite {
             return vec![];
         }
         let shape = table_shape(job);
-        let logged_argv = [
-            "sqlite3".to_string(),
-            database_dir(place).display().to_string(),
-            "PRAGMA integrity_check".into(),
-        ];
+        let logged_argv =
+            ["sqlite3".to_string(), database_dir(place).display().to_string(), "PRAGMA integrity_check".into()];
         vec![Action::call_with(place, logged_argv, move |place| {
             verify_database(&database_dir(place), &shape, read_number(&inserted_rows_file(place))?)
         })]
@@ -276,8 +264,7 @@ impl TableShape {
             _ => 0,
         };
         // 32 bytes for a row's header, twice the rows because pages can be half empty, and the journals.
-        2 * (self.rows + inserted) * (self.value_bytes as u64 + 32)
-            + 2 * PAGE_BYTES * (self.log_commits() + 2000)
+        2 * (self.rows + inserted) * (self.value_bytes as u64 + 32) + 2 * PAGE_BYTES * (self.log_commits() + 2000)
     }
 
     /// Number of commits that fill the log before the task `checkpoint`.
@@ -453,9 +440,7 @@ impl CustomLoad for Database {
     }
 
     fn perform(&self, session: &mut Session, first_stamp: u64) -> Result<usize, EngineError> {
-        self.transact(session, first_stamp)
-            .map(|()| 0)
-            .map_err(|error| self.error_while(self.operation.name)(error))
+        self.transact(session, first_stamp).map(|()| 0).map_err(|error| self.error_while(self.operation.name)(error))
     }
 }
 
@@ -492,9 +477,7 @@ fn verify_database(dir: &Path, shape: &TableShape, inserted: u64) -> Result<()> 
             let mut row_count = 0;
             while let Some(row) = rows.next()? {
                 row_count += 1;
-                if row.get_ref(2)?.as_blob()?
-                    != noise.contents(row.get::<_, i64>(1)? as u64, shape.value_bytes)
-                {
+                if row.get_ref(2)?.as_blob()? != noise.contents(row.get::<_, i64>(1)? as u64, shape.value_bytes) {
                     return Ok(Some(format!("row {} of table {table} is damaged", row.get::<_, i64>(0)?)));
                 }
             }
@@ -562,10 +545,7 @@ mod tests {
         let connection = rusqlite::Connection::open(&path).unwrap();
         connection.execute("UPDATE data SET value = x'00' WHERE key = 7", []).unwrap();
         drop(connection);
-        assert!(
-            check_error(0).starts_with("DATA LOSS")
-                && check_error(0).contains("row 7 of table data is damaged")
-        );
+        assert!(check_error(0).starts_with("DATA LOSS") && check_error(0).contains("row 7 of table data is damaged"));
         std::fs::write(&path, &std::fs::read(&path).unwrap()[..8192]).unwrap();
         assert!(check_error(0).contains("data.db"), "{}", check_error(0));
     }

@@ -115,9 +115,8 @@ impl Workload for SquidWorkload {
         let mut tasks_left = serve_tasks(job).into_iter().peekable();
         while let Some(task) = tasks_left.next() {
             let (rate, is_last) = (task.rate, tasks_left.peek().is_none());
-            let work = Action::call_with(&shared, shared.logged_argv(&task.info), move |shared| {
-                shared.serve(rate, is_last)
-            });
+            let work =
+                Action::call_with(&shared, shared.logged_argv(&task.info), move |shared| shared.serve(rate, is_last));
             tasks.push(task.into_task(work));
         }
         Ok(tasks)
@@ -151,8 +150,8 @@ impl SquidTasks {
         self.dirs.create()?;
         let squid = Squid::start(&self.dirs)?;
         let objects = self.dirs.shape.count_to_fill();
-        let output = self
-            .send_and_measure(&squid, async |clients| clients.fill_cache(self.client_count(), objects).await);
+        let output =
+            self.send_and_measure(&squid, async |clients| clients.fill_cache(self.client_count(), objects).await);
         let stopped = squid.stop();
         stopped.and(Ok(output?))
     }
@@ -174,11 +173,7 @@ impl SquidTasks {
     }
 
     /// Sends requests while the origin server runs, and measures the CPU time of clients, squid and kernel threads.
-    fn send_and_measure(
-        &self,
-        squid: &Squid,
-        send: impl AsyncFnOnce(&Rc<SquidClients>),
-    ) -> Result<TaskOutput> {
+    fn send_and_measure(&self, squid: &Squid, send: impl AsyncFnOnce(&Rc<SquidClients>)) -> Result<TaskOutput> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TaskError::io("start the clients"))?;
         let local = tokio::task::LocalSet::new();
@@ -189,8 +184,7 @@ impl SquidTasks {
         let (squid_ns_before, ticks_before) = (squid.cpu_ns(), squid.ticks());
         let client_ns_before = cpu::process_cpu_ns(own_pid).unwrap_or(0);
         let (tally, elapsed) = local.block_on(&runtime, async {
-            let listener =
-                tokio::net::TcpListener::from_std(origin).map_err(TaskError::io("start the origin"))?;
+            let listener = tokio::net::TcpListener::from_std(origin).map_err(TaskError::io("start the origin"))?;
             let address = listener.local_addr().map_err(TaskError::io("start the origin"))?;
             let origin = tokio::task::spawn_local(client::serve_origin(listener, seed));
             let clients = SquidClients::new(squid.address, address, seed, self.dirs.shape.request_mix());
@@ -217,11 +211,7 @@ fn tally_readings(tally: &ClientTally, elapsed: Duration) -> Result<Readings> {
     let requests = tally.latency.len();
     if requests == 0 {
         let short = || {
-            format!(
-                "the load took {:.1} s; let it take longer: {}",
-                elapsed.as_secs_f64(),
-                setting("set", "seconds=")
-            )
+            format!("the load took {:.1} s; let it take longer: {}", elapsed.as_secs_f64(), setting("set", "seconds="))
         };
         let why = tally.first_error.clone().unwrap_or_else(short);
         return Err(TaskError::Unfit(format!("no request was answered: {why}")));
@@ -261,9 +251,6 @@ mod tests {
     fn cpu_time_is_split_in_the_ratio_of_the_ticks() {
         let mut readings = Readings::default();
         split_cpu_time(&mut readings, 1000, (1, 3));
-        assert_eq!(
-            (readings.get("service_user_ns"), readings.get("service_system_ns")),
-            (Some(250.0), Some(750.0))
-        );
+        assert_eq!((readings.get("service_user_ns"), readings.get("service_system_ns")), (Some(250.0), Some(750.0)));
     }
 }

@@ -1,8 +1,6 @@
 //! `sysbench`: runs the tasks of `fileio` with the real sysbench, and parses its output.
 
-use crate::workloads::fileio::settings::{
-    FileIoSettings, FileIoTask, FileIoWorkload, METRICS, fileio_settings,
-};
+use crate::workloads::fileio::settings::{FileIoSettings, FileIoTask, FileIoWorkload, METRICS, fileio_settings};
 use crate::{printed::parse_nonnegative, task::Action};
 use fsarena_core::{metric::reading, sample::Readings, setting::WorkloadDef};
 use fsarena_sys::argv::Argv;

@@ -35,8 +35,7 @@ impl Workload for Tree {
         let bytes = tree_size.unpacked_bytes();
         // The archive stays on the source disk until it is unpacked.
         let room = Room { bytes, inodes, source_bytes: bytes + tree_size.archive_bytes };
-        let remarks =
-            Driver::from_settings(&job.settings).remarks().into_iter().chain([source.note()]).collect();
+        let remarks = Driver::from_settings(&job.settings).remarks().into_iter().chain([source.note()]).collect();
         // cp(1) without -p does not restore owners.
         Ok(Survey { room, demands: Demands { foreign_owner: None, ..demands }, remarks, ..Survey::default() })
     }
@@ -61,18 +60,15 @@ impl Workload for Tree {
     fn tasks(&self, job: &Job, place: &Place) -> Result<Vec<Task>> {
         let from = place.source_dir.join(TOP_DIR);
         if !from.is_dir() {
-            let why =
-                format!("the tree {} is missing; fsarena makes it at the start of a run", from.display());
+            let why = format!("the tree {} is missing; fsarena makes it at the start of a run", from.display());
             return Err(TaskError::Unfit(why));
         }
         let to = place.root.join(TOP_DIR);
         let work = [Op::CopyTree(from, to.clone()), Op::Remove(to)];
         let driver = Driver::from_settings(&job.settings);
         let tasks = self.outline(job).into_iter().zip(work).zip([StartState::Warm, StartState::Remounted]);
-        let task = |((info, op), start_state)| Task {
-            start_state,
-            ..Task::new(info, program::make_action(&op, driver))
-        };
+        let task =
+            |((info, op), start_state)| Task { start_state, ..Task::new(info, program::make_action(&op, driver)) };
         Ok(tasks.map(task).collect())
     }
 
@@ -91,11 +87,8 @@ mod tests {
     fn the_tree_is_copied_and_removed_by_both_drivers() {
         for driver in ["commands", "native"] {
             let dir = tempfile::tempdir().unwrap();
-            let place = Place {
-                root: dir.path().join("root"),
-                source_dir: dir.path().join("other"),
-                server_user: None,
-            };
+            let place =
+                Place { root: dir.path().join("root"), source_dir: dir.path().join("other"), server_user: None };
             std::fs::create_dir(&place.root).unwrap();
             std::fs::create_dir(&place.source_dir).unwrap();
             let job = job(&DEF, 7, &[("driver", driver)]);

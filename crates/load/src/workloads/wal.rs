@@ -92,9 +92,8 @@ impl Workload for Wal {
         let task = |load: PacedLoad| {
             let (job, committed_path) = (job.clone(), place.source_dir.join(COMMITTED_FILE));
             let empty = Action::call_on("empty", &dir, move |dir| prepare_log(dir, &shape));
-            let work = Action::call_on("commit", &dir, move |dir| {
-                run_commits(&job, load, &shape, dir, &committed_path)
-            });
+            let work =
+                Action::call_on("commit", &dir, move |dir| run_commits(&job, load, &shape, dir, &committed_path));
             Task::new(task_info(load), work).with_preparation([empty])
         };
         Ok(PacedLoad::all(&job.settings).into_iter().map(task).collect())
@@ -109,16 +108,9 @@ impl Workload for Wal {
     }
 }
 
-fn run_commits(
-    job: &Job,
-    load: PacedLoad,
-    shape: &LogShape,
-    dir: &Path,
-    committed_path: &Path,
-) -> Result<TaskOutput> {
+fn run_commits(job: &Job, load: PacedLoad, shape: &LogShape, dir: &Path, committed_path: &Path) -> Result<TaskOutput> {
     let log = CommitLog::open(dir, *shape)?;
-    let outcome =
-        custom_load::run(&load.config(job, &["commit"], pace::task_bound(job, SECONDS_BY_SCALE)), &log)?;
+    let outcome = custom_load::run(&load.config(job, &["commit"], pace::task_bound(job, SECONDS_BY_SCALE)), &log)?;
     let (records, syncs) = log.counts();
     let mut output = outcome.task_output();
     output.readings.set("sync_operations_count", syncs as f64);
@@ -247,12 +239,7 @@ impl CommitLog {
     fn open(dir: &Path, shape: LogShape) -> Result<CommitLog, EngineError> {
         let segments = Segments::create(dir, shape)?;
         let state = LogState { segments: Some(segments), ..LogState::default() };
-        Ok(CommitLog {
-            shape,
-            noise: shape.noise(),
-            state: Mutex::new(state),
-            group_committed: Condvar::new(),
-        })
+        Ok(CommitLog { shape, noise: shape.noise(), state: Mutex::new(state), group_committed: Condvar::new() })
     }
 
     /// The number of records on the device, and the number of syncs.
@@ -286,11 +273,7 @@ impl CommitLog {
     }
 
     /// Writes and syncs all queued records as the leader, and wakes the clients that wait.
-    fn commit_group(
-        &self,
-        mut segments: Segments,
-        mut state: MutexGuard<LogState>,
-    ) -> Result<(), EngineError> {
+    fn commit_group(&self, mut segments: Segments, mut state: MutexGuard<LogState>) -> Result<(), EngineError> {
         let last = state.last_queued;
         let spare = std::mem::take(&mut state.spare);
         let mut group = std::mem::replace(&mut state.pending, spare);
@@ -355,14 +338,7 @@ impl Segments {
     fn create(dir: &Path, shape: LogShape) -> Result<Segments, EngineError> {
         let dir_file = File::open(dir).map_err(EngineError::io("opening", dir))?;
         let file = create_segment(dir, &dir_file, &shape, shape.kept_segments)?;
-        Ok(Segments {
-            dir: dir.into(),
-            dir_file,
-            shape,
-            newest_number: shape.kept_segments,
-            file,
-            position: 0,
-        })
+        Ok(Segments { dir: dir.into(), dir_file, shape, newest_number: shape.kept_segments, file, position: 0 })
     }
 
     /// Writes a group and syncs it. If it does not fit into the current segment, starts the next segment first.
@@ -376,13 +352,7 @@ impl Segments {
         let (offset, bytes) = (self.position, group.len() as u32);
         let path = || segment_path(&self.dir, self.newest_number);
         let operation = "commit";
-        written.map_err(|source| EngineError::Operation {
-            operation,
-            path: path(),
-            offset,
-            bytes,
-            source,
-        })?;
+        written.map_err(|source| EngineError::Operation { operation, path: path(), offset, bytes, source })?;
         self.position += group.len() as u64;
         Ok(())
     }
@@ -423,8 +393,7 @@ fn verify_log(dir: &Path, shape: &LogShape, committed: u64) -> Result<()> {
         for (index, record) in bytes.chunks(shape.record_bytes).enumerate() {
             let Some((record_number, contents, crc)) = parse_record(record) else { break };
             // If older segments were removed, the first kept one begins with a later record than 1.
-            let expected =
-                last.map_or(if number == shape.kept_segments { 1 } else { record_number }, |last| last + 1);
+            let expected = last.map_or(if number == shape.kept_segments { 1 } else { record_number }, |last| last + 1);
             if record_number != expected {
                 // The rest of the segment is zeros of a preallocated one, or the former contents of a recycled one.
                 break;
@@ -433,10 +402,7 @@ fn verify_log(dir: &Path, shape: &LogShape, committed: u64) -> Result<()> {
                 || contents != noise.contents(record_number, shape.record_bytes - HEADER_BYTES)
             {
                 let from = index * shape.record_bytes;
-                let text = format!(
-                    "DATA LOSS: record {record_number} at byte {from} of {} is damaged",
-                    path.display()
-                );
+                let text = format!("DATA LOSS: record {record_number} at byte {from} of {} is damaged", path.display());
                 return Err(TaskError::Violation(text));
             }
             last = Some(record_number);
@@ -536,17 +502,13 @@ mod tests {
         // Zeros instead of record 10, as if it had never been written.
         file.write_all_at(&[0; 512], 512).unwrap();
         let error = verify(&job, &place).unwrap_err();
-        assert!(
-            error.contains("11 of 20 committed records are missing: the log ends after record 9"),
-            "{error}"
-        );
+        assert!(error.contains("11 of 20 committed records are missing: the log ends after record 9"), "{error}");
     }
 
     #[test]
     fn each_number_of_clients_and_rate_is_a_task_and_paced_latency_counts_from_the_due_time() {
         let job = job(&[("clients", "1,8"), ("rates", "0,500"), ("seconds", "0.05")]);
-        let all =
-            ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
+        let all = ["1,rate=max", "1,rate=500", "8,rate=max", "8,rate=500"].map(|one| format!("wal[clients={one}]"));
         assert_eq!(task_ids(&Wal.outline(&job)), all);
         let job = Job { settings: self::job(&[("rates", "500"), ("operations", "20")]).settings, ..job };
         let (_dir, place, output) = run_first_task(&job);

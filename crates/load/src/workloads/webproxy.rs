@@ -74,8 +74,7 @@ impl Workload for Webproxy {
             let file_set = FileSet::new(files as u32, existing as u32);
             let personality = Personality { dir: dir.into(), file_set, noise: noise(), seed };
             let bound = Bound::Seconds(seconds);
-            let config =
-                CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
+            let config = CustomLoadConfig { threads, kinds: &["turn"], rate: None, bound, interval_ms: 100, seed };
             let account = CostAccount::begin();
             let outcome = custom_load::run(&config, &personality)?;
             personality.task_output(&outcome, account)

@@ -34,11 +34,8 @@ struct Disks {
 
 fn disks() -> Disks {
     let dir = tempfile::tempdir().unwrap();
-    let place = Place {
-        root: dir.path().join("under test"),
-        source_dir: dir.path().join("other\ndisk"),
-        server_user: None,
-    };
+    let place =
+        Place { root: dir.path().join("under test"), source_dir: dir.path().join("other\ndisk"), server_user: None };
     std::fs::create_dir(&place.root).unwrap();
     std::fs::create_dir(&place.source_dir).unwrap();
     Disks { place, _dir: dir }
@@ -136,8 +133,7 @@ fn check_drivers_agree(settings: &[(&str, Value)]) {
         let id = real.info.id.clone();
         assert_eq!(real.info, imitated.info);
         let logged: Vec<_> = perform(real).iter().map(|(argv, times)| (argv[0].clone(), *times)).collect();
-        let imitated: Vec<_> =
-            perform(imitated).iter().map(|(argv, times)| (argv[0].clone(), *times)).collect();
+        let imitated: Vec<_> = perform(imitated).iter().map(|(argv, times)| (argv[0].clone(), *times)).collect();
         assert_eq!(logged, imitated, "{id} is logged alike");
         let after = read_tree(&commands.0.place.root);
         let other = read_tree(&native.0.place.root);
@@ -224,9 +220,8 @@ fn the_surveyed_room_matches_the_space_that_the_tasks_take() {
     }
     assert_eq!(room.inodes, inodes);
     assert!((bytes..bytes + bytes / 20).contains(&room.bytes), "{} asked for, {bytes} needed", room.bytes);
-    let blocks = |entry: std::io::Result<std::fs::DirEntry>| {
-        entry.unwrap().metadata().unwrap().len().next_multiple_of(4096)
-    };
+    let blocks =
+        |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().metadata().unwrap().len().next_multiple_of(4096);
     let other: u64 = std::fs::read_dir(&disks.place.source_dir).unwrap().map(blocks).sum();
     assert_eq!(room.source_bytes, other);
 }
@@ -248,11 +243,8 @@ fn a_chosen_task_gets_what_it_needs_untimed() {
 #[test]
 fn tasks_that_read_existing_files_start_from_a_cold_cache() {
     let (_disks, tasks) = start(&job(&[("cache", text("cold"))]));
-    let warm: Vec<_> = tasks
-        .iter()
-        .filter(|task| task.start_state == StartState::Warm)
-        .map(|task| &task.info.id.name)
-        .collect();
+    let warm: Vec<_> =
+        tasks.iter().filter(|task| task.start_state == StartState::Warm).map(|task| &task.info.id.name).collect();
     assert_eq!(warm, ["touch", "mkdir", "create"]);
 }
 
@@ -280,9 +272,7 @@ fn the_archive_is_made_once_and_again_for_another_tree() {
 #[test]
 fn a_missing_archive_is_an_error_with_its_path() {
     let disks = disks();
-    let Err(error) = workload().tasks(&job(&[]), &disks.place) else {
-        panic!("tasks() must fail without its input")
-    };
+    let Err(error) = workload().tasks(&job(&[]), &disks.place) else { panic!("tasks() must fail without its input") };
     assert!(error.to_string().contains("tree.tar is missing"), "{error}");
 }
 
@@ -296,10 +286,7 @@ fn the_error_of_a_failed_task_has_the_file_and_the_message_of_the_system() {
         }
         std::fs::create_dir(disks.place.root.join("dirs/d00003")).unwrap();
         let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err().to_string();
-        assert!(
-            error.contains(expected) && error.contains("d00003") && error.contains("File exists"),
-            "{error}"
-        );
+        assert!(error.contains(expected) && error.contains("d00003") && error.contains("File exists"), "{error}");
     }
 }
 
@@ -340,10 +327,7 @@ fn the_error_of_a_full_disk_has_the_file() {
         let task = workload().tasks(&job, &disks.place).unwrap().remove(0);
         let error = task.work.into_iter().next().unwrap().perform(&mut |_| {}).unwrap_err();
         let error_text = error.to_string();
-        assert!(
-            error_text.contains("tree.tar") && error_text.contains("No space left on device"),
-            "{error_text}"
-        );
+        assert!(error_text.contains("tree.tar") && error_text.contains("No space left on device"), "{error_text}");
     }
 }
 

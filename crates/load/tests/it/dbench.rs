@@ -47,8 +47,7 @@ Unlink \"\\clients\\client1\\B\" 0x6 NT_STATUS_OK
 /// The work of a traced child, not a test. Does nothing without a load in its environment.
 #[test]
 fn child() {
-    let [Ok(loadfile), Ok(dir), Ok(seconds)] = [CHILD_LOADFILE, CHILD_DIR, CHILD_SECONDS].map(std::env::var)
-    else {
+    let [Ok(loadfile), Ok(dir), Ok(seconds)] = [CHILD_LOADFILE, CHILD_DIR, CHILD_SECONDS].map(std::env::var) else {
         return;
     };
     let dbench = workloads::find_workload("dbench").unwrap();
@@ -143,10 +142,7 @@ fn system_calls_of_a_pass_are_those_of_the_real_dbench() {
     ] {
         let [mine, theirs] = [&ours, &real].map(|calls| calls.get(name).copied().unwrap_or(0.0));
         // The loader and the start of clients make a few calls, and the last pass is incomplete.
-        assert!(
-            (mine - theirs).abs() <= most * theirs + 0.5,
-            "{name}: {mine} and {theirs}\n{ours:?}\n{real:?}"
-        );
+        assert!((mine - theirs).abs() <= most * theirs + 0.5, "{name}: {mine} and {theirs}\n{ours:?}\n{real:?}");
         assert!(theirs > 0.0, "the real dbench never calls {name}");
     }
 }

@@ -83,8 +83,7 @@ fn system_calls_are_those_of_the_real_sysbench_in_kind_and_number() {
         for threads in [1, 4] {
             let dir = within.path().join(format!("{mode}-{threads}"));
             std::fs::create_dir(&dir).unwrap();
-            let words =
-                format!("modes={mode} threads={threads} bs=4096 files=8 events=1000 total_bytes=1048576");
+            let words = format!("modes={mode} threads={threads} bs=4096 files=8 events=1000 total_bytes=1048576");
             prepare(&words, &dir);
             let child = std::env::current_exe().unwrap();
             let native = count_calls(
@@ -127,15 +126,13 @@ fn the_real_tools_perform_all_operations_with_several_threads() {
         }
         for mode in ["seqrd", "rndrd", "seqwr", "rndwr"] {
             let dir = tempfile::tempdir().unwrap();
-            let words =
-                format!("modes={mode} engine={tool} threads=4 bs=4096 files=8 events=1000 fsync_every=0");
+            let words = format!("modes={mode} engine={tool} threads=4 bs=4096 files=8 events=1000 fsync_every=0");
             let task = prepare(&words, dir.path());
             let (mut moved, mut read) = (0.0, Default::default());
             for action in task.work {
                 read = action.perform(&mut |_| {}).unwrap().readings;
                 let of = |id| fsarena_core::sample::Readings::get(&read, id).unwrap_or(0.0);
-                moved = of("all_operations_count")
-                    .max(of("read_operations_count") + of("write_operations_count"));
+                moved = of("all_operations_count").max(of("read_operations_count") + of("write_operations_count"));
             }
             assert_eq!(moved, 1000.0, "{tool} {mode}: {read:?}");
         }
@@ -171,8 +168,7 @@ fn a_planted_corruption_is_found_and_named() {
 #[test]
 fn the_names_of_files_are_those_of_sysbench() {
     let dir = tempfile::tempdir().unwrap();
-    let spec =
-        FileSpec { count: 3, bytes: 4096, content: Content::Zeros, seed: 1, verified_block_bytes: None };
+    let spec = FileSpec { count: 3, bytes: 4096, content: Content::Zeros, seed: 1, verified_block_bytes: None };
     let files: engine::Files = Files::prepare(dir.path(), &spec).unwrap();
     assert!(files.paths()[2].ends_with("test_file.2"));
 }

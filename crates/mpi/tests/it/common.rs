@@ -100,9 +100,8 @@ pub fn processes_with(word: &str) -> Vec<u32> {
         let text = std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
         String::from_utf8_lossy(&text).contains(word)
     };
-    let pids = std::fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let pids =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     pids.filter(|pid| *pid != std::process::id() && (has(*pid, "cmdline") || has(*pid, "environ"))).collect()
 }
 

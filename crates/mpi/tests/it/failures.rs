@@ -69,8 +69,7 @@ fn work_that_is_killed_or_hangs_fails_the_cell_and_leaves_nothing() {
     );
     assert_nothing_is_left(&workspace);
 
-    let (code, printed) =
-        output(&mut workspace.run(3, &plan_for_client_1("kill -STOP $PPID"), &["--timeout", "2s"]));
+    let (code, printed) = output(&mut workspace.run(3, &plan_for_client_1("kill -STOP $PPID"), &["--timeout", "2s"]));
     assert_eq!(code, 4, "{printed}");
     assert!(printed.contains("work did not end within 2s"), "{printed}");
     assert_nothing_is_left(&workspace);
@@ -83,19 +82,14 @@ fn the_error_of_a_full_filesystem_names_the_rank() {
         return;
     }
     let shared = workspace.path("shared");
-    let mount = |args: &[&str]| {
-        assert!(Command::new(args[0]).args(&args[1..]).arg(&shared).status().unwrap().success())
-    };
+    let mount =
+        |args: &[&str]| assert!(Command::new(args[0]).args(&args[1..]).arg(&shared).status().unwrap().success());
     mount(&["mount", "-t", "tmpfs", "-o", "size=80m", "none"]);
-    let (code, printed) =
-        output(&mut workspace.run(2, &plan_for_client_1("head -c 100000000 /dev/zero > big"), &[]));
+    let (code, printed) = output(&mut workspace.run(2, &plan_for_client_1("head -c 100000000 /dev/zero > big"), &[]));
     let left = workspace.leftover_files();
     mount(&["umount"]);
     assert!(left.is_empty(), "{left:?}");
-    assert!(
-        code != 0 && printed.contains("rank 1 on") && printed.contains("No space left on device"),
-        "{printed}"
-    );
+    assert!(code != 0 && printed.contains("rank 1 on") && printed.contains("No space left on device"), "{printed}");
 }
 
 #[test]
@@ -111,10 +105,7 @@ fn a_rank_that_is_killed_ends_the_job_and_leaves_nothing() {
 fn a_rank_that_hangs_is_named_and_ends_the_job() {
     let Some(workspace) = Workspace::new() else { return };
     let (code, printed) = run_and_signal_rank_1(&workspace, "STOP", &["--timeout", "1s"]);
-    assert!(
-        code != 0 && printed.contains(&format!("rank 1 on {} did not answer", host())),
-        "{code} {printed}"
-    );
+    assert!(code != 0 && printed.contains(&format!("rank 1 on {} did not answer", host())), "{code} {printed}");
     assert_nothing_is_left(&workspace);
 }
 

@@ -11,8 +11,7 @@ fn a_merged_sample_has_the_operations_of_all_clients_and_their_common_time() {
     let (code, printed) = output(&mut workspace.run(3, FILEIO, &[]));
     assert_eq!(code, 0, "{printed}");
     assert!(workspace.leftover_files().is_empty(), "{:?}", workspace.leftover_files());
-    let columns =
-        ["task", "clients_count", "read_operations_count", "common_ns", "start_spread_ns", "elapsed_ns"];
+    let columns = ["task", "clients_count", "read_operations_count", "common_ns", "start_spread_ns", "elapsed_ns"];
     let mut samples = workspace.samples(&columns);
     samples.sort();
     assert_eq!(samples.len(), 2, "{samples:?}");
@@ -33,11 +32,7 @@ fn dbench_and_commands_run_on_all_ranks() {
     let (code, printed) = output(&mut workspace.run(2, plan, &[]));
     assert_eq!(code, 0, "{printed}");
     let samples = workspace.samples(&["task", "clients_count", "served_bytes_per_s", "tps_per_s"]);
-    assert_eq!(
-        (samples[0][0].as_str(), samples[0][1].as_str()),
-        ("dbench-like[clients=2]", "2"),
-        "{samples:?}"
-    );
+    assert_eq!((samples[0][0].as_str(), samples[0][1].as_str()), ("dbench-like[clients=2]", "2"), "{samples:?}");
     assert!(samples[0][2].parse::<f64>().unwrap() > 0.0);
     // At most twice 5 a second: less if the ranks do not start and end at the same time.
     let tps: f64 = samples[1][3].parse().unwrap();
@@ -69,12 +64,9 @@ fn the_study_of_shared_directories_runs_and_reports_reads_from_a_cache() {
     let (code, printed) = output(&mut workspace.mpirun(2, &["run", "--on", &on, "--scale", "tiny"]));
     assert_eq!(code, 0, "{printed}");
     assert!(workspace.leftover_files().is_empty(), "{:?}", workspace.leftover_files());
-    let samples =
-        workspace.samples(&["task", "clients_count", "write_bandwidth_bytes_per_s", "all_operations_count"]);
+    let samples = workspace.samples(&["task", "clients_count", "write_bandwidth_bytes_per_s", "all_operations_count"]);
     assert_eq!(samples.len(), 4 + 2 * 8, "{samples:?}");
-    let of = |task: &str| {
-        samples.iter().find(|row| row[0] == task).unwrap_or_else(|| panic!("{task}: {samples:?}"))
-    };
+    let of = |task: &str| samples.iter().find(|row| row[0] == task).unwrap_or_else(|| panic!("{task}: {samples:?}"));
     assert!(of("write-strided")[2].parse::<f64>().unwrap() > 0.0);
     // 20 names of each of two clients, in one directory.
     assert_eq!((of("create[dirs=shared]")[1].as_str(), of("create[dirs=shared]")[3].as_str()), ("2", "40"));
@@ -126,9 +118,7 @@ fn printed_metrics_of_every_unit_combine_over_ranks_as_declared() {
     let mut script: String = all.iter().map(line).collect();
     // Only client 1 prints this metric.
     script += "case $FSARENA_DIR in *client-1) echo fsarena-metric: alone 4 count lower;; esac\n";
-    let plan = format!(
-        "[[workload]]\nuse = 'command'\n[[workload.task]]\nname = 'own'\ncmd = \"\"\"{script}\"\"\"\n"
-    );
+    let plan = format!("[[workload]]\nuse = 'command'\n[[workload.task]]\nname = 'own'\ncmd = \"\"\"{script}\"\"\"\n");
     let (code, printed) = output(&mut workspace.run(2, &plan, &[]));
     assert_eq!(code, 0, "{printed}");
     let names = all.map(|(name, rest, _)| format!("{name}_{}", rest.split(' ').nth(1).unwrap()));

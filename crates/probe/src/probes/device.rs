@@ -50,13 +50,7 @@ const fn amount_def(id: &'static str, unit: Unit) -> ReadingDef {
     ReadingDef::lower(id, unit).tasks(Fold::Sum).machine()
 }
 
-const fn until_synced(
-    index: usize,
-    factor: f64,
-    id: &'static str,
-    unit: Unit,
-    help: &'static str,
-) -> StatField {
+const fn until_synced(index: usize, factor: f64, id: &'static str, unit: Unit, help: &'static str) -> StatField {
     StatField { index, factor, reading: Sampling::DeltaToSynced.of(amount_def(id, unit).help(help)) }
 }
 
@@ -91,8 +85,9 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     // Without I/O statistics the counters do not change, which would look like an idle device.
     if target.kernel.read(&format!("{dir}/queue/iostats")).is_ok_and(|text| text.trim() == "0") {
         let fix = format!("echo 1 > /{dir}/queue/iostats");
-        return Err(Unavailable::new(format!("I/O statistics of device {major}:{minor} are switched off"))
-            .with_fix(fix));
+        return Err(
+            Unavailable::new(format!("I/O statistics of device {major}:{minor} are switched off")).with_fix(fix)
+        );
     }
     TextGauge::open(&target.kernel, &format!("{dir}/stat"), parse).map(OpenedProbe::new)
 }
@@ -135,20 +130,16 @@ mod tests {
     #[test]
     fn the_probe_reads_the_device_of_its_target() {
         let (_dir, kernel) = kernel_with(&[("sys/dev/block/7:3/stat", "1 0 8 0 0 0 0 0 0 0 0\n")]);
-        let mut opened = (PROBE.open)(&ProbeTarget { kernel, device: Some((7, 3)) })
-            .unwrap_or_else(|e| panic!("{}", e.why));
+        let mut opened =
+            (PROBE.open)(&ProbeTarget { kernel, device: Some((7, 3)) }).unwrap_or_else(|e| panic!("{}", e.why));
         assert_eq!(read_once(opened.gauge.as_mut(), FIELDS.len())[2], 4096.0);
     }
 
     #[test]
     fn disabled_io_statistics_make_the_probe_unavailable() {
-        let files = [
-            ("sys/dev/block/7:3/stat", "0 0 0 0 0 0 0 0 0 0 0\n"),
-            ("sys/dev/block/7:3/queue/iostats", "0\n"),
-        ];
+        let files = [("sys/dev/block/7:3/stat", "0 0 0 0 0 0 0 0 0 0 0\n"), ("sys/dev/block/7:3/queue/iostats", "0\n")];
         let (_dir, kernel) = kernel_with(&files);
-        let missing =
-            (PROBE.open)(&ProbeTarget { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
+        let missing = (PROBE.open)(&ProbeTarget { kernel: kernel.clone(), device: Some((7, 3)) }).err().unwrap();
         assert!(missing.fix.unwrap().contains("echo 1"));
         assert!((PROBE.open)(&ProbeTarget { kernel, device: None }).is_err());
     }

@@ -3,9 +3,7 @@
 //! Each request ends with one interrupt of the device, so the kernel's own counters have their number, and counting costs
 //! nothing while a task runs.
 
-use crate::probe::{
-    Gauge, KernelFile, OpenedProbe, Probe, ProbeTarget, Sampling, Unavailable, parse_counter,
-};
+use crate::probe::{Gauge, KernelFile, OpenedProbe, Probe, ProbeTarget, Sampling, Unavailable, parse_counter};
 use fsarena_core::metric::reading::{HOST_ROUND_TRIPS, HOST_WAIT, time};
 use fsarena_core::plan::GuestPlan;
 use fsarena_core::sample::{ReadingDef, Unit};
@@ -145,11 +143,7 @@ mod tests {
         gauge.read(&mut out).unwrap();
         assert_eq!(out[0], 4123.0);
         std::fs::write(root.path().join("proc/interrupts"), "           CPU0       CPU1\n").unwrap();
-        open(&ProbeTarget { kernel: SysRoot::at(root.path()), device: None })
-            .unwrap()
-            .gauge
-            .read(&mut out)
-            .unwrap();
+        open(&ProbeTarget { kernel: SysRoot::at(root.path()), device: None }).unwrap().gauge.read(&mut out).unwrap();
         assert!(out.iter().all(|value| value.is_nan()));
     }
 }

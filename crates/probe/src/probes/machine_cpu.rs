@@ -133,8 +133,7 @@ mod tests {
 
     fn open_and_read(files: &[(&str, &str)]) -> (f64, String) {
         let (_dir, kernel) = kernel_with(files);
-        let mut opened =
-            (PROBE.open)(&ProbeTarget { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
+        let mut opened = (PROBE.open)(&ProbeTarget { kernel, device: None }).unwrap_or_else(|e| panic!("{}", e.why));
         (read_once(opened.gauge.as_mut(), 1)[0], opened.notes.remove(0).text)
     }
 
@@ -165,8 +164,7 @@ mod tests {
     #[test]
     fn a_source_with_garbage_is_skipped() {
         for garbage in ["", "version 15\n", "cpu0 1 2\n", "cpu0 0 0 0 0 0 0 x 1 1\n"] {
-            let (value, _) =
-                open_and_read(&[("proc/schedstat", garbage), ("proc/stat", "cpu  1 0 0 0 0 0 0\n")]);
+            let (value, _) = open_and_read(&[("proc/schedstat", garbage), ("proc/stat", "cpu  1 0 0 0 0 0 0\n")]);
             assert_eq!(value, tick_ns(), "{garbage:?}");
         }
     }
@@ -181,9 +179,8 @@ mod tests {
             fsarena_sys::testkit::skipped(&opened.notes[0].text);
             return;
         }
-        let mut process =
-            (crate::probes::process::PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None })
-                .unwrap_or_else(|e| panic!("{}", e.why));
+        let mut process = (crate::probes::process::PROBE.open)(&ProbeTarget { kernel: SysRoot::host(), device: None })
+            .unwrap_or_else(|e| panic!("{}", e.why));
         let (machine, tree) = (read_once(opened.gauge.as_mut(), 1), read_once(process.gauge.as_mut(), 6));
         let begun = Instant::now();
         let mut spins = 0u64;

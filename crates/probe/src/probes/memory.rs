@@ -23,10 +23,8 @@ fn open(target: &ProbeTarget) -> Result<OpenedProbe, Unavailable> {
     let mut peak = PeakGauge { status, clear_refs: target.kernel.path("proc/self/clear_refs") };
     match peak.reset_peak() {
         Ok(()) => Ok(OpenedProbe::new(peak)),
-        Err(error) => {
-            Err(Unavailable::new(format!("the peak cannot be reset with /proc/self/clear_refs: {error}"))
-                .with_fix("use a kernel with CONFIG_PROC_PAGE_MONITOR"))
-        }
+        Err(error) => Err(Unavailable::new(format!("the peak cannot be reset with /proc/self/clear_refs: {error}"))
+            .with_fix("use a kernel with CONFIG_PROC_PAGE_MONITOR")),
     }
 }
 

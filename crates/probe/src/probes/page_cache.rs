@@ -44,7 +44,8 @@ mod tests {
     #[test]
     fn dirty_writeback_and_cached_bytes_are_parsed() {
         let mut out = [f64::NAN; 3];
-        let text = "MemTotal: 9 kB\nSwapCached: 8 kB\nCached:  700 kB\nDirty:  12 kB\nWritebackTmp: 5 kB\nWriteback: 3 kB\n";
+        let text =
+            "MemTotal: 9 kB\nSwapCached: 8 kB\nCached:  700 kB\nDirty:  12 kB\nWritebackTmp: 5 kB\nWriteback: 3 kB\n";
         parse(text, &mut out).unwrap();
         assert_eq!(out, [12.0 * 1024.0, 3.0 * 1024.0, 700.0 * 1024.0]);
         assert_eq!(parse("Dirty: 12 kB\n", &mut out), None);

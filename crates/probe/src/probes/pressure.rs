@@ -25,10 +25,7 @@ pub const PROBE: Probe = Probe {
             "time in which all tasks that had work waited for a CPU (PSI; the kernel reports it for control groups only, and 0 for the whole machine)",
         ),
         stall_time("pressure_memory_some_ns", "time in which some task waited for memory (PSI)"),
-        stall_time(
-            "pressure_memory_full_ns",
-            "time in which all tasks that had work waited for memory (PSI)",
-        ),
+        stall_time("pressure_memory_full_ns", "time in which all tasks that had work waited for memory (PSI)"),
     ],
     open,
 };

@@ -35,14 +35,8 @@ pub const PROBE: Probe = Probe {
             Sampling::DeltaToSynced,
             "user and system time of the process tree until the data was synced, from getrusage",
         ),
-        count_reading(
-            "voluntary_switches",
-            "times that the process tree waited for something, from getrusage",
-        ),
-        count_reading(
-            "involuntary_switches",
-            "times that the process tree was made to wait for a CPU, from getrusage",
-        ),
+        count_reading("voluntary_switches", "times that the process tree waited for something, from getrusage"),
+        count_reading("involuntary_switches", "times that the process tree was made to wait for a CPU, from getrusage"),
         count_reading("major_faults", "page faults of the process tree that needed I/O, from getrusage"),
     ],
     open: |_| Ok(OpenedProbe::new(UsageGauge)),
@@ -78,8 +72,7 @@ mod tests {
     fn children_that_ended_are_counted() {
         let mut before = [0.0; PROBE.readings.len()];
         UsageGauge.read(&mut before).unwrap();
-        let status =
-            std::process::Command::new("ls").arg("/").stdout(std::process::Stdio::null()).status().unwrap();
+        let status = std::process::Command::new("ls").arg("/").stdout(std::process::Stdio::null()).status().unwrap();
         assert!(status.success());
         let mut after = [0.0; PROBE.readings.len()];
         UsageGauge.read(&mut after).unwrap();

@@ -62,9 +62,7 @@ impl<C> EventKind<C> {
     /// Converts the call chain with `convert`.
     pub fn map_chain<D>(self, convert: impl FnOnce(C) -> D) -> EventKind<D> {
         match self {
-            EventKind::Begin { lock, flags, chain } => {
-                EventKind::Begin { lock, flags, chain: convert(chain) }
-            }
+            EventKind::Begin { lock, flags, chain } => EventKind::Begin { lock, flags, chain: convert(chain) },
             EventKind::Cpu { chain } => EventKind::Cpu { chain: convert(chain) },
             EventKind::End { lock, gave_up } => EventKind::End { lock, gave_up },
             EventKind::Fork { parent } => EventKind::Fork { parent },
@@ -390,8 +388,7 @@ pub mod tests {
 
     #[test]
     fn a_field_line_without_offset_or_size_is_skipped() {
-        let format =
-            RecordFormat::parse("field:int a;\nfield:int b;\toffset:x;\tsize:4;\nfield:int c; offset:4;");
+        let format = RecordFormat::parse("field:int a;\nfield:int b;\toffset:x;\tsize:4;\nfield:int c; offset:4;");
         assert_eq!(format, RecordFormat::parse(""));
     }
 

@@ -275,9 +275,7 @@ mod tests {
         let symbols = Symbols::parse(SYMBOLS);
         let mut tally = tally(TracedTasks::WholeMachine);
         let user = -512_i64 as u64;
-        for (chain, times) in
-            [(&[0x4010, 0x5010][..], 2), (&[0x4020], 1), (&[user, 0x99], 3), (&[user, 0x77], 2)]
-        {
+        for (chain, times) in [(&[0x4010, 0x5010][..], 2), (&[0x4020], 1), (&[user, 0x99], 3), (&[user, 0x77], 2)] {
             let chain = tally.chains.intern(&addresses(chain));
             for _ in 0..times {
                 tally.add(&event(1, 5, 6, EventKind::Cpu { chain }));
@@ -298,8 +296,7 @@ mod tests {
     fn an_empty_trace_has_no_sites() {
         let tally = tally(TracedTasks::WholeMachine);
         assert!(
-            lock_sites(&tally, &Symbols::default()).is_empty()
-                && cpu_sites(&tally, &Symbols::default()).is_empty()
+            lock_sites(&tally, &Symbols::default()).is_empty() && cpu_sites(&tally, &Symbols::default()).is_empty()
         );
         assert_eq!(fraction(0, 0), 0.0);
     }

@@ -17,10 +17,7 @@ impl Profile {
             push_line(&mut out, &format!("No task waited for a lock in {seconds}."));
         } else {
             let (total, waits) = (format_duration(self.total_wait_ns), self.waits);
-            push_line(
-                &mut out,
-                &format!("Waiting for locks, all tasks: {total} in {seconds}, {waits} waits."),
-            );
+            push_line(&mut out, &format!("Waiting for locks, all tasks: {total} in {seconds}, {waits} waits."));
             out.push_str("  share     total    waits      mean       p99       max  lock\n");
             for site in self.locks.iter().take(top) {
                 push_lock(&mut out, site, frames);
@@ -42,17 +39,11 @@ impl Profile {
     fn push_remarks(&self, out: &mut String) {
         if self.lost > 0 {
             let lost = self.lost;
-            push_line(
-                out,
-                &format!("\n{lost} records were lost: the reader fell behind. Shares are of the rest."),
-            );
+            push_line(out, &format!("\n{lost} records were lost: the reader fell behind. Shares are of the rest."));
         }
         let (begin, end) = (self.waits_without_begin, self.waits_without_end);
         if begin + end > 0 {
-            push_line(
-                out,
-                &format!("\nNot counted: {begin} waits without their beginning, {end} without their end."),
-            );
+            push_line(out, &format!("\nNot counted: {begin} waits without their beginning, {end} without their end."));
         }
     }
 }
@@ -172,9 +163,7 @@ mod tests {
         assert_eq!(lines[2], "  90.0%    900 ms     1000    900 µs   2.35 ms   12.3 ms  rwsem read");
         assert_eq!(lines[3].trim(), "down_read ← some_fs_write_iter");
         assert_eq!(lines[4].trim(), "and 2 more places where locks were waited for");
-        assert!(
-            profile().text(1, 3).contains("down_read ← some_fs_write_iter ← vfs_write ← ksys_pwrite64\n")
-        );
+        assert!(profile().text(1, 3).contains("down_read ← some_fs_write_iter ← vfs_write ← ksys_pwrite64\n"));
     }
 
     #[test]
@@ -184,8 +173,7 @@ mod tests {
         profile.lost = u64::MAX;
         profile.waits_without_begin = 1 << 60;
         let name = "f".repeat(150);
-        profile.cpu =
-            vec![CpuSite { function: name.clone(), callers: vec![name; 3], share: 1.0, samples: 9 }];
+        profile.cpu = vec![CpuSite { function: name.clone(), callers: vec![name; 3], share: 1.0, samples: 9 }];
         for line in profile.text(10, 4).lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
@@ -210,12 +198,8 @@ mod tests {
 
     #[test]
     fn durations_have_three_digits() {
-        let shown =
-            [0, 999, 1_000, 9_994, 9_995, 99_949, 99_950, 999_499, 59_900_000_000].map(format_duration);
-        assert_eq!(
-            shown,
-            ["0 ns", "999 ns", "1.00 µs", "9.99 µs", "10.0 µs", "99.9 µs", "100 µs", "999 µs", "59.9 s"]
-        );
+        let shown = [0, 999, 1_000, 9_994, 9_995, 99_949, 99_950, 999_499, 59_900_000_000].map(format_duration);
+        assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "9.99 µs", "10.0 µs", "99.9 µs", "100 µs", "999 µs", "59.9 s"]);
     }
 
     #[test]

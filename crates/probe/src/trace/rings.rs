@@ -103,11 +103,7 @@ fn tracepoint_event(tracepoint: &Tracepoint) -> Builder<'static> {
 }
 
 /// The event for CPU samples and its name: CPU cycles, or a timer if the machine does not count them, like most virtual ones.
-fn cpu_sample_event(
-    kernel: &SysRoot,
-    options: &TraceOptions,
-    cpu: usize,
-) -> (Builder<'static>, &'static str) {
+fn cpu_sample_event(kernel: &SysRoot, options: &TraceOptions, cpu: usize) -> (Builder<'static>, &'static str) {
     let limit = kernel.fact("proc/sys/kernel/perf_event_max_sample_rate").and_then(|text| text.parse().ok());
     let hz = options.cpu_samples_hz.min(limit.unwrap_or(u32::MAX));
     let with_sampling = |mut builder: Builder<'static>| {
@@ -144,9 +140,8 @@ impl Opener<'_> {
                 Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
                 Err(error) => return Err(self.refused_error("opening a perf event", cpu, error)),
             };
-            let sampler = counter
-                .sampled(bytes)
-                .map_err(|error| self.refused_error("mapping a ring buffer", cpu, error))?;
+            let sampler =
+                counter.sampled(bytes).map_err(|error| self.refused_error("mapping a ring buffer", cpu, error))?;
             rings.push(Ring { cpu: cpu as u32, decoder, sampler });
         }
         Ok(rings)
@@ -155,9 +150,7 @@ impl Opener<'_> {
     fn refused_error(&self, doing: &'static str, cpu: usize, source: io::Error) -> TraceError {
         match source.raw_os_error() {
             // Seccomp filters of containers return ENOSYS, like a kernel without perf events, or EPERM.
-            Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => {
-                not_permitted_error(self.kernel, doing, source)
-            }
+            Some(libc::EACCES | libc::EPERM | libc::ENOSYS) => not_permitted_error(self.kernel, doing, source),
             _ => TraceError::Refused { doing, cpu, mib: (self.largest_bytes * 3 / 2) >> 20, source },
         }
     }
@@ -173,8 +166,7 @@ fn ring_bytes(cpus: usize) -> usize {
 /// The CPUs that are online: `0-3,8`.
 fn online_cpus(kernel: &SysRoot) -> Result<Vec<usize>, TraceError> {
     let rel = "sys/devices/system/cpu/online";
-    let unreadable =
-        |why: String| TraceError::Unreadable { what: kernel.path(rel).display().to_string(), why };
+    let unreadable = |why: String| TraceError::Unreadable { what: kernel.path(rel).display().to_string(), why };
     let text = kernel.read(rel).map_err(|error| unreadable(error.to_string()))?;
     parse_cpu_list(text.trim()).ok_or_else(|| unreadable(format!("expected a list of CPUs, found {text:?}")))
 }
@@ -241,9 +233,7 @@ impl Tracefs {
         let mount = rustix::mount::fsmount(
             &context,
             FsMountFlags::FSMOUNT_CLOEXEC,
-            MountAttrFlags::MOUNT_ATTR_NOSUID
-                | MountAttrFlags::MOUNT_ATTR_NODEV
-                | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+            MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC,
         )?;
         Ok(Tracefs(mount))
     }
@@ -276,16 +266,13 @@ impl Tracefs {
                     let kernel = kernel.fact("proc/sys/kernel/osrelease").unwrap_or_default();
                     TraceError::NoTracepoint { kernel, event }
                 }
-                io::ErrorKind::PermissionDenied => {
-                    not_permitted_error(kernel, "reading a tracepoint", source)
-                }
+                io::ErrorKind::PermissionDenied => not_permitted_error(kernel, "reading a tracepoint", source),
                 _ => unreadable_error(event, file, source.to_string()),
             })
         };
         let text = read("id")?;
         let id = text.trim().parse();
-        let id =
-            id.map_err(|_| unreadable_error(event, "id", format!("expected a number, found {text:?}")))?;
+        let id = id.map_err(|_| unreadable_error(event, "id", format!("expected a number, found {text:?}")))?;
         Ok(Tracepoint { event, id, format: RecordFormat::parse(&read("format")?) })
     }
 
@@ -303,8 +290,7 @@ fn open_dir(dir: &Path) -> rustix::io::Result<OwnedFd> {
 
 /// The error of an operation that this user may not do, with the value of the sysctl `kernel.perf_event_paranoid`.
 pub fn not_permitted_error(kernel: &SysRoot, doing: &'static str, source: io::Error) -> TraceError {
-    let paranoid =
-        kernel.fact("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
+    let paranoid = kernel.fact("proc/sys/kernel/perf_event_paranoid").unwrap_or_else(|| "unknown".to_string());
     TraceError::NotPermitted { doing, paranoid, source }
 }
 
@@ -336,8 +322,7 @@ mod tests {
     fn a_tracepoint_is_read_at_each_usual_mount_point() {
         for place in ["sys/kernel/tracing", "sys/kernel/debug/tracing"] {
             let event = format!("{place}/events/lock/contention_begin");
-            let (_dir, kernel) =
-                kernel_with(&[(&format!("{event}/id"), "408\n"), (&format!("{event}/format"), BEGIN)]);
+            let (_dir, kernel) = kernel_with(&[(&format!("{event}/id"), "408\n"), (&format!("{event}/format"), BEGIN)]);
             let tracefs = Tracefs::find_mounted(&kernel).unwrap();
             let tracepoint = tracefs.read_tracepoint(&kernel, "contention_begin").unwrap();
             assert_eq!((tracepoint.id, tracepoint.format), (408, RecordFormat::parse(BEGIN)));
@@ -357,8 +342,7 @@ mod tests {
             ("sys/kernel/tracing/events/sched/enable", "0\n"),
             ("proc/sys/kernel/osrelease", "5.15.0\n"),
         ]);
-        let error =
-            Tracefs::find_mounted(&kernel).unwrap().read_tracepoint(&kernel, "contention_begin").unwrap_err();
+        let error = Tracefs::find_mounted(&kernel).unwrap().read_tracepoint(&kernel, "contention_begin").unwrap_err();
         let text = error.to_string();
         assert!(text.contains("5.15.0") && text.contains("Linux 5.19 or later"), "{text}");
     }

@@ -37,10 +37,7 @@ impl Symbols {
         functions.sort_by_key(|function| (function.0, plainness_key(function)));
         functions.dedup_by_key(|(address, ..)| *address);
         Symbols {
-            functions: functions
-                .into_iter()
-                .map(|(address, _, name)| (address, without_suffix(name).into()))
-                .collect(),
+            functions: functions.into_iter().map(|(address, _, name)| (address, without_suffix(name).into())).collect(),
         }
     }
 
@@ -132,14 +129,11 @@ const LOCK_PREFIXES: &[&str] = &[
 const LOCK_NAMES: &[&str] = &["down", "up", "__up"];
 
 /// The beginnings of names of functions that the tracepoint itself adds to a chain.
-const TRACEPOINT_PREFIXES: &[&str] =
-    &["__traceiter_contention_", "trace_contention_", "perf_trace_", "__perf_trace_"];
+const TRACEPOINT_PREFIXES: &[&str] = &["__traceiter_contention_", "trace_contention_", "perf_trace_", "__perf_trace_"];
 
 /// Whether a function belongs to the locking layer or to the tracepoint.
 fn is_of_locking_layer(function: &str) -> bool {
-    LOCK_NAMES.contains(&function)
-        || has_prefix(function, LOCK_PREFIXES)
-        || has_prefix(function, TRACEPOINT_PREFIXES)
+    LOCK_NAMES.contains(&function) || has_prefix(function, LOCK_PREFIXES) || has_prefix(function, TRACEPOINT_PREFIXES)
 }
 
 fn has_prefix(function: &str, prefixes: &[&str]) -> bool {
@@ -208,10 +202,7 @@ mod tests {
         ]);
         let error = Symbols::read(&kernel).unwrap_err();
         let text = error.to_string();
-        assert!(
-            text.contains("kptr_restrict is 2") && text.contains("sysctl kernel.kptr_restrict=1"),
-            "{text}"
-        );
+        assert!(text.contains("kptr_restrict is 2") && text.contains("sysctl kernel.kptr_restrict=1"), "{text}");
     }
 
     #[test]
@@ -219,20 +210,14 @@ mod tests {
         let chain = ["rwsem_down_read_slowpath", "down_read", "ext4_file_write_iter", "vfs_write"];
         assert_eq!(split_lock_chain(&chain), (Some("down_read"), &["ext4_file_write_iter", "vfs_write"][..]));
         let chain = ["__mutex_lock", "mutex_lock_nested", "some_fs_create", "path_openat"];
-        assert_eq!(
-            split_lock_chain(&chain),
-            (Some("mutex_lock_nested"), &["some_fs_create", "path_openat"][..])
-        );
+        assert_eq!(split_lock_chain(&chain), (Some("mutex_lock_nested"), &["some_fs_create", "path_openat"][..]));
         let chain = ["native_queued_spin_lock_slowpath", "_raw_spin_lock", "futex_wake"];
         assert_eq!(split_lock_chain(&chain), (Some("_raw_spin_lock"), &["futex_wake"][..]));
     }
 
     #[test]
     fn the_innermost_frame_is_the_lock_function_whatever_its_name() {
-        assert_eq!(
-            split_lock_chain(&["novel_lock_slow", "vfs_read"]),
-            (Some("novel_lock_slow"), &["vfs_read"][..])
-        );
+        assert_eq!(split_lock_chain(&["novel_lock_slow", "vfs_read"]), (Some("novel_lock_slow"), &["vfs_read"][..]));
     }
 
     #[test]

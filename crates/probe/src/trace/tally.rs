@@ -79,10 +79,8 @@ impl TraceTally {
 
     fn end_wait(&mut self, event: &TraceEvent, lock: u64, gave_up: bool) {
         let Some(begun) = self.pairing.end(task_of(event), lock) else { return };
-        let waits = self
-            .waits_by_lock
-            .entry((LockKind::from_flags(begun.flags), begun.chain))
-            .or_insert_with(WaitStats::new);
+        let waits =
+            self.waits_by_lock.entry((LockKind::from_flags(begun.flags), begun.chain)).or_insert_with(WaitStats::new);
         waits.add(event.time.saturating_sub(begun.time), gave_up);
     }
 }

@@ -38,8 +38,8 @@ impl Tracer {
         let mut rings = rings::open_rings(&kernel, options)?;
         // Reads the symbols before the trace, because a trace without names is useless.
         let symbols = Symbols::read(&kernel)?;
-        let stop = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
-            .map_err(|error| TraceError::Reader(error.into()))?;
+        let stop =
+            rustix::event::eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| TraceError::Reader(error.into()))?;
         let stop = Arc::new(stop);
         let tally = TraceTally::new(&options.target);
         let cpu_event = rings.cpu_event;
@@ -58,8 +58,7 @@ impl Tracer {
 
     /// Ends the trace and returns its result.
     pub fn stop(mut self) -> Profile {
-        let ReaderResult { tally, duration_ns } =
-            self.stop_reader().expect("only stop and drop finish a trace");
+        let ReaderResult { tally, duration_ns } = self.stop_reader().expect("only stop and drop finish a trace");
         // Reads the symbols again, because a module may have been loaded since. If that fails, the first list counts.
         let symbols = Symbols::read(&self.kernel).unwrap_or_else(|_| std::mem::take(&mut self.symbols));
         let locks = profile::lock_sites(&tally, &symbols);
@@ -236,10 +235,7 @@ mod tests {
         for event in [event_at(10, 0), event_at(30, 0), event_at(50, 0), event_at(20, 1), event_at(40, 1)] {
             queue.push(event);
         }
-        assert_eq!(
-            queue.drain_until(30).collect::<Vec<_>>(),
-            [event_at(10, 0), event_at(20, 1), event_at(30, 0)]
-        );
+        assert_eq!(queue.drain_until(30).collect::<Vec<_>>(), [event_at(10, 0), event_at(20, 1), event_at(30, 0)]);
         queue.push(event_at(35, 1));
         assert_eq!(
             queue.drain_until(u64::MAX).collect::<Vec<_>>(),

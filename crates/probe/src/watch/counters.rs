@@ -100,10 +100,7 @@ impl DeviceOperations {
                 setting("device", "DEVICE")
             ))
         })?;
-        Ok(DeviceOperations {
-            kernel: kernel.clone(),
-            stat_path: format!("sys/dev/block/{major}:{minor}/stat"),
-        })
+        Ok(DeviceOperations { kernel: kernel.clone(), stat_path: format!("sys/dev/block/{major}:{minor}/stat") })
     }
 }
 

@@ -127,8 +127,7 @@ const WATCH_READINGS: &[ReadingDef] = &[
     ReadingDef::neutral(SERVICE_PROCESSES, Unit::Count)
         .tasks(Fold::Max)
         .help("processes of the service when the window closed"),
-    reading::cpu_time(WATCH_CPU)
-        .help("CPU time of fsarena while it watched, the command of its counter included"),
+    reading::cpu_time(WATCH_CPU).help("CPU time of fsarena while it watched, the command of its counter included"),
     ReadingDef::neutral(USED_BYTES, Unit::Bytes)
         .tasks(Fold::Max)
         .machine()
@@ -212,13 +211,8 @@ mod tests {
         ids.dedup();
         assert_eq!(ids.len(), all);
         let probes = PROBES.iter().flat_map(|probe| probe.readings);
-        assert_eq!(
-            probes.filter(|reading| !is_window_reading(reading.def.id)).count(),
-            COMMAND_READINGS.len()
-        );
-        for id in
-            ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"]
-        {
+        assert_eq!(probes.filter(|reading| !is_window_reading(reading.def.id)).count(), COMMAND_READINGS.len());
+        for id in ["machine_cpu_ns", "iowait_ns", "pressure_io_some_ns", "device_write_bytes", "requests_count"] {
             assert!(ids.contains(&id), "{id}");
         }
         assert!(WATCHED_PROBES.iter().all(|id| PROBES.iter().any(|probe| probe.id == *id)));

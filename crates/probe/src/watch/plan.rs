@@ -43,8 +43,7 @@ impl Watch {
         if self.name.trim().is_empty() || self.name.contains(char::is_control) {
             return Err(WatchError::Usage("a watch needs a name that can be printed".into()));
         }
-        if self.window_length < Duration::from_millis(10) || self.reading_interval < Duration::from_millis(1)
-        {
+        if self.window_length < Duration::from_millis(10) || self.reading_interval < Duration::from_millis(1) {
             return Err(WatchError::Usage(
                 "a window has at least 10 ms, and readings at least 1 ms between them".into(),
             ));
@@ -57,10 +56,8 @@ impl Watch {
     /// # Errors
     /// A path is not valid UTF-8. A plan is text and cannot keep such a path.
     pub fn plan(&self) -> Result<Plan, WatchError> {
-        let settings: serde_json::Result<Settings> =
-            serde_json::to_value(self).and_then(serde_json::from_value);
-        let settings =
-            settings.map_err(|error| WatchError::Usage(format!("cannot keep this watch: {error}")))?;
+        let settings: serde_json::Result<Settings> = serde_json::to_value(self).and_then(serde_json::from_value);
+        let settings = settings.map_err(|error| WatchError::Usage(format!("cannot keep this watch: {error}")))?;
         let dir = self.place.path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
         let variant = Variant { name: self.name.clone(), levels: [(factor::DIR.to_string(), dir)].into() };
         // A watch makes no filesystem and waits for nothing, so the scale, the device and the wait until idle are placeholders.
@@ -106,8 +103,7 @@ impl Watch {
             return Err(refusal("it was not made by `fsarena watch`"));
         };
         let watch = serde_json::to_value(&workload.settings).and_then(serde_json::from_value::<Watch>);
-        let watch =
-            watch.map_err(|error| refusal(&format!("this fsarena cannot read its settings: {error}")))?;
+        let watch = watch.map_err(|error| refusal(&format!("this fsarena cannot read its settings: {error}")))?;
         // If the counter cannot be parsed, serde leaves it out. Do not resume such a watch.
         if watch.counter.is_none() && workload.settings.0.contains_key("counter") {
             return Err(refusal("this fsarena cannot read its counter of requests"));
@@ -162,10 +158,9 @@ mod tests {
             let services = ["squid", "17", "/sys/fs/cgroup/x"].map(ServiceSpec::parse).to_vec();
             let place = WatchedPlace { path: Some("/srv".into()), device: Some("/dev/loop0".into()) };
             let (window_length, reading_interval) = (Duration::from_millis(1500), Duration::from_secs(1));
-            let watch =
-                Watch { name: "xfs".into(), counter, place, services, window_length, reading_interval }
-                    .checked()
-                    .unwrap();
+            let watch = Watch { name: "xfs".into(), counter, place, services, window_length, reading_interval }
+                .checked()
+                .unwrap();
             let toml = toml_round_trip(&watch.plan().unwrap());
             assert_eq!(Watch::from_plan(&toml).unwrap(), watch);
         }
@@ -182,8 +177,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let make = |name: &str, window_length| {
             let (name, place) = (name.into(), WatchedPlace::default());
-            Watch { name, counter: None, place, services: vec![], window_length, reading_interval: second }
-                .checked()
+            Watch { name, counter: None, place, services: vec![], window_length, reading_interval: second }.checked()
         };
         assert!(make("", second).is_err() && make("a\n", second).is_err());
         assert!(make("a", Duration::ZERO).is_err());

@@ -80,8 +80,7 @@ impl Recorder {
     pub fn record_window(&mut self, window: &Window) -> Result<(), WatchError> {
         let cell = self.watch.cell(&self.plan, window.number);
         let id = cell.id();
-        let task =
-            TaskInfo { id: TaskId::new("window"), title: "Window".into(), number: None, in_totals: true };
+        let task = TaskInfo { id: TaskId::new("window"), title: "Window".into(), number: None, in_totals: true };
         let sample = Sample {
             task,
             started_at: window.started_at,
@@ -163,9 +162,7 @@ mod tests {
         let mut recorder = Recorder::create(root.path(), &watch, &host, "0").unwrap();
         assert_eq!(recorder.next_window().unwrap(), 0);
         recorder.record_window(&window(0, 10.0, vec![])).unwrap();
-        recorder
-            .record_window(&window(1, 11.0, vec![Mark::CounterDecreased { from: 9.0, to: 1.0 }]))
-            .unwrap();
+        recorder.record_window(&window(1, 11.0, vec![Mark::CounterDecreased { from: 9.0, to: 1.0 }])).unwrap();
         let run = recorder.run_dir().clone();
         drop(recorder);
 
@@ -176,8 +173,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
             Recorder::open(run.clone(), &host)
         });
-        let mut recorder =
-            attempts.find_map(Result::ok).expect("no other process holds the lock for ten seconds");
+        let mut recorder = attempts.find_map(Result::ok).expect("no other process holds the lock for ten seconds");
         assert_eq!((recorder.next_window().unwrap(), recorder.watch()), (2, &watch));
         recorder.record_window(&window(2, 12.0, vec![])).unwrap();
         recorder.finish("the windows are done", true).unwrap();
@@ -202,9 +198,6 @@ mod tests {
         assert_eq!(recorder.take_notes(), []);
         drop(recorder);
         let record = fsarena_store::read(&run).unwrap();
-        assert_eq!(
-            record.notes.iter().map(|(_, note)| note).collect::<Vec<_>>(),
-            notes.iter().collect::<Vec<_>>()
-        );
+        assert_eq!(record.notes.iter().map(|(_, note)| note).collect::<Vec<_>>(), notes.iter().collect::<Vec<_>>());
     }
 }

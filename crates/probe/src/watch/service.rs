@@ -30,9 +30,7 @@ impl ServiceSpec {
             Ok(pid) => ServiceSpec::Pid(pid),
             Err(_) if text.starts_with('/') => ServiceSpec::Cgroup(text.into()),
             // The kernel keeps 15 bytes of a name.
-            Err(_) => {
-                ServiceSpec::Name(String::from_utf8_lossy(&text.as_bytes()[..text.len().min(15)]).into())
-            }
+            Err(_) => ServiceSpec::Name(String::from_utf8_lossy(&text.as_bytes()[..text.len().min(15)]).into()),
         }
     }
 }
@@ -145,8 +143,7 @@ impl Service {
             if self.processes.contains_key(&(pid, started)) {
                 continue;
             }
-            let (Some(ns), Some(ticks)) =
-                (cpu::process_cpu_ns(pid), cpu::user_and_system_ticks(&self.kernel, pid))
+            let (Some(ns), Some(ticks)) = (cpu::process_cpu_ns(pid), cpu::user_and_system_ticks(&self.kernel, pid))
             else {
                 continue;
             };
@@ -187,9 +184,10 @@ impl Service {
             match spec {
                 ServiceSpec::Pid(pid) => pids.push(*pid),
                 ServiceSpec::Cgroup(dir) => add_cgroup_pids(dir, &mut pids),
-                ServiceSpec::Name(name) => pids.extend(all.iter().filter(|pid| {
-                    self.kernel.fact(&format!("proc/{pid}/comm")).is_some_and(|comm| comm == *name)
-                })),
+                ServiceSpec::Name(name) => pids.extend(
+                    all.iter()
+                        .filter(|pid| self.kernel.fact(&format!("proc/{pid}/comm")).is_some_and(|comm| comm == *name)),
+                ),
             }
         }
         pids.sort_unstable();

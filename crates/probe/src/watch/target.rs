@@ -47,8 +47,7 @@ impl WatchTarget {
     /// The path or the device does not exist.
     pub fn find(kernel: &SysRoot, place: &WatchedPlace) -> Result<WatchTarget, WatchError> {
         if let Some(path) = &place.path {
-            path.metadata()
-                .map_err(|error| WatchError::Unavailable(format!("{}: {error}", path.display())))?;
+            path.metadata().map_err(|error| WatchError::Unavailable(format!("{}: {error}", path.display())))?;
         }
         if let Some(device) = &place.device {
             BlockDevice::open(kernel, device).map_err(|error| WatchError::Unavailable(error.to_string()))?;
@@ -70,8 +69,7 @@ impl WatchTarget {
             notes.push(Note::new(NoteKind::Options, text).task("filesystem"));
         }
         if let Some(found) = &self.device {
-            let device =
-                BlockDevice::from_numbers(&self.kernel, found.numbers.0, found.numbers.1, PathBuf::new());
+            let device = BlockDevice::from_numbers(&self.kernel, found.numbers.0, found.numbers.1, PathBuf::new());
             let scheduler = device.ok().and_then(|device| device.scheduler()).unwrap_or("not known".into());
             let (major, minor) = found.numbers;
             let text = format!("device {} ({major}:{minor}), scheduler {scheduler}", found.name);
@@ -99,8 +97,7 @@ impl WatchTarget {
             Some(WatchedDevice { name, backing: Some(backing), .. }) => format!("{name} of {backing}"),
             Some(device) => device.name.clone(),
         };
-        let text =
-            format!("the device changed: it was {}, now it is {}", describe(&before), describe(&self.device));
+        let text = format!("the device changed: it was {}, now it is {}", describe(&before), describe(&self.device));
         Some(Mark::DeviceChanged(text))
     }
 
@@ -126,13 +123,7 @@ fn describe_mount(kernel: &SysRoot, path: &Path) -> Option<String> {
     let mounts = kernel.mounts().ok()?;
     let mounts_above = mounts.iter().rev().filter(|mount| path.starts_with(&mount.target));
     let mount = mounts_above.max_by_key(|mount| mount.target.components().count())?;
-    Some(format!(
-        "{} at {} ({},{})",
-        mount.fs_type,
-        mount.target.display(),
-        mount.mount_options,
-        mount.super_options
-    ))
+    Some(format!("{} at {} ({},{})", mount.fs_type, mount.target.display(), mount.mount_options, mount.super_options))
 }
 
 #[cfg(test)]
@@ -152,8 +143,7 @@ mod tests {
 
     #[test]
     fn missing_paths_and_devices_are_errors() {
-        let find =
-            |place: WatchedPlace| WatchTarget::find(&SysRoot::host(), &place).err().unwrap().to_string();
+        let find = |place: WatchedPlace| WatchTarget::find(&SysRoot::host(), &place).err().unwrap().to_string();
         assert!(find(WatchedPlace { path: Some("/nowhere".into()), device: None }).contains("/nowhere"));
         assert!(find(WatchedPlace { path: None, device: Some("/dev/null".into()) }).contains("/dev/null"));
     }

@@ -53,17 +53,11 @@ impl Watcher {
     }
 
     /// Like [`Watcher::begin`], with another clock than that of the machine.
-    fn begin_with_clock(
-        clock: Clock,
-        kernel: &SysRoot,
-        watch: &Watch,
-        first: u32,
-    ) -> Result<Watcher, WatchError> {
+    fn begin_with_clock(clock: Clock, kernel: &SysRoot, watch: &Watch, first: u32) -> Result<Watcher, WatchError> {
         let target = WatchTarget::find(kernel, &watch.place)?;
         let device = target.device_numbers();
         let timeout = COUNTER_TIMEOUT.min(watch.reading_interval.max(Duration::from_millis(100)));
-        let mut counter =
-            watch.counter.as_ref().map(|spec| spec.open(kernel, device, timeout)).transpose()?;
+        let mut counter = watch.counter.as_ref().map(|spec| spec.open(kernel, device, timeout)).transpose()?;
         let (mut gauges, mut notes) = Gauges::open(ProbeTarget { kernel: kernel.clone(), device });
         notes.extend(target.notes());
         let mut tally = RequestTally::default();
@@ -192,10 +186,7 @@ impl Watcher {
         self.service.close_window(&mut readings);
         let kernel_threads = cpu::kernel_thread_times(&self.kernel);
         if !kernel_threads.is_empty() {
-            readings.set(
-                reading::KERNEL_THREADS,
-                cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64,
-            );
+            readings.set(reading::KERNEL_THREADS, cpu::cpu_ns_between(&self.kernel_threads, &kernel_threads) as f64);
         }
         if let Some(mark) = self.target.close_window(&mut readings) {
             marks.push(mark);
@@ -212,8 +203,7 @@ impl Watcher {
         if seconds > LONG_FACTOR * self.watch.window_length.as_secs_f64() + 1.0 {
             marks.push(Mark::TooLong(seconds));
         }
-        let window =
-            Window { number: self.number, started_at: self.window_began.wall_s, seconds, readings, marks };
+        let window = Window { number: self.number, started_at: self.window_began.wall_s, seconds, readings, marks };
         (self.kernel_threads, self.own_cpu_ns, self.window_began) = (kernel_threads, own_cpu_ns, now);
         self.number += 1;
         window
@@ -239,9 +229,7 @@ fn sleep(seconds: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::{
-        counters::CounterSpec, recorder::Recorder, service::ServiceSpec, target::WatchedPlace,
-    };
+    use crate::watch::{counters::CounterSpec, recorder::Recorder, service::ServiceSpec, target::WatchedPlace};
     use fsarena_core::{event::NoteKind, host::Host};
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::{io::Write, sync::Arc};
@@ -249,9 +237,7 @@ mod tests {
     fn watch(log: &std::path::Path, place: WatchedPlace, services: Vec<ServiceSpec>) -> Watch {
         let counter = Some(CounterSpec::Log { file: log.into(), word: None });
         let (window_length, reading_interval) = (Duration::from_millis(40), Duration::from_millis(10));
-        Watch { name: "here".into(), counter, place, services, window_length, reading_interval }
-            .checked()
-            .unwrap()
+        Watch { name: "here".into(), counter, place, services, window_length, reading_interval }.checked().unwrap()
     }
 
     #[test]
@@ -276,13 +262,8 @@ mod tests {
         assert_eq!(requests, [Some(0.0), Some(5.0), Some(6.0)]);
         assert_eq!(windows.iter().map(|window| window.number).collect::<Vec<_>>(), [5, 6, 7]);
         for window in &windows {
-            assert!(
-                window.seconds >= 0.04 && window.marks.iter().all(|mark| !mark.invalidates_window()),
-                "{window:?}"
-            );
-            for id in
-                ["elapsed_ns", "machine_cpu_ns", "service_cpu_ns", "watch_cpu_ns", "filesystem_used_bytes"]
-            {
+            assert!(window.seconds >= 0.04 && window.marks.iter().all(|mark| !mark.invalidates_window()), "{window:?}");
+            for id in ["elapsed_ns", "machine_cpu_ns", "service_cpu_ns", "watch_cpu_ns", "filesystem_used_bytes"] {
                 assert!(window.readings.get(id).is_some(), "{id} {window:?}");
             }
         }
@@ -327,9 +308,6 @@ mod tests {
         let lengths = record.metric("elapsed_ns").unwrap().1;
         assert!(lengths.iter().all(|ns| (0.04e9..3600e9).contains(ns)), "{lengths:?}");
         let began = &record.samples.started_at;
-        assert!(
-            began[1] < began[2] && began[3] < began[0],
-            "the wall clock is recorded as it was: {began:?}"
-        );
+        assert!(began[1] < began[2] && began[3] < began[0], "the wall clock is recorded as it was: {began:?}");
     }
 }

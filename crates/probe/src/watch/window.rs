@@ -78,10 +78,7 @@ impl Mark {
     pub fn note(&self) -> Note {
         let kind = if self.invalidates_window() {
             NoteKind::Dropped
-        } else if matches!(
-            self,
-            Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::ProbeUnreadable(_)
-        ) {
+        } else if matches!(self, Mark::CounterSilent { .. } | Mark::RequestsUnknown | Mark::ProbeUnreadable(_)) {
             NoteKind::Unavailable
         } else {
             NoteKind::Remark
@@ -111,10 +108,7 @@ impl fmt::Display for Mark {
             Mark::DeviceChanged(what) => f.write_str(what),
             Mark::ProbeUnreadable(what) => f.write_str(what),
             Mark::TooLong(seconds) => {
-                write!(
-                    f,
-                    "the window took {seconds:.1} s: the machine was too busy to read the probes in time"
-                )
+                write!(f, "the window took {seconds:.1} s: the machine was too busy to read the probes in time")
             }
             Mark::CutShort => f.write_str("cut short by a signal"),
         }

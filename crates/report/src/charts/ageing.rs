@@ -62,16 +62,13 @@ fn task_values<'a>(context: &ChartContext, analysis: &'a Analysis) -> Vec<(Strin
     let tasks: Vec<_> = analysis.tasks_in_totals().filter(|task| task.unranked_because.is_none()).collect();
     let mut titled = vec![];
     if let Some(overall) = analysis.overall.as_ref().filter(|overall| overall.tasks > 1) {
-        titled.push((
-            format!("{} of {}", overall.name, overall.scope()),
-            overall.total_or_geometric().values.as_slice(),
-        ));
+        titled
+            .push((format!("{} of {}", overall.name, overall.scope()), overall.total_or_geometric().values.as_slice()));
     }
     if tasks.len() <= MAX_TASKS {
         for task in tasks {
             let index = context.record().task(&task.task.id);
-            titled
-                .extend(index.map(|index| (task_label(&task.task), analysis.grid.values[index].as_slice())));
+            titled.extend(index.map(|index| (task_label(&task.task), analysis.grid.values[index].as_slice())));
         }
     }
     titled
@@ -93,8 +90,7 @@ pub fn age_charts(context: &ChartContext) -> Vec<Chart> {
             analysis.metric.id
         );
         let drawn = series.iter().filter(|family| family.aged.contains_key(kind));
-        let legend =
-            drawn.map(|family| context.styles[family.fresh].legend_key(context.name(family.fresh))).collect();
+        let legend = drawn.map(|family| context.styles[family.fresh].legend_key(context.name(family.fresh))).collect();
         let id = format!("age-{}", kind.replace(' ', "-"));
         let chart = Chart::new(id, format!("{} over age: {kind}", analysis.metric.id), about);
         Chart { legend, ..chart.with_panels(panels.collect()) }
@@ -125,8 +121,7 @@ fn age_panel(
     let (low, high) = SeriesPoint::vertical_range(&all_points, (1.0, 1.0));
     (oldest > 0.0).then(|| {
         let x = Axis::linear(kind, 0.0, 1.04 * oldest, format_trimmed);
-        let y =
-            Axis::log("aged / fresh", 0.97 * low, 1.03 * high, |ratio| format!("{}×", format_trimmed(ratio)));
+        let y = Axis::log("aged / fresh", 0.97 * low, 1.03 * high, |ratio| format!("{}×", format_trimmed(ratio)));
         Panel::new(title, x, y, 260, marks)
     })
 }
@@ -164,8 +159,5 @@ pub fn layout_charts(context: &ChartContext) -> Vec<Chart> {
         context.not_drawn_note(&drawn, "no layout")
     );
     let title = format!("{} over the layout of the files", analysis.metric.id);
-    vec![Chart {
-        legend: context.legend(&drawn, true),
-        ..Chart::new("layout", title, about).with_panels(panels)
-    }]
+    vec![Chart { legend: context.legend(&drawn, true), ..Chart::new("layout", title, about).with_panels(panels) }]
 }

@@ -7,17 +7,14 @@ use crate::{matrix, number::with_unit};
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_core::{cell::TaskInfo, observations::VariantValues};
 use fsarena_stats::comparison::{Comparison, median};
-use fsarena_stats::{
-    analyse::Analysis, critical_values::FIRST_LOOK_ROUNDS, ratio::Ratio, simulate::in_parallel,
-};
+use fsarena_stats::{analyse::Analysis, critical_values::FIRST_LOOK_ROUNDS, ratio::Ratio, simulate::in_parallel};
 
 /// Explains a bar that is better than 100%. The best variant is better than the most others, but one of these others can be
 /// better than it.
 const CIRCLE_NOTE: &str = " A bar can be better than 100% if A has a better typical ratio than B, B than C, and C than A; its \
                       difference from the best is then not significant.";
 /// Explains a whisker that the chart cuts off.
-pub const CUT_OFF_NOTE: &str =
-    "a whisker that is cut off has an arrow, and after it the number at which it ends";
+pub const CUT_OFF_NOTE: &str = "a whisker that is cut off has an arrow, and after it the number at which it ends";
 
 /// Heights of a chart of ratios in CSS pixels: of a bar, of the gap between two groups, and of the title with the axis.
 const BAR_HEIGHT: usize = 13;
@@ -45,8 +42,7 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
     }
     let x = Axis::from_zero(axis_label(analysis), limit * 1.1, Unit::Percent);
     let row_height = (variants.len() * BAR_HEIGHT + GROUP_GAP) as u32;
-    let panel =
-        Panel::with_rows("", x, groups.iter().map(|(name, _)| name), (TITLE_AND_AXIS, row_height), marks);
+    let panel = Panel::with_rows("", x, groups.iter().map(|(name, _)| name), (TITLE_AND_AXIS, row_height), marks);
     let metric = &analysis.metric;
     let about = format!(
         "Bars of {} for each task, in per cent of the best variant of that task, which is 100% and has no interval because \
@@ -120,13 +116,7 @@ pub fn axis_end<'c>(comparisons: impl Iterator<Item = &'c Comparison>) -> f64 {
 
 /// The marks of one variant in per cent of the best: a bar from zero, its interval, its figure and letters. `y` has the lower
 /// and the upper edge of the bar.
-pub fn bar_marks(
-    comparison: &Comparison,
-    variant: usize,
-    colour: Colour,
-    y: (f64, f64),
-    limit: f64,
-) -> Vec<Mark> {
+pub fn bar_marks(comparison: &Comparison, variant: usize, colour: Colour, y: (f64, f64), limit: f64) -> Vec<Mark> {
     let (result, is_best) = (&comparison.variants[variant], comparison.best() == Some(variant));
     let value = if is_best { Some(100.0) } else { result.ratio.map(|ratio| 100.0 * ratio.value) };
     let Some(value) = value else { return vec![] };
@@ -149,8 +139,7 @@ pub fn bar_marks(
 
 /// A sentence that explains the whiskers of these comparisons. `rounds` is the number of rounds of the run.
 fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> String {
-    let ratios =
-        comparisons.iter().flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
+    let ratios = comparisons.iter().flat_map(|comparison| &comparison.variants).filter_map(|variant| variant.ratio);
     let ratios: Vec<Ratio> = ratios.filter(|ratio| ratio.rounds > 1).collect();
     let provisional = ratios.iter().filter(|ratio| ratio.provisional).count();
     if ratios.is_empty() {
@@ -170,8 +159,7 @@ fn whiskers_note(comparisons: &[&Comparison], rounds: usize) -> String {
 }
 
 /// Reasons why a variant has no bar in a comparison.
-const REASON_NO_VALUE: &str =
-    "it has no value in any round (a geometric mean needs a value above zero in every task)";
+const REASON_NO_VALUE: &str = "it has no value in any round (a geometric mean needs a value above zero in every task)";
 const REASON_ZERO: &str = "in every round either it or the best variant is zero, and zero has no ratio";
 const REASON_NO_COMMON_ROUND: &str = "it shares no round with the best variant";
 
@@ -197,23 +185,18 @@ fn left_out_note(
     groups_without_bars: &[(String, &Comparison)],
 ) -> String {
     let names: Vec<String> = groups_without_bars.iter().map(|(name, _)| name.clone()).collect();
-    let mut sentences =
-        not_drawn_note(&names, "no two variants are above zero in one round, and zero has no ratio");
+    let mut sentences = not_drawn_note(&names, "no two variants are above zero in one round, and zero has no ratio");
     sentences.push_str(&too_many_tasks_note(analysis.tasks_in_totals().count()));
     for (variant, name) in context.record().names().into_iter().enumerate() {
         for why in [REASON_NO_VALUE, REASON_ZERO, REASON_NO_COMMON_ROUND] {
-            let missing =
-                groups.iter().filter(|(_, comparison)| missing_reason(comparison, variant) == Some(why));
+            let missing = groups.iter().filter(|(_, comparison)| missing_reason(comparison, variant) == Some(why));
             let tasks: Vec<String> = missing.map(|(name, _)| name.clone()).collect();
             if tasks.is_empty() {
                 continue;
             }
             // The tasks are named unless the reason holds for all of them.
-            let within = if tasks.len() == groups.len() {
-                String::new()
-            } else {
-                format!(" in {}", join_with_and(&tasks))
-            };
+            let within =
+                if tasks.len() == groups.len() { String::new() } else { format!(" in {}", join_with_and(&tasks)) };
             sentences.push_str(&format!(" {name} is not drawn{within}: {why}."));
         }
         sentences.push_str(&few_rounds_note(variant, name, groups));
@@ -302,11 +285,7 @@ fn median_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
         info.help
     );
     let chart = Chart::new(format!("raw-{}", info.id), format!("{}, medians", info.id), about);
-    Some(Chart {
-        value_scale: ValueScale::Raw,
-        legend: context.legend(&variants, false),
-        ..chart.with_panels(panels)
-    })
+    Some(Chart { value_scale: ValueScale::Raw, legend: context.legend(&variants, false), ..chart.with_panels(panels) })
 }
 
 /// A task and its values by variant and round.

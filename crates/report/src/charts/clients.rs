@@ -45,9 +45,7 @@ impl DrawnCurve<'_> {
     fn points(&self) -> Vec<SeriesPoint> {
         let series = &self.scaling.series;
         let measured = series.n.iter().zip(series.means()).zip(&series.x);
-        measured
-            .map(|((n, mean), values)| ratio_point(*n, mean.exp(), Ratio::typical_value(values)))
-            .collect()
+        measured.map(|((n, mean), values)| ratio_point(*n, mean.exp(), Ratio::typical_value(values))).collect()
     }
 
     fn max_clients(&self) -> f64 {
@@ -64,8 +62,7 @@ impl DrawnCurve<'_> {
         const STEPS: u32 = 80;
         let fit = self.scaling.choice.as_ref().and_then(|choice| choice.fits.first());
         let Some((fit, first)) = fit.zip(self.scaling.series.n.first()) else { return vec![] };
-        let clients_at =
-            |step: u32| first + (self.max_clients() - first) * f64::from(step) / f64::from(STEPS);
+        let clients_at = |step: u32| first + (self.max_clients() - first) * f64::from(step) / f64::from(STEPS);
         (0..=STEPS).map(clients_at).map(|n| (n, fit.law.ln_at(n).exp())).collect()
     }
 
@@ -116,22 +113,14 @@ fn all_curves_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) 
         metric.help
     );
     let legend = curves.iter().map(|curve| curve.style.legend_key(&curve.scaling.series.name)).collect();
-    Chart {
-        panels: vec![panel],
-        legend,
-        ..Chart::new("clients", format!("{} over clients", metric.id), about)
-    }
+    Chart { panels: vec![panel], legend, ..Chart::new("clients", format!("{} over clients", metric.id), about) }
 }
 
 /// The chart with a panel for each curve: its law, saturation and peak.
 fn fit_chart(metric: &MetricSpec, curves: &[DrawnCurve], left_out: &str) -> Chart {
     let legend = vec![
         LegendKey::new("measured", theme::MUTED, KeySign::Point(Shape::Disc)),
-        LegendKey::new(
-            "saturation, from where it may be to where it is",
-            theme::GREY,
-            KeySign::Area(BAND_OPACITY),
-        ),
+        LegendKey::new("saturation, from where it may be to where it is", theme::GREY, KeySign::Area(BAND_OPACITY)),
         LegendKey::new("peak, with its interval", theme::INK, KeySign::Point(Shape::Diamond)),
     ];
     let about = "Each curve with the law that fits best by AICc, as a line. The band begins at the first number of clients \

@@ -24,8 +24,7 @@ pub fn cpu_charts(context: &ChartContext) -> Vec<Chart> {
     }
     let has_value = |variant: usize| totals.iter().any(|total| median(&total.values[variant]).is_some());
     let drawn = context.variants(has_value);
-    let bars: Vec<_> =
-        drawn.iter().enumerate().map(|(row, variant)| cpu_bar(&totals, *variant, row)).collect();
+    let bars: Vec<_> = drawn.iter().enumerate().map(|(row, variant)| cpu_bar(&totals, *variant, row)).collect();
     let furthest = bars.iter().map(|(_, end)| *end).fold(0.0, f64::max);
     let x = Axis::from_zero("CPU time over all tasks of a round", furthest * 1.15, Unit::Seconds);
     let marks = bars.into_iter().flat_map(|(marks, _)| marks).collect();
@@ -56,14 +55,9 @@ fn cpu_bar(totals: &[ReadingTotal], variant: usize, row: usize) -> (Vec<Mark>, f
         let middle = median(&total.values[variant])?;
         Some((if total.unit == Unit::Nanoseconds { middle / 1e9 } else { middle }, heat_position))
     });
-    let used_s = lengths
-        .iter()
-        .flatten()
-        .filter(|(_, heat_position)| !heat_position.is_nan())
-        .map(|(length, _)| length)
-        .sum();
-    let parts =
-        lengths.into_iter().flatten().map(|(length, heat_position)| (length, part_colour(heat_position)));
+    let used_s =
+        lengths.iter().flatten().filter(|(_, heat_position)| !heat_position.is_nan()).map(|(length, _)| length).sum();
+    let parts = lengths.into_iter().flatten().map(|(length, heat_position)| (length, part_colour(heat_position)));
     let (mut marks, mut end) = stacked_bar(row, parts);
     let y = Axis::row_centre(row);
     if let Some(typical) = typical_cpu_time(totals, variant) {
@@ -107,9 +101,8 @@ pub fn time_spent_charts(context: &ChartContext) -> Vec<Chart> {
     let bars = variants.iter().enumerate().map(|(row, variant)| time_bar(row, |part| spent(*variant, part)));
     let names = variants.iter().map(|variant| context.name(*variant));
     let panel = Panel::with_rows("", x, names, (60, 30), bars.flatten().collect());
-    let mut legend: Vec<LegendKey> = (TIME_PARTS.iter())
-        .map(|(_, label, colour)| LegendKey::new(*label, *colour, KeySign::Area(1.0)))
-        .collect();
+    let mut legend: Vec<LegendKey> =
+        (TIME_PARTS.iter()).map(|(_, label, colour)| LegendKey::new(*label, *colour, KeySign::Area(1.0))).collect();
     legend.push(LegendKey::new("other: preparing, reading counters", theme::PAPER, KeySign::Area(1.0)));
     let about = "The time of all cells of a variant, added up: what was timed, making and mounting filesystems, waiting \
                  until the machine was idle, and the rest. Sums are exact and have no interval.";

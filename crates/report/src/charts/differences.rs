@@ -50,8 +50,7 @@ fn labels(comparisons: &[PairedDifferences]) -> Vec<String> {
 
 fn differences_of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<PairedDifferences> {
     let Some(overall) = &analysis.overall else { return vec![] };
-    let (record, combined, measure) =
-        (context.record(), overall.total_or_geometric(), overall_name(analysis));
+    let (record, combined, measure) = (context.record(), overall.total_or_geometric(), overall_name(analysis));
     let grid = &analysis.grid;
     let tasks = grid.comparable_tasks();
     let mut comparisons = vec![];
@@ -62,24 +61,12 @@ fn differences_of_metric(context: &ChartContext, analysis: &Analysis) -> Vec<Pai
         if tasks.len() <= MAX_SINGLE_TASKS {
             for task in tasks {
                 let measure = format!("{}, {}", task_label(&grid.tasks[task]), analysis.metric.id);
-                comparisons.extend(PairedDifferences::new(
-                    context,
-                    &measure,
-                    &grid.values[task],
-                    Some(task),
-                    [0, 1],
-                ));
+                comparisons.extend(PairedDifferences::new(context, &measure, &grid.values[task], Some(task), [0, 1]));
             }
         }
     } else if let Some(best) = combined.comparison.best() {
         for other in combined.comparison.order.iter().skip(1) {
-            comparisons.extend(PairedDifferences::new(
-                context,
-                &measure,
-                &combined.values,
-                None,
-                [best, *other],
-            ));
+            comparisons.extend(PairedDifferences::new(context, &measure, &combined.values, None, [best, *other]));
         }
     }
     comparisons
@@ -131,8 +118,7 @@ pub fn strip_charts(context: &ChartContext) -> Vec<Chart> {
     if comparisons.is_empty() {
         return vec![];
     }
-    let (low, high) =
-        widen_range((0.0, 0.0), comparisons.iter().flat_map(|paired| paired.log_ratios.iter().copied()));
+    let (low, high) = widen_range((0.0, 0.0), comparisons.iter().flat_map(|paired| paired.log_ratios.iter().copied()));
     let x = Axis::changes("difference within a round", low, high);
     let no_difference = Mark::line([(0.0, -(comparisons.len() as f64)), (0.0, 0.0)], theme::MUTED, 1.5);
     let strips = comparisons.iter().enumerate().flat_map(|(row, paired)| strip_marks(context, row, paired));
@@ -192,10 +178,8 @@ pub fn narrowing_charts(context: &ChartContext) -> Vec<Chart> {
          again.{}{}",
         match comparisons.len().saturating_sub(MAX_PANELS) {
             0 => String::new(),
-            rest => format!(
-                " The first {MAX_PANELS} are drawn; {} more are in the tables.",
-                plural(rest, "comparison")
-            ),
+            rest =>
+                format!(" The first {MAX_PANELS} are drawn; {} more are in the tables.", plural(rest, "comparison")),
         },
         not_drawn_note(&labels(&too_short), "under three rounds in which both have a value above zero"),
     );
@@ -204,10 +188,8 @@ pub fn narrowing_charts(context: &ChartContext) -> Vec<Chart> {
 
 fn narrowing_panel(context: &ChartContext, paired: &PairedDifferences) -> Panel {
     let all_rounds = paired.log_ratios.len();
-    let estimate_after =
-        |rounds: usize| Some((rounds as f64, Ratio::of(paired.log_ratios[..rounds].to_vec())?));
-    let estimates: Vec<(f64, Ratio)> =
-        look_rounds(all_rounds).into_iter().filter_map(estimate_after).collect();
+    let estimate_after = |rounds: usize| Some((rounds as f64, Ratio::of(paired.log_ratios[..rounds].to_vec())?));
+    let estimates: Vec<(f64, Ratio)> = look_rounds(all_rounds).into_iter().filter_map(estimate_after).collect();
     let colour = paired.variant.map_or(PURPLE, |variant| context.styles[variant].colour);
     let band = |provisional: bool, colour| {
         let of_kind = estimates.iter().filter(|(_, ratio)| ratio.provisional == provisional);
@@ -226,10 +208,8 @@ fn narrowing_panel(context: &ChartContext, paired: &PairedDifferences) -> Panel 
         let y = (ratio.low.ln(), ratio.high.ln());
         marks.push(Mark::VerticalInterval { x: *rounds, y, colour: theme::INK });
     }
-    let round_label =
-        |rounds: f64| if rounds.fract() == 0.0 { format_trimmed(rounds) } else { String::new() };
-    let (x, y) =
-        (Axis::linear("rounds", 1.0, last_round, round_label), Axis::changes("difference", low, high));
+    let round_label = |rounds: f64| if rounds.fract() == 0.0 { format_trimmed(rounds) } else { String::new() };
+    let (x, y) = (Axis::linear("rounds", 1.0, last_round, round_label), Axis::changes("difference", low, high));
     Panel::new(&paired.label, x, y, 190, marks)
 }
 
@@ -258,16 +238,10 @@ pub fn two_speed_charts(context: &ChartContext) -> Vec<Chart> {
     let Some(analysis) = context.report.analyses.first().filter(|_| !modes.is_empty()) else { return vec![] };
     let (mut names, mut marks, mut log_ratios) = (vec![], vec![], vec![]);
     for (row, mode) in modes.iter().enumerate() {
-        names.push(format!(
-            "{}: {}",
-            context.name(mode.variant),
-            task_label(&context.record().tasks[mode.task])
-        ));
+        names.push(format!("{}: {}", context.name(mode.variant), task_label(&context.record().tasks[mode.task])));
         let values = &analysis.grid.by_round().values[mode.task][mode.variant];
-        for (cluster, colour) in mode.clusters.iter().zip([theme::MUTED, context.styles[mode.variant].colour])
-        {
-            for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(MAX_MODE_DOTS).max(1))
-            {
+        for (cluster, colour) in mode.clusters.iter().zip([theme::MUTED, context.styles[mode.variant].colour]) {
+            for column in cluster.columns.iter().step_by(cluster.columns.len().div_ceil(MAX_MODE_DOTS).max(1)) {
                 let x = (values[*column] / mode.clusters[0].median).ln();
                 log_ratios.push(x);
                 let at = (x, Axis::row_centre(row) + 0.5 * jitter(*column, row));
@@ -282,11 +256,7 @@ pub fn two_speed_charts(context: &ChartContext) -> Vec<Chart> {
                  how many rounds fell into which.";
     let legend = vec![
         LegendKey::new("lower cluster", theme::MUTED, KeySign::Point(Shape::Disc)),
-        LegendKey::new(
-            "higher cluster, in the colour of its variant",
-            theme::INK,
-            KeySign::Point(Shape::Disc),
-        ),
+        LegendKey::new("higher cluster, in the colour of its variant", theme::INK, KeySign::Point(Shape::Disc)),
     ];
     vec![Chart { panels: vec![panel], legend, ..Chart::new("modes", "Two speeds", about) }]
 }

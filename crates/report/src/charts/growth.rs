@@ -4,9 +4,7 @@
 use crate::chart_context::{ChartContext, MAX_TASKS, widen_range};
 use crate::drawing::{Axis, Chart, Dash, KeySign, LegendKey, Mark, Panel, SeriesStyle, theme};
 use crate::phrases::task_label;
-use crate::scaling::growth::{
-    GrowthCurve, GrowthCurves, format_amount, grid_setting, growth_metrics, growth_of_run,
-};
+use crate::scaling::growth::{GrowthCurve, GrowthCurves, format_amount, grid_setting, growth_metrics, growth_of_run};
 use fsarena_core::cell::{TaskId, TaskInfo};
 use fsarena_stats::ratio::Ratio;
 use fsarena_stats::scaling::growth::{BendFinding, Extrapolation, MAX_MULTIPLE};
@@ -76,10 +74,8 @@ fn panel(context: &ChartContext, run: &GrowthCurves, task: &TaskId) -> Panel {
     let empty_range = (f64::INFINITY, 0.0);
     let measured = curves.iter().fold(empty_range, |range, curve| widen_range(range, curve.costs()));
     let (low, high) = (measured.0 / CUT_OFF_MULTIPLE, measured.1 * CUT_OFF_MULTIPLE);
-    let extrapolated = curves
-        .iter()
-        .flat_map(|curve| &curve.extrapolated)
-        .flat_map(|beyond| [beyond.cost.low, beyond.cost.high]);
+    let extrapolated =
+        curves.iter().flat_map(|curve| &curve.extrapolated).flat_map(|beyond| [beyond.cost.low, beyond.cost.high]);
     let range = widen_range(measured, extrapolated.map(|cost| cost.clamp(low, high)));
     let y = Axis::log_in_unit(run.quantity(), range.0 / 1.05, range.1 * 1.05, run.metric.unit);
     let amounts = curves.iter().flat_map(DrawnCurve::amounts);
@@ -115,8 +111,7 @@ impl DrawnCurve<'_> {
     fn new(curve: &GrowthCurve, style: SeriesStyle) -> DrawnCurve<'_> {
         let series = &curve.growth.series;
         let values = series.n.iter().zip(series.means()).zip(&series.x);
-        let points =
-            values.map(|((n, mean), values)| (*n, mean.exp(), Ratio::typical_value(values))).collect();
+        let points = values.map(|((n, mean), values)| (*n, mean.exp(), Ratio::typical_value(values))).collect();
         let mut law = vec![];
         let fit = curve.growth.choice.as_ref().and_then(|choice| choice.fits.first());
         if let (Some(fit), [first, .., last]) = (fit, series.n.as_slice()) {
@@ -132,8 +127,7 @@ impl DrawnCurve<'_> {
 
     /// All costs within the data.
     fn costs(&self) -> impl Iterator<Item = f64> {
-        let typical =
-            self.points.iter().filter_map(|point| point.2).flat_map(|typical| [typical.low, typical.high]);
+        let typical = self.points.iter().filter_map(|point| point.2).flat_map(|typical| [typical.low, typical.high]);
         let law = self.law.iter().map(|point| point.1);
         self.points.iter().map(|point| point.1).chain(typical).chain(law).filter(|cost| *cost > 0.0)
     }
@@ -145,14 +139,9 @@ impl DrawnCurve<'_> {
             marks.push(Mark::Box { x: (bend.at.low, bend.at.high), y, colour, opacity: BEND_OPACITY });
             marks.push(style.line_mark(&[(bend.at.value, y.0), (bend.at.value, y.1)], 1.0));
         }
-        let band = self
-            .extrapolated
-            .iter()
-            .map(|beyond| (beyond.amount, beyond.cost.low, beyond.cost.high))
-            .collect();
+        let band = self.extrapolated.iter().map(|beyond| (beyond.amount, beyond.cost.low, beyond.cost.high)).collect();
         marks.push(Mark::Band { points: band, colour });
-        let beyond_data: Vec<_> =
-            self.extrapolated.iter().map(|beyond| (beyond.amount, beyond.cost.value)).collect();
+        let beyond_data: Vec<_> = self.extrapolated.iter().map(|beyond| (beyond.amount, beyond.cost.value)).collect();
         marks.push(style.line_mark(&beyond_data, 0.75));
         marks.push(style.line_mark(&self.law, 1.5));
         marks.extend(self.points.iter().filter_map(|(n, _, typical)| {

@@ -76,8 +76,7 @@ fn representative_tasks(context: &ChartContext, tasks: &[usize]) -> Vec<usize> {
         context.record().tasks[*task].id.clients().and_then(|count| count.parse::<u32>().ok()).unwrap_or(0)
     };
     let name = |task: &usize| context.record().tasks[*task].id.name.as_str();
-    let max_threads =
-        |wanted: &str| tasks.iter().filter(|task| name(task) == wanted).map(threads).max().unwrap_or(0);
+    let max_threads = |wanted: &str| tasks.iter().filter(|task| name(task) == wanted).map(threads).max().unwrap_or(0);
     tasks.iter().copied().filter(|task| threads(task) == max_threads(name(task))).take(MAX_PANELS).collect()
 }
 
@@ -109,8 +108,7 @@ fn latency_panel(
     (low, high): (f64, f64),
     marks: Vec<Mark>,
 ) -> Panel {
-    let x =
-        Axis { label: "percentile".into(), range: (0.0, last), is_log: false, ticks, has_grid_lines: true };
+    let x = Axis { label: "percentile".into(), range: (0.0, last), is_log: false, ticks, has_grid_lines: true };
     let y = Axis::log_in_unit("latency", low / 1.2, high * 1.2, Unit::Nanoseconds);
     Panel::new(task_label(&context.record().tasks[task]), x, y, 230, marks)
 }

@@ -53,11 +53,9 @@ fn curve_chart(matrix: &Matrix, mode: usize, styles: &[(usize, SeriesStyle)]) ->
     let values = cells_of_mode().filter_map(|cell| cell_median(matrix, cell)).chain(interval_ends);
     let (low, high) = widen_range((f64::INFINITY, 0.0), values);
     let y = Axis::log_in_unit("operations a second", low / 1.2, high * 1.2, Unit::PerSecond);
-    let panels =
-        (0..matrix.sizes.len()).map(|size| curve_panel(matrix, mode, size, styles, y.clone())).collect();
+    let panels = (0..matrix.sizes.len()).map(|size| curve_panel(matrix, mode, size, styles, y.clone())).collect();
     let name = &matrix.modes[mode].name;
-    let legend =
-        styles.iter().map(|(variant, style)| style.legend_key(&matrix.variants[*variant].name)).collect();
+    let legend = styles.iter().map(|(variant, style)| style.legend_key(&matrix.variants[*variant].name)).collect();
     let about = "Operations a second over the number of threads, a panel for each block size, both axes logarithmic \
                  and the same in every panel. Points are medians over rounds, as in the tables; bars at them are 95% intervals \
                  of the typical value (with fewer than 8 rounds, the smallest and the largest value; with one round, \
@@ -71,11 +69,7 @@ fn curve_panel(matrix: &Matrix, mode: usize, size: usize, styles: &[(usize, Seri
     for (variant, style) in styles {
         let point = |cell: &CellPosition| {
             let threads = f64::from(matrix.threads[cell.threads]);
-            Some(ratio_point(
-                threads,
-                cell_median(matrix, *cell)?,
-                Ratio::typical_value(matrix.values(*cell)),
-            ))
+            Some(ratio_point(threads, cell_median(matrix, *cell)?, Ratio::typical_value(matrix.values(*cell))))
         };
         let points = matrix.along_threads(*variant, mode, size).iter().filter_map(point).collect::<Vec<_>>();
         marks.extend(style.series_marks(&points, 1.75));
@@ -90,8 +84,7 @@ pub fn heatmaps(context: &ChartContext) -> Vec<Chart> {
     let Ok(matrix) = matrix_of_run(context.record()) else { return vec![] };
     let anomalies: BTreeSet<CellPosition> =
         find_anomalies(&matrix, None).findings.iter().flat_map(|finding| finding.cells()).collect();
-    let variants: Vec<usize> =
-        matrix_styles(context, &matrix).into_iter().map(|(variant, _)| variant).collect();
+    let variants: Vec<usize> = matrix_styles(context, &matrix).into_iter().map(|(variant, _)| variant).collect();
     (0..matrix.modes.len()).map(|mode| heatmap(&matrix, mode, &variants, &anomalies)).collect()
 }
 
@@ -99,10 +92,7 @@ fn heatmap(matrix: &Matrix, mode: usize, variants: &[usize], anomalies: &BTreeSe
     let is_in_mode = |cell: &CellPosition| cell.mode == mode;
     let values = matrix.cells().filter(is_in_mode).filter_map(|cell| cell_median(matrix, cell));
     let (low, high) = widen_range((f64::INFINITY, 0.0), values);
-    let panels = variants
-        .iter()
-        .map(|variant| heatmap_panel(matrix, *variant, mode, (low, high), anomalies))
-        .collect();
+    let panels = variants.iter().map(|variant| heatmap_panel(matrix, *variant, mode, (low, high), anomalies)).collect();
     let name = &matrix.modes[mode].name;
     let about = format!(
         "Thousands of operations a second in mode {name}, medians over rounds as in the tables, by block size and \
@@ -114,11 +104,7 @@ fn heatmap(matrix: &Matrix, mode: usize, variants: &[usize], anomalies: &BTreeSe
         format_thousands(high)
     );
     let scale_key = |fraction: f64, value: f64| {
-        LegendKey::new(
-            format!("{} k/s", format_thousands(value)),
-            Colour::on_heat_scale(fraction),
-            KeySign::Area(1.0),
-        )
+        LegendKey::new(format!("{} k/s", format_thousands(value)), Colour::on_heat_scale(fraction), KeySign::Area(1.0))
     };
     let middle = (low.ln() / 2.0 + high.ln() / 2.0).exp();
     let mut legend = vec![scale_key(0.0, low), scale_key(0.5, middle), scale_key(1.0, high)];
@@ -141,13 +127,11 @@ fn heatmap_panel(
         for threads in 0..matrix.threads.len() {
             let cell = CellPosition { variant, mode, size, threads };
             let Some(value) = cell_median(matrix, cell) else { continue };
-            let colour =
-                Colour::on_heat_scale(if high > low { (value / low).ln() / (high / low).ln() } else { 0.5 });
+            let colour = Colour::on_heat_scale(if high > low { (value / low).ln() / (high / low).ln() } else { 0.5 });
             let (left, top) = (threads as f64, -(size as f64));
             let (x, y) = ((left, left + 1.0), (top - 1.0, top));
             marks.push(Mark::Box { x, y, colour, opacity: 1.0 });
-            let (text, colour, bold) =
-                (format_thousands(value), colour.text_colour(), anomalies.contains(&cell));
+            let (text, colour, bold) = (format_thousands(value), colour.text_colour(), anomalies.contains(&cell));
             let (at, offset, anchor) = ((left + 0.5, top - 0.5), (0, 0), Anchor::Middle);
             marks.push(Mark::Text { at, offset, text, colour, anchor, bold });
             if bold {

@@ -6,8 +6,7 @@ use fsarena_core::{metric, observations::Grid, sample::Unit};
 use fsarena_stats::cost::{CostLine, LoadWindows, RequestCost};
 
 /// The metrics of the cost of a request.
-const COST_METRICS: [&str; 4] =
-    ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
+const COST_METRICS: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
 /// The metric of requests a second.
 const LOAD_METRIC: &str = "request_rate";
 
@@ -41,9 +40,8 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
             zeros.push(id.to_string());
         }
     }
-    let drawn = context.variants(|variant| {
-        costs.iter().flat_map(|(_, services)| services).any(|service| service.variant == variant)
-    });
+    let drawn = context
+        .variants(|variant| costs.iter().flat_map(|(_, services)| services).any(|service| service.variant == variant));
     let left_out = not_drawn_note(&zeros, "zero throughout")
         + &context.not_drawn_note(&drawn, "under two windows in which requests were served");
     let about_bars = "The sum of the consumption divided by the number of requests, a panel for each resource, bars from \
@@ -67,8 +65,7 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
 fn service_windows(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<ServiceWindows> {
     let Some(grid) = Grid::of(context.record(), cost) else { return vec![] };
     // If some tasks have a request rate, the tasks without one only fill the cache.
-    let has_rate: Vec<bool> =
-        context.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();
+    let has_rate: Vec<bool> = context.record().tasks.iter().map(|task| task.id.params.contains_key("rate")).collect();
     let serves = |task: usize| has_rate[task] || !has_rate.contains(&true);
     let mut services = vec![];
     for variant in 0..context.record().variants.len() {
@@ -94,8 +91,7 @@ fn service_windows(context: &ChartContext, loads: &Grid, cost: &str) -> Vec<Serv
 fn cost_panel(context: &ChartContext, cost: &str, services: &[ServiceWindows]) -> Panel {
     let row = |service: &ServiceWindows| {
         let ratio = RequestCost::of(service.windows());
-        let whisker =
-            ratio.as_ref().and_then(RequestCost::estimate).map(|estimate| (estimate.low, estimate.high));
+        let whisker = ratio.as_ref().and_then(RequestCost::estimate).map(|estimate| (estimate.low, estimate.high));
         (service.variant, ratio.map(|ratio| ratio.value), whisker)
     };
     let rows: Vec<_> = services.iter().map(row).collect();
@@ -105,8 +101,7 @@ fn cost_panel(context: &ChartContext, cost: &str, services: &[ServiceWindows]) -
 /// The panel of consumption over load: a point for each window, and the fitted line with its band.
 fn load_panel(context: &ChartContext, cost: &str, services: &[ServiceWindows]) -> Panel {
     let max_load = services.iter().flat_map(|service| &service.load).copied().fold(0.0, f64::max);
-    let max_consumption =
-        services.iter().flat_map(|service| &service.consumption).copied().fold(0.0, f64::max);
+    let max_consumption = services.iter().flat_map(|service| &service.consumption).copied().fold(0.0, f64::max);
     let (load, consumption) = (max_load * 1.05, max_consumption * 1.1);
     let mut marks = vec![];
     for service in services {
@@ -119,9 +114,7 @@ fn load_panel(context: &ChartContext, cost: &str, services: &[ServiceWindows]) -
                 Some((load_at(step), consumption.low.max(0.0), consumption.high.max(0.0)))
             });
             marks.push(Mark::Band { points: band.collect(), colour: style.colour });
-            marks.push(
-                style.line_mark(&[0.0, load].map(|load| (load, line.consumption_at(load).0.max(0.0))), 1.5),
-            );
+            marks.push(style.line_mark(&[0.0, load].map(|load| (load, line.consumption_at(load).0.max(0.0))), 1.5));
         }
         marks.extend(style.dot_marks(service.load.iter().copied().zip(service.consumption.iter().copied())));
     }

@@ -44,8 +44,7 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
                 metric.id
             );
             let title = format!("{}: {} = 100%", task_label(&task.task), arrangement.best);
-            let chart =
-                Chart::new(format!("{}-{}-{}", arrangement.id, metric.id, task.task.id), title, about);
+            let chart = Chart::new(format!("{}-{}-{}", arrangement.id, metric.id, task.task.id), title, about);
             charts.push(Chart { panels, columns: 2, ..chart });
         }
     }

@@ -38,11 +38,8 @@ fn chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
         overall.scope(),
         if analysis.is_provisional() { "the range of the rounds so far" } else { "95% confidence intervals" }
     );
-    let chart = Chart::new(
-        format!("{ID_PREFIX}{}", metric.id),
-        format!("{}: every variant over all tasks", metric.id),
-        about,
-    );
+    let chart =
+        Chart::new(format!("{ID_PREFIX}{}", metric.id), format!("{}: every variant over all tasks", metric.id), about);
     (!panels.is_empty()).then_some(Chart { panels, width: PHONE_WIDTH, ..chart })
 }
 
@@ -64,13 +61,7 @@ fn panel(context: &ChartContext, title: &str, comparison: &Comparison) -> Panel 
 }
 
 /// The dot, the interval and the figure of a variant in this row, from 0.
-fn row_marks(
-    context: &ChartContext,
-    comparison: &Comparison,
-    row: usize,
-    variant: usize,
-    limit: f64,
-) -> Vec<Mark> {
+fn row_marks(context: &ChartContext, comparison: &Comparison, row: usize, variant: usize, limit: f64) -> Vec<Mark> {
     let (y, colour) = (Axis::row_centre(row), context.styles[variant].colour);
     let is_best = comparison.best() == Some(variant);
     let ratio = comparison.variants[variant].ratio.filter(|_| !is_best);
@@ -80,11 +71,7 @@ fn row_marks(
     if let Some(ratio) = ratio.filter(|ratio| ratio.rounds > 1) {
         let clipped_end = (ratio.high > limit).then(String::new);
         marks.push(Mark::HorizontalInterval { x: (100.0 * ratio.low, 100.0 * ratio.high), y, clipped_end });
-        text.push_str(&format!(
-            " [{}, {}]",
-            three_digits(100.0 * ratio.low),
-            three_digits(100.0 * ratio.high)
-        ));
+        text.push_str(&format!(" [{}, {}]", three_digits(100.0 * ratio.low), three_digits(100.0 * ratio.high)));
     }
     marks.push(Mark::Dot { at: (100.0 * value, y), colour, shape: Shape::Disc });
     marks.push(Mark::ValueText { y, text, colour: theme::MUTED, bold: is_best });

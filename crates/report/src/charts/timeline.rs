@@ -145,8 +145,7 @@ fn rate_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
     let busy = busy_cells(context.record());
     let busy_points = cells.iter().filter(|cell| busy.contains(&(cell.round, cell.variant)));
     let y = (0.0, max_rate * 1.02);
-    let busy_mark =
-        |cell: &CellPoint| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY_OPACITY };
+    let busy_mark = |cell: &CellPoint| Mark::Box { x: (cell.from, cell.to), y, colour: ORANGE, opacity: BUSY_OPACITY };
     let mut marks: Vec<Mark> = busy_points.map(busy_mark).collect();
     for (variant, style) in context.styles.iter().enumerate() {
         let of_variant = cells.iter().filter(|cell| cell.variant == variant);
@@ -164,8 +163,7 @@ fn rate_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
 /// The panel of the share of each cell's time that went into idle wait and warm-up.
 fn waiting_panel(context: &ChartContext, cells: &[CellPoint]) -> Panel {
     let percent_of_cell = |part: f64, cell: &CellPoint| 100.0 * part / (cell.to - cell.from).max(1e-9);
-    let max_percent =
-        cells.iter().map(|cell| percent_of_cell(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
+    let max_percent = cells.iter().map(|cell| percent_of_cell(cell.idle + cell.warm_up, cell)).fold(0.0, f64::max);
     let mut marks = vec![];
     for cell in cells {
         let (idle, warm_up) = (percent_of_cell(cell.idle, cell), percent_of_cell(cell.warm_up, cell));
@@ -197,11 +195,7 @@ pub fn task_timeline_charts(context: &ChartContext) -> Vec<Chart> {
     let variants_left_out = context.not_drawn_note(&variants, "no time series");
     let mut legend = context.legend(&variants, true);
     if all_series.iter().flat_map(|series| &series.stretches).any(|stretch| stretch.warm_up) {
-        legend.push(LegendKey::new(
-            "warm-up, left out of all figures",
-            theme::WARM_UP,
-            KeySign::Area(WARM_UP_OPACITY),
-        ));
+        legend.push(LegendKey::new("warm-up, left out of all figures", theme::WARM_UP, KeySign::Area(WARM_UP_OPACITY)));
     }
     let about = format!(
         "Operations a second in each stretch of a task. Lines are medians over rounds, bands the range of the rounds; one \
@@ -226,10 +220,9 @@ fn throughput_panel(context: &ChartContext, task: usize, all_series: &[&TimeSeri
     }
     for series in all_series {
         let style = context.styles[series.variant];
-        let middles =
-            || series.stretches.iter().map(|stretch| (stretch.start_s + stretch.length_s / 2.0, stretch));
-        let band = middles()
-            .map(|(x, stretch)| (x, stretch.operations_range_per_s.0, stretch.operations_range_per_s.1));
+        let middles = || series.stretches.iter().map(|stretch| (stretch.start_s + stretch.length_s / 2.0, stretch));
+        let band =
+            middles().map(|(x, stretch)| (x, stretch.operations_range_per_s.0, stretch.operations_range_per_s.1));
         let points: Vec<(f64, f64)> = middles().map(|(x, stretch)| (x, stretch.operations_per_s)).collect();
         if series.rounds > 1 {
             marks.push(Mark::Band { points: band.collect(), colour: style.colour });

@@ -78,23 +78,9 @@ impl RatioClass {
 
 impl ComparedRatio {
     /// A ratio of the first comparison, without a variant.
-    pub fn new(
-        subject: &str,
-        ratio: Option<Estimate>,
-        verdict: RatioVerdict,
-        direction: Direction,
-    ) -> ComparedRatio {
+    pub fn new(subject: &str, ratio: Option<Estimate>, verdict: RatioVerdict, direction: Direction) -> ComparedRatio {
         let (subject, variant) = (subject.into(), String::new());
-        ComparedRatio {
-            subject,
-            variant,
-            comparison: 0,
-            ratio,
-            verdict,
-            direction,
-            is_total: false,
-            published: None,
-        }
+        ComparedRatio { subject, variant, comparison: 0, ratio, verdict, direction, is_total: false, published: None }
     }
 
     /// The class of the ratio.
@@ -181,8 +167,7 @@ impl RatioSummary<'_> {
         if count(RatioClass::TooFewValues) == ratios.len() {
             return "all inconclusive, too few values".into();
         }
-        let within_margin =
-            self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
+        let within_margin = self.margin.map_or(String::new(), |margin| format!(" within {}", percent(margin)));
         let mut counts = vec![];
         for class in RatioClass::ALL {
             let words = match class {
@@ -211,11 +196,8 @@ impl RatioSummary<'_> {
         for compared in self.ratios.iter().filter(|compared| compared.is_total) {
             let Some(ratio) = compared.ratio else { continue };
             let (comparison, ratio_text) = (self.comparison_suffix(compared), ratio_with_interval(ratio));
-            let words = format!(
-                "{}{comparison} {ratio_text}, {}",
-                compared.variant,
-                compared.class().words(self.terms)
-            );
+            let words =
+                format!("{}{comparison} {ratio_text}, {}", compared.variant, compared.class().words(self.terms));
             match sentences.iter_mut().find(|(title, _)| *title == compared.subject) {
                 Some((_, ratios)) => ratios.push(words),
                 None => sentences.push((&compared.subject, vec![words])),
@@ -232,8 +214,7 @@ impl RatioSummary<'_> {
             sentences.extend(self.largest_of(class, &words, MAX_NAMED));
         }
         if sentences.is_empty() {
-            let words =
-                "No significant difference larger than the margin. Largest ratio, which may be chance";
+            let words = "No significant difference larger than the margin. Largest ratio, which may be chance";
             let inconclusive = self.largest_of(RatioClass::Inconclusive, words, 1);
             sentences.extend(inconclusive.or_else(|| self.largest_of(RatioClass::TooFewValues, words, 1)));
         }
@@ -256,11 +237,7 @@ impl RatioSummary<'_> {
 
     /// The name of a ratio's comparison in brackets; empty if there is only one comparison.
     fn comparison_suffix(&self, compared: &ComparedRatio) -> String {
-        if self.comparisons.len() > 1 {
-            format!(" ({})", self.comparisons[compared.comparison])
-        } else {
-            String::new()
-        }
+        if self.comparisons.len() > 1 { format!(" ({})", self.comparisons[compared.comparison]) } else { String::new() }
     }
 }
 
@@ -285,8 +262,7 @@ mod tests {
 
     fn sentences(ratios: &[ComparedRatio], names: &[&str]) -> Vec<String> {
         let comparisons: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-        RatioSummary { ratios, comparisons: &comparisons, margin: Some(0.01), terms: ["better", "worse"] }
-            .sentences()
+        RatioSummary { ratios, comparisons: &comparisons, margin: Some(0.01), terms: ["better", "worse"] }.sentences()
     }
 
     #[test]
@@ -317,8 +293,7 @@ mod tests {
 
     #[test]
     fn a_larger_ratio_is_better_if_the_direction_is_higher() {
-        let more =
-            ComparedRatio { direction: Direction::Higher, ..compared("iops", RatioVerdict::Different, 2.0) };
+        let more = ComparedRatio { direction: Direction::Higher, ..compared("iops", RatioVerdict::Different, 2.0) };
         let neutral = ComparedRatio { direction: Direction::Neutral, ..more.clone() };
         assert_eq!((more.class(), neutral.class()), (RatioClass::Better, RatioClass::NeutralDifference));
     }
@@ -328,19 +303,13 @@ mod tests {
         let other = ComparedRatio { comparison: 1, ..compared("cp", RatioVerdict::Different, 3.0) };
         let answer = sentences(&[compared("cp", RatioVerdict::Inconclusive, 1.0), other], &["B", "C"]);
         assert!(answer[0].starts_with("Of all 2 figures: 0 better, 1 worse"), "{answer:?}");
-        assert!(
-            answer[1].starts_with("B, 1 figure: ") && answer[2].starts_with("C, 1 figure: "),
-            "{answer:?}"
-        );
+        assert!(answer[1].starts_with("B, 1 figure: ") && answer[2].starts_with("C, 1 figure: "), "{answer:?}");
         assert!(answer[3].contains("cp, xfs (C): 3.00 ["), "{answer:?}");
     }
 
     #[test]
     fn too_few_values_are_inconclusive() {
         let answer = sentences(&[compared("cp", RatioVerdict::Provisional, 1.4)], &["B"]);
-        assert!(
-            answer[0].contains("all inconclusive") && answer[1].contains("may be chance: cp"),
-            "{answer:?}"
-        );
+        assert!(answer[0].contains("all inconclusive") && answer[1].contains("may be chance: cp"), "{answer:?}");
     }
 }

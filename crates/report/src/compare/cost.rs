@@ -173,9 +173,7 @@ pub fn add_pair_table(document: &mut Document, pairs: &[ServicePair]) {
     document.heading(3, "Compared");
     let row = |pair: &ServicePair| {
         let (ratio, by) = match pair.answer {
-            CostComparison::Ratio { ratio, method: RatioMethod::Sums, .. } => {
-                (ratio_cell(ratio, ""), "sums".into())
-            }
+            CostComparison::Ratio { ratio, method: RatioMethod::Sums, .. } => (ratio_cell(ratio, ""), "sums".into()),
             CostComparison::Ratio { ratio, method: RatioMethod::AtLoad(load), .. } => {
                 (ratio_cell(ratio, ""), format!("lines, at {}/s", three_digits(load)))
             }
@@ -258,8 +256,7 @@ fn compared_ratio(pair: &ServicePair) -> Option<ComparedRatio> {
 pub fn costs_json(services: &[Service], resources: &[Resource], pairs: &[ServicePair]) -> Value {
     let service = |service: &Service| {
         let resources = resources.iter().enumerate();
-        let costs: Vec<Value> =
-            resources.filter_map(|(index, resource)| cost_json(service, index, resource)).collect();
+        let costs: Vec<Value> = resources.filter_map(|(index, resource)| cost_json(service, index, resource)).collect();
         json!({ "name": service.name, "costs": costs })
     };
     json!({
@@ -436,9 +433,9 @@ fn rates_per_second(record: &RunRecord, id: &str, rows: &[usize]) -> Vec<f64> {
 /// The name of the watched service, with its number if several watches have this name.
 fn service_name(record: &RunRecord, number: usize, all: &[RunRecord]) -> String {
     let Some(variant) = record.variants.first() else { return record.id.clone() };
-    let same_name = all.iter().filter(|other| {
-        other.variants.first().map(|other_variant| &other_variant.name) == Some(&variant.name)
-    });
+    let same_name = all
+        .iter()
+        .filter(|other| other.variants.first().map(|other_variant| &other_variant.name) == Some(&variant.name));
     if same_name.count() > 1 { format!("{} ({})", variant.name, number + 1) } else { variant.name.clone() }
 }
 

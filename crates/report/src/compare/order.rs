@@ -91,8 +91,7 @@ impl OrderPair<'_> {
     /// The pairs that changed places: the variant that was better, the variant that passed it, and whether the two differ
     /// significantly in both orders.
     pub fn changes(&self) -> Vec<(&str, &str, bool)> {
-        let significant =
-            |passed, by| self.earlier.are_different(passed, by) && self.later.are_different(passed, by);
+        let significant = |passed, by| self.earlier.are_different(passed, by) && self.later.are_different(passed, by);
         let pairs = swapped_pairs(&self.earlier.values, &self.later.values).into_iter();
         pairs.map(|(passed, by)| (self.names[passed], self.names[by], significant(passed, by))).collect()
     }
@@ -160,10 +159,7 @@ impl TaskOrders<'_> {
 }
 
 /// A table of orders with a row for each task.
-pub fn order_table<'a>(
-    header: [String; 2],
-    rows: impl Iterator<Item = (&'a str, &'a OrderPair<'a>)>,
-) -> Table {
+pub fn order_table<'a>(header: [String; 2], rows: impl Iterator<Item = (&'a str, &'a OrderPair<'a>)>) -> Table {
     let [earlier, later] = header;
     let row = |(title, orders): (&str, &OrderPair)| {
         let (first, second) = orders.describe_both_leaders();

@@ -43,16 +43,9 @@ pub fn compare_published(
     for task in analysis.tasks_in_totals() {
         let published_value =
             |variant: &str| published.figure(&task.task.id, variant, metric).map(|figure| figure.value);
-        ratios.extend(ratios_to_best(
-            &pairs,
-            &task.comparison,
-            published_value,
-            &task_label(&task.task),
-            &analysis,
-        ));
+        ratios.extend(ratios_to_best(&pairs, &task.comparison, published_value, &task_label(&task.task), &analysis));
         rows.extend(
-            order_pair(&pairs, &task.comparison, published_value)
-                .map(|orders| (task_label(&task.task), orders)),
+            order_pair(&pairs, &task.comparison, published_value).map(|orders| (task_label(&task.task), orders)),
         );
     }
     if rows.is_empty() {
@@ -152,11 +145,7 @@ fn ratios_to_best(
             ..compared
         })
     };
-    pairs
-        .iter()
-        .filter(|(name, variant)| (name, variant) != (best_name, best))
-        .filter_map(ratio_to_best)
-        .collect()
+    pairs.iter().filter(|(name, variant)| (name, variant) != (best_name, best)).filter_map(ratio_to_best).collect()
 }
 
 /// A run and published figures with everything that their comparison reports.
@@ -211,10 +200,8 @@ impl PublishedComparison<'_> {
     /// A sentence that lists the variants whose name differs from the role that they take in the author's study.
     fn roles_note(&self) -> Option<String> {
         let name = |variant: &usize| self.record.variants[*variant].name.as_str();
-        let roles =
-            self.pairs.iter().filter(|(role, variant)| *role != name(variant) && self.noun == "variant");
-        let roles: Vec<String> =
-            roles.map(|(role, variant)| format!("{} as {role}", name(variant))).collect();
+        let roles = self.pairs.iter().filter(|(role, variant)| *role != name(variant) && self.noun == "variant");
+        let roles: Vec<String> = roles.map(|(role, variant)| format!("{} as {role}", name(variant))).collect();
         list_sentence("Matched to the published variants by position", &roles)
     }
 
@@ -236,16 +223,12 @@ impl PublishedComparison<'_> {
     fn circumstance_table(&self) -> Table {
         let record = self.record;
         let filesystems: Vec<&str> = self.pairs.iter().map(|(name, _)| *name).collect();
-        let machine: Vec<String> =
-            self.machine.iter().map(|(part, value)| format!("{part} {value}")).collect();
+        let machine: Vec<String> = self.machine.iter().map(|(part, value)| format!("{part} {value}")).collect();
         let rows = [
             ("run", record.id.clone()),
             ("figures", format!("published:{}", self.published.name())),
             ("machine", describe_machines(record)),
-            (
-                "machine as published",
-                if machine.is_empty() { "not stated".into() } else { machine.join("; ") },
-            ),
+            ("machine as published", if machine.is_empty() { "not stated".into() } else { machine.join("; ") }),
             ("filesystems on", head::describe_storage(record)),
             ("scale", record.plan.scale.name().to_string()),
             ("rounds", self.analysis.grid.rounds.len().to_string()),
@@ -262,8 +245,7 @@ fn answer_sentences(tasks: &TaskOrders, noun: &str) -> Vec<String> {
         vec![format!("The same {noun} leads in {} of {} tasks.", tasks.count_same_leaders(), rows.len())];
     if let Some((_, orders)) = total {
         let (then, here) = orders.describe_both_leaders();
-        sentences
-            .push(format!("Over all tasks, {then} was first as published, and {here} is first in this run."));
+        sentences.push(format!("Over all tasks, {then} was first as published, and {here} is first in this run."));
     }
     let (mut significant, mut others) = (vec![], 0);
     for (title, orders) in rows {
@@ -318,8 +300,7 @@ pub fn compare_sets(a: &PublishedSet, b: &PublishedSet, metric: &str) -> Result<
     if tasks.is_empty() {
         return Err(nothing_in_common("task"));
     }
-    let precision =
-        study_conclusions(b)?.map_or(FigurePrecision::default(), |conclusions| conclusions.precision);
+    let precision = study_conclusions(b)?.map_or(FigurePrecision::default(), |conclusions| conclusions.precision);
     SetComparison { sets: [a, b], names, tasks, metric, precision }.report()
 }
 

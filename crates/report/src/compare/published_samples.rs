@@ -29,11 +29,8 @@ pub fn compare_published_samples(published: &PublishedSet) -> Result<ComparisonR
         ComparisonReport { title: format!("published:{}", published.name()), ..ComparisonReport::default() };
     // Without the averages over samples, which the study also has.
     let single_samples = usable_figures(published);
-    let services: Vec<Service> = single_samples
-        .variants()
-        .into_iter()
-        .map(|variant| published_service(&single_samples, variant))
-        .collect();
+    let services: Vec<Service> =
+        single_samples.variants().into_iter().map(|variant| published_service(&single_samples, variant)).collect();
     let resources: Vec<Resource> = single_samples.derived.iter().map(derived_resource).collect();
     let pairs = cost::service_pairs(&services, &resources);
     let sampled = sampled_pairs(&single_samples);
@@ -70,8 +67,7 @@ pub fn compare_published_samples(published: &PublishedSet) -> Result<ComparisonR
 fn add_recomputed_table(document: &mut Document, published: &PublishedSet, derived: &PublishedQuotient) {
     document.heading(3, format!("{} = {} / {}", derived.metric, derived.above, derived.below));
     document.table(sample_table(published, |sample, variant| {
-        let value =
-            |metric: &str| published.figure_of_sample(sample, variant, metric).map(|figure| figure.value);
+        let value = |metric: &str| published.figure_of_sample(sample, variant, metric).map(|figure| figure.value);
         let (above, below) = (value(&derived.above)?, value(&derived.below).filter(|below| *below > 0.0)?);
         Some(format!("{:.2}", above / below).into())
     }));
@@ -79,9 +75,8 @@ fn add_recomputed_table(document: &mut Document, published: &PublishedSet, deriv
 
 /// The values of a metric for a service, one for each sample; NaN without a figure.
 fn metric_values(published: &PublishedSet, variant: &str, metric: &str) -> Vec<f64> {
-    let value = |sample: &str| {
-        published.figure_of_sample(sample, variant, metric).map_or(f64::NAN, |figure| figure.value)
-    };
+    let value =
+        |sample: &str| published.figure_of_sample(sample, variant, metric).map_or(f64::NAN, |figure| figure.value);
     published.samples().into_iter().map(value).collect()
 }
 
@@ -90,11 +85,7 @@ fn metric_values(published: &PublishedSet, variant: &str, metric: &str) -> Vec<f
 fn published_service(published: &PublishedSet, variant: &str) -> Service {
     let load = published.derived.first().map_or("", |derived| derived.below.as_str());
     let spent = published.derived.iter().map(|derived| metric_values(published, variant, &derived.above));
-    Service {
-        name: variant.into(),
-        load: metric_values(published, variant, load),
-        consumption: spent.collect(),
-    }
+    Service { name: variant.into(), load: metric_values(published, variant, load), consumption: spent.collect() }
 }
 
 fn derived_resource(derived: &PublishedQuotient) -> Resource {
@@ -128,10 +119,7 @@ fn lead_sentences(published: &PublishedSet, sampled: &[SampledPair]) -> Vec<Stri
             for (other, Ratio { value, low, high, .. }) in ratios {
                 factors.push(format!("{} times {other}", number::ratio_with_interval(value, low, high)));
             }
-            sentences.push(format!(
-                "{name} is lower than all {others} others by {metric}: {}.",
-                factors.join(", ")
-            ));
+            sentences.push(format!("{name} is lower than all {others} others by {metric}: {}.", factors.join(", ")));
         }
     }
     if !same_metrics.is_empty() {
@@ -174,12 +162,8 @@ fn add_paired_table(document: &mut Document, sampled: &[SampledPair]) {
         let verdict = cost::cost_verdict(pair.b, pair.ratio.into(), pair.ratio.is_significant());
         row![pair.metric, format!("{} over {}", pair.b, pair.a), ratio_cell(pair.ratio, ""), verdict]
     };
-    document.table(
-        Table::of_figures(["resource", "B over A", "ratio", "verdict"]).with_rows(sampled.iter().map(row)),
-    );
-    document.text(
-        "Hodges–Lehmann ratios within samples, with exact 95% intervals, not corrected for their number.",
-    );
+    document.table(Table::of_figures(["resource", "B over A", "ratio", "verdict"]).with_rows(sampled.iter().map(row)));
+    document.text("Hodges–Lehmann ratios within samples, with exact 95% intervals, not corrected for their number.");
 }
 
 impl<'a> SampledPair<'a> {
@@ -219,29 +203,17 @@ mod tests {
         // By awk over the ten samples: Σ iowait / Σ requests of xfs is 55.5/432.6.
         let xfs = &page.json["services"][1];
         assert_eq!(xfs["name"], "xfs");
-        let iowait =
-            xfs["costs"].as_array().unwrap().iter().find(|cost| cost["resource"] == "iowait_percent");
+        let iowait = xfs["costs"].as_array().unwrap().iter().find(|cost| cost["resource"] == "iowait_percent");
         let per_request = iowait.unwrap()["per_request"].as_f64().unwrap();
         assert!((per_request - 0.128_294).abs() < 1e-5, "{per_request}");
         let answer = page.json["answer"].to_string();
-        assert!(
-            answer.starts_with("[\"xfs is lower than all 3 others by iowait per request: 0.419 "),
-            "{answer}"
-        );
-        assert!(
-            answer.contains("Of all 18 figures") && answer.contains("jfs over xfs, 3 figures"),
-            "{answer}"
-        );
-        assert_eq!(
-            page.chart.as_ref().expect("a picture").panels.len(),
-            6,
-            "one for each pair of four services"
-        );
+        assert!(answer.starts_with("[\"xfs is lower than all 3 others by iowait per request: 0.419 "), "{answer}");
+        assert!(answer.contains("Of all 18 figures") && answer.contains("jfs over xfs, 3 figures"), "{answer}");
+        assert_eq!(page.chart.as_ref().expect("a picture").panels.len(), 6, "one for each pair of four services");
         assert_eq!(page.json["recomputed"]["do_not_follow"].as_array().unwrap().len(), 2);
         let outcome = |words: &str| {
             let conclusions = page.json["conclusions"].as_array().unwrap();
-            let conclusion =
-                conclusions.iter().find(|one| one["says"].as_str().unwrap().contains(words)).unwrap();
+            let conclusion = conclusions.iter().find(|one| one["says"].as_str().unwrap().contains(words)).unwrap();
             conclusion["then"]["outcome"].as_str().unwrap_or("none").to_string()
         };
         assert_eq!(outcome("xfs is lowest"), "held");

@@ -2,9 +2,7 @@
 
 use super::answer::{ComparedRatio, RatioClass, RatioSummary};
 use crate::drawing::colour::{BLUE, GREEN, VERMILLION, filesystem_colours, theme};
-use crate::drawing::{
-    Anchor, Axis, Chart, Colour, KeySign, LegendKey, Mark, Panel, Shape, axis::format_trimmed,
-};
+use crate::drawing::{Anchor, Axis, Chart, Colour, KeySign, LegendKey, Mark, Panel, Shape, axis::format_trimmed};
 use crate::{chart_context::widen_range, number::plural};
 use fsarena_core::names::distinct;
 
@@ -28,11 +26,8 @@ impl RatioSummary<'_> {
         let mut left_out = 0;
         let mut panels = vec![];
         for panel_title in &titles {
-            let in_panel: Vec<&ComparedRatio> = ratios
-                .iter()
-                .copied()
-                .filter(|compared| self.panel_title(compared) == *panel_title)
-                .collect();
+            let in_panel: Vec<&ComparedRatio> =
+                ratios.iter().copied().filter(|compared| self.panel_title(compared) == *panel_title).collect();
             let (rows, rows_left_out) = choose_rows(&in_panel);
             left_out += rows_left_out;
             let title = if titles.len() > 1 { panel_title } else { "" };
@@ -78,14 +73,7 @@ impl RatioSummary<'_> {
     }
 
     /// A panel with these rows. The ratios must all belong to it.
-    fn panel(
-        &self,
-        title: &str,
-        ratios: &[&ComparedRatio],
-        rows: &[&str],
-        range: (f64, f64),
-        x: Axis,
-    ) -> Panel {
+    fn panel(&self, title: &str, ratios: &[&ComparedRatio], rows: &[&str], range: (f64, f64), x: Axis) -> Panel {
         let points_per_row = if self.has_series_per_comparison(ratios) { self.comparisons.len() } else { 1 };
         let colours = comparison_colours(self.comparisons);
         let mut marks = vec![Mark::line([(0.0, -(rows.len() as f64)), (0.0, 0.0)], theme::INK, 1.5)];
@@ -112,11 +100,8 @@ impl RatioSummary<'_> {
 
     /// The legend: the comparisons, or the classes of the ratios that occur.
     fn legend(&self, ratios: &[&ComparedRatio]) -> Vec<LegendKey> {
-        let mut legend = if self.has_series_per_comparison(ratios) {
-            self.comparison_keys()
-        } else {
-            self.class_keys(ratios)
-        };
+        let mut legend =
+            if self.has_series_per_comparison(ratios) { self.comparison_keys() } else { self.class_keys(ratios) };
         if ratios.iter().any(|compared| compared.published.is_some()) {
             legend.push(LegendKey::new("then, as published", theme::INK, KeySign::Point(Shape::Ring)));
         }
@@ -126,9 +111,7 @@ impl RatioSummary<'_> {
     fn comparison_keys(&self) -> Vec<LegendKey> {
         let names = self.comparisons.iter().zip(comparison_colours(self.comparisons)).enumerate();
         names
-            .map(|(index, (name, colour))| {
-                LegendKey::new(name, colour, KeySign::Point(Shape::of_series(index)))
-            })
+            .map(|(index, (name, colour))| LegendKey::new(name, colour, KeySign::Point(Shape::of_series(index))))
             .collect()
     }
 
@@ -154,10 +137,7 @@ fn choose_rows<'f>(ratios: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
     let mut rows = distinct(ratios.iter().map(|compared| compared.subject.as_str()));
     let largest_difference = |row: &str| {
         let in_row = ratios.iter().filter(|compared| compared.subject == row);
-        in_row
-            .filter_map(|compared| drawable_ratio(compared))
-            .map(|value| value.ln().abs())
-            .fold(0.0, f64::max)
+        in_row.filter_map(|compared| drawable_ratio(compared)).map(|value| value.ln().abs()).fold(0.0, f64::max)
     };
     let mut largest = rows.clone();
     largest.sort_by(|a, b| largest_difference(b).total_cmp(&largest_difference(a)));
@@ -170,13 +150,11 @@ fn choose_rows<'f>(ratios: &[&'f ComparedRatio]) -> (Vec<&'f str>, usize) {
 /// The range of the horizontal axis, in logarithms: it contains all values, and intervals up to
 /// [`CUT_OFF_MULTIPLE`].
 fn axis_range(ratios: &[&ComparedRatio]) -> (f64, f64) {
-    let values = ratios
-        .iter()
-        .flat_map(|compared| [drawable_ratio(compared), compared.published.filter(|value| *value > 0.0)]);
+    let values =
+        ratios.iter().flat_map(|compared| [drawable_ratio(compared), compared.published.filter(|value| *value > 0.0)]);
     let furthest = values.flatten().map(|value| value.ln().abs()).fold(MIN_REACH, f64::max);
     let limit = CUT_OFF_MULTIPLE * furthest;
-    let interval_ends =
-        ratios.iter().filter_map(|compared| compared.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
+    let interval_ends = ratios.iter().filter_map(|compared| compared.ratio).flat_map(|ratio| [ratio.low, ratio.high]);
     let values = ratios.iter().flat_map(|compared| [drawable_ratio(compared), compared.published]).flatten();
     let logarithms = interval_ends.chain(values).map(|end| end.max(f64::MIN_POSITIVE).ln());
     let (low, high) = widen_range((-MIN_REACH, MIN_REACH), logarithms);
@@ -251,17 +229,12 @@ mod tests {
     fn compared(subject: String, variant: &str, comparison: usize, value: f64) -> ComparedRatio {
         let ratio = Some(Estimate { value, low: value * 0.9, high: value * 1000.0 });
         let (verdict, direction) = (RatioVerdict::Inconclusive, Direction::Lower);
-        ComparedRatio {
-            variant: variant.into(),
-            comparison,
-            ..ComparedRatio::new(&subject, ratio, verdict, direction)
-        }
+        ComparedRatio { variant: variant.into(), comparison, ..ComparedRatio::new(&subject, ratio, verdict, direction) }
     }
 
     fn chart(ratios: &[ComparedRatio], names: &[&str]) -> Option<Chart> {
         let comparisons: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-        let summary =
-            RatioSummary { ratios, comparisons: &comparisons, margin: None, terms: ["better", "worse"] };
+        let summary = RatioSummary { ratios, comparisons: &comparisons, margin: None, terms: ["better", "worse"] };
         summary.chart("t".into(), "B over A".into())
     }
 
@@ -273,9 +246,10 @@ mod tests {
         assert_eq!((chart.panels.len(), chart.columns), (2, 2));
         for panel in &chart.panels {
             assert!(panel.x.ticks.contains(&(0.0, "1".into())), "{:?}", panel.x.ticks);
-            let cut = panel.marks.iter().any(
-                |mark| matches!(mark, Mark::HorizontalInterval { clipped_end: Some(end), .. } if end == "1500"),
-            );
+            let cut = panel
+                .marks
+                .iter()
+                .any(|mark| matches!(mark, Mark::HorizontalInterval { clipped_end: Some(end), .. } if end == "1500"));
             assert!(cut && panel.x.range.1 < 2.0, "an interval of 1,000 does not hide the rest");
         }
     }
@@ -300,8 +274,7 @@ mod tests {
 
     #[test]
     fn the_legend_lists_several_comparisons_that_share_a_row() {
-        let ratios: Vec<ComparedRatio> =
-            (0..2).map(|index| compared("cp".into(), "xfs", index, 1.5)).collect();
+        let ratios: Vec<ComparedRatio> = (0..2).map(|index| compared("cp".into(), "xfs", index, 1.5)).collect();
         let chart = chart(&ratios, &["B", "C"]).unwrap();
         assert_eq!(chart.legend.iter().map(|key| key.label.as_str()).collect::<Vec<_>>(), ["B", "C"]);
         assert!(self::chart(&[], &["B"]).is_none());

@@ -122,10 +122,8 @@ impl<'a> RunPair<'a> {
         let totals = |run: &ComparedRun, tasks: &[usize]| run.analysis.grid.totals(tasks);
         // The orders come from each run's own total, which may contain more tasks. Then they cannot be compared.
         let have_same_tasks = overall_a.tasks == tasks_a.len() && overall_b.tasks == tasks_a.len();
-        let orders = self.order_pair(
-            &overall_a.total_or_geometric().comparison,
-            &overall_b.total_or_geometric().comparison,
-        );
+        let orders =
+            self.order_pair(&overall_a.total_or_geometric().comparison, &overall_b.total_or_geometric().comparison);
         Some(TaskRatios {
             title: format!("{} of {}", overall_a.name.to_uppercase(), plural(tasks_a.len(), "task")),
             ratios: self.ratios(&totals(a, &tasks_a)?, &totals(b, &tasks_b)?),
@@ -141,8 +139,7 @@ impl<'a> RunPair<'a> {
 
     /// The orders of the common variants with data in both comparisons; `None` if there are fewer than two.
     fn order_pair(&self, a: &'a Comparison, b: &'a Comparison) -> Option<OrderPair<'a>> {
-        let is_in_both_orders =
-            |(in_a, in_b): &&(usize, usize)| a.order.contains(in_a) && b.order.contains(in_b);
+        let is_in_both_orders = |(in_a, in_b): &&(usize, usize)| a.order.contains(in_a) && b.order.contains(in_b);
         let (variants_a, variants_b): (Vec<usize>, Vec<usize>) =
             self.variants.iter().filter(is_in_both_orders).copied().unzip();
         if variants_a.len() < 2 {
@@ -158,7 +155,6 @@ impl<'a> RunPair<'a> {
 
 /// The indexes in both lists of the items with the same key.
 fn common_indexes<T, K: PartialEq>(a: &[T], b: &[T], key: impl Fn(&T) -> &K) -> Vec<(usize, usize)> {
-    let in_both =
-        |(index, item): (usize, &T)| Some((index, b.iter().position(|other| key(other) == key(item))?));
+    let in_both = |(index, item): (usize, &T)| Some((index, b.iter().position(|other| key(other) == key(item))?));
     a.iter().enumerate().filter_map(in_both).collect()
 }

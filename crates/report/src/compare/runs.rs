@@ -26,8 +26,7 @@ pub fn compare_runs(records: &[RunRecord], metric: &str) -> Result<ComparisonRep
     let [first, others @ ..] = records else { return Ok(ComparisonReport::default()) };
     let a = ComparedRun::analyse(first, metric)?;
     let mut refused = vec![];
-    let analyse_comparable =
-        |other| a.check_comparable(other).and_then(|()| ComparedRun::analyse(other, metric));
+    let analyse_comparable = |other| a.check_comparable(other).and_then(|()| ComparedRun::analyse(other, metric));
     let others = collect_successes(others.iter().map(analyse_comparable), &mut refused);
     let pairs = collect_successes(others.iter().map(|other| RunPair::compare(&a, other)), &mut refused);
     if pairs.is_empty() {
@@ -72,8 +71,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
     if let Some(confounded) = confounded_note(pairs) {
         report.answer.warning(confounded);
     }
-    if ratios.iter().any(|compared| compared.verdict == RatioVerdict::Provisional && compared.ratio.is_some())
-    {
+    if ratios.iter().any(|compared| compared.verdict == RatioVerdict::Provisional && compared.ratio.is_some()) {
         report.answer.warning("PROVISIONAL where marked ?: fewer than 8 rounds on one side.");
     }
     report.add_answer(answer_sentences(&summary, pairs, refused, &letters));
@@ -88,12 +86,7 @@ fn comparison_report(pairs: &[RunPair], refused: &[Error]) -> ComparisonReport {
 }
 
 /// The sentences of the answer: the summary of the ratios, then the values, differences and runs that are not compared.
-fn answer_sentences(
-    summary: &RatioSummary,
-    pairs: &[RunPair],
-    refused: &[Error],
-    letters: &[String],
-) -> Vec<String> {
+fn answer_sentences(summary: &RatioSummary, pairs: &[RunPair], refused: &[Error], letters: &[String]) -> Vec<String> {
     let mut sentences = summary.sentences();
     for (pair, letter) in pairs.iter().zip(&letters[1..]) {
         sentences.extend(left_out_of_pair(pair, ["A", letter]));
@@ -140,12 +133,7 @@ fn all_ratios(pairs: &[RunPair]) -> Vec<ComparedRatio> {
             for (variant, ratio) in variant_names(pair).zip(&task.ratios) {
                 let verdict = RatioVerdict::of_samples(*ratio, margin(pair.a.record));
                 let compared = ComparedRatio::new(&task.title, ratio.map(Into::into), verdict, direction);
-                ratios.push(ComparedRatio {
-                    variant: variant.into(),
-                    comparison,
-                    is_total: task.is_total,
-                    ..compared
-                });
+                ratios.push(ComparedRatio { variant: variant.into(), comparison, is_total: task.is_total, ..compared });
             }
         }
     }
@@ -193,10 +181,8 @@ fn task_orders<'p>(pair: &'p RunPair) -> Vec<(&'p str, &'p OrderPair<'p>)> {
 
 /// The ratios of one pair: a row for each task, a column for each variant.
 fn ratio_table(pair: &RunPair) -> Table {
-    let row =
-        |task: &TaskRatios| labelled_row(task.title.as_str(), task.ratios.iter().map(ratio_cell_with_mark));
-    Table::of_figures(std::iter::once("task").chain(variant_names(pair)))
-        .with_rows(pair.tasks.iter().map(row))
+    let row = |task: &TaskRatios| labelled_row(task.title.as_str(), task.ratios.iter().map(ratio_cell_with_mark));
+    Table::of_figures(std::iter::once("task").chain(variant_names(pair))).with_rows(pair.tasks.iter().map(row))
 }
 
 /// The ratios of several pairs: a row for each task and variant that any pair has, a column for each run.
@@ -205,13 +191,9 @@ fn combined_ratio_table(pairs: &[RunPair], letters: &[String]) -> Table {
     table.header.extend(letters[1..].iter().map(|letter| format!("{letter}/A")));
     for title in distinct(pairs.iter().flat_map(|pair| &pair.tasks).map(|task| task.title.as_str())) {
         for variant in pairs[0].a.record.names() {
-            let ratios: Vec<Option<Ratio>> =
-                pairs.iter().map(|pair| ratio_of(pair, title, variant)).collect();
+            let ratios: Vec<Option<Ratio>> = pairs.iter().map(|pair| ratio_of(pair, title, variant)).collect();
             if ratios.iter().any(Option::is_some) {
-                table.rows.push(labelled_row(
-                    format!("{title}, {variant}"),
-                    ratios.iter().map(ratio_cell_with_mark),
-                ));
+                table.rows.push(labelled_row(format!("{title}, {variant}"), ratios.iter().map(ratio_cell_with_mark)));
             }
         }
     }
@@ -275,8 +257,7 @@ fn add_circumstances(document: &mut Document, runs: &[&ComparedRun], pairs: &[Ru
             document.list(differences.clone());
         }
         if differences.is_empty() {
-            document
-                .text("Nothing that was recorded differs between them: machine, kernel, scale, settings.");
+            document.text("Nothing that was recorded differs between them: machine, kernel, scale, settings.");
         }
     }
 }
@@ -309,9 +290,7 @@ fn fact_table(runs: &[&ComparedRun], letters: &[String]) -> Table {
         };
         return Table::of_words(std::iter::once(String::new()).chain(names)).with_rows(FACTS.iter().map(row));
     }
-    let row = |(name, run): (String, &&ComparedRun)| {
-        labelled_row(name, FACTS.iter().map(|(_, fact)| fact(run).into()))
-    };
+    let row = |(name, run): (String, &&ComparedRun)| labelled_row(name, FACTS.iter().map(|(_, fact)| fact(run).into()));
     let titles = FACTS.iter().map(|(title, _)| *title);
     Table::of_words(std::iter::once("").chain(titles)).with_rows(names.zip(runs).map(row))
 }
@@ -346,10 +325,7 @@ fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
     let mut add_sentence = |noun: &str, these: Vec<String>, others: Vec<String>, letter: &str| {
         let only: Vec<String> = these.into_iter().filter(|name| !others.contains(name)).collect();
         if !only.is_empty() {
-            items.push(format!(
-                "Not compared, because only {letter} has values: {}.",
-                count_and_list(&only, noun)
-            ));
+            items.push(format!("Not compared, because only {letter} has values: {}.", count_and_list(&only, noun)));
         }
     };
     for (these, others, letter) in [(pair.a, pair.b, a), (pair.b, pair.a, b)] {

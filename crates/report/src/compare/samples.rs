@@ -32,12 +32,7 @@ struct SampleRow<'a> {
 ///
 /// # Errors
 /// If no series of the metric is in both files.
-pub fn compare_samples(
-    a: &Samples,
-    b: &Samples,
-    metric: Option<&str>,
-    margin: f64,
-) -> Result<ComparisonReport, Error> {
+pub fn compare_samples(a: &Samples, b: &Samples, metric: Option<&str>, margin: f64) -> Result<ComparisonReport, Error> {
     let is_selected = |series: &Series| metric.is_none_or(|metric| has_metric_name(series, metric));
     let distinctions = Distinctions::among(&a.series).union(Distinctions::among(&b.series));
     let mut common = matching_series(a, b, &distinctions);
@@ -76,16 +71,11 @@ fn has_metric_name(series: &Series, metric: &str) -> bool {
 /// Pairs the series of both files that have the same subject, metric, unit and conditions; of the conditions, only those that
 /// vary within a file must agree. The subject of a series is what was measured, without the conditions. If no subject is in
 /// both and each file has only one, the two are paired by metric and unit alone: `cp on ext4` with `cp on xfs`.
-fn matching_series<'a>(
-    a: &'a Samples,
-    b: &'a Samples,
-    distinctions: &Distinctions,
-) -> Vec<(&'a Series, &'a Series)> {
+fn matching_series<'a>(a: &'a Samples, b: &'a Samples, distinctions: &Distinctions) -> Vec<(&'a Series, &'a Series)> {
     let same_subject = pair_by(a, b, |series| {
         (series.subject.as_str(), distinctions.values(series), series.metric.as_str(), series.unit.as_str())
     });
-    let has_one_name =
-        |samples: &Samples| samples.series.iter().all(|series| series.name == samples.series[0].name);
+    let has_one_name = |samples: &Samples| samples.series.iter().all(|series| series.name == samples.series[0].name);
     if same_subject.is_empty() && has_one_name(a) && has_one_name(b) {
         return pair_by(a, b, |series| (series.metric.as_str(), series.unit.as_str()));
     }
@@ -93,11 +83,7 @@ fn matching_series<'a>(
 }
 
 /// Pairs each series of `a` with the first series of `b` that has the same key.
-fn pair_by<'a, K: Ord>(
-    a: &'a Samples,
-    b: &'a Samples,
-    key: impl Fn(&'a Series) -> K,
-) -> Vec<(&'a Series, &'a Series)> {
+fn pair_by<'a, K: Ord>(a: &'a Samples, b: &'a Samples, key: impl Fn(&'a Series) -> K) -> Vec<(&'a Series, &'a Series)> {
     // In reverse order, so that the first of several with the same key replaces the others.
     let others: BTreeMap<K, &Series> = b.series.iter().rev().map(|series| (key(series), series)).collect();
     a.series.iter().filter_map(|series| Some((series, *others.get(&key(series))?))).collect()
@@ -135,12 +121,8 @@ impl SampleRow<'_> {
 
 fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) -> ComparisonReport {
     let (ratios, names) = (compared_ratios(rows), ["B compared with A".to_string()]);
-    let summary = RatioSummary {
-        ratios: &ratios,
-        comparisons: &names,
-        margin: Some(margin),
-        terms: ["better", "worse"],
-    };
+    let summary =
+        RatioSummary { ratios: &ratios, comparisons: &names, margin: Some(margin), terms: ["better", "worse"] };
     let mut report = ComparisonReport {
         title: format!("{} (B) compared with {} (A)", b.origin, a.origin),
         facts: vec![
@@ -158,9 +140,7 @@ fn comparison_report(a: &Samples, b: &Samples, rows: &[SampleRow], margin: f64) 
     }
     let mut sentences = summary.sentences();
     for (letter, samples) in [("A", a), ("B", b)] {
-        sentences.extend(
-            LeftOut::describe_all(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")),
-        );
+        sentences.extend(LeftOut::describe_all(&samples.left_out).map(|list| format!("Left out of {letter}: {list}.")));
     }
     sentences.extend(differing_conditions(rows));
     sentences.extend(not_compared_note(a, rows.iter().map(|row| row.a), "A"));
@@ -203,11 +183,7 @@ fn compared_ratios(rows: &[SampleRow]) -> Vec<ComparedRatio> {
 }
 
 /// Names the series of one file that are not in `compared`: the other file lacks them, or the user chose other metrics.
-fn not_compared_note<'a>(
-    all: &'a Samples,
-    compared: impl Iterator<Item = &'a Series>,
-    letter: &str,
-) -> Vec<String> {
+fn not_compared_note<'a>(all: &'a Samples, compared: impl Iterator<Item = &'a Series>, letter: &str) -> Vec<String> {
     let key = |series: &'a Series| (series.name.as_str(), series.metric.as_str());
     let compared: BTreeSet<_> = compared.map(key).collect();
     let compared_metrics: BTreeSet<&str> = compared.iter().map(|(_, metric)| *metric).collect();
@@ -257,8 +233,7 @@ fn differing_conditions(rows: &[SampleRow]) -> Option<String> {
 
 /// Warns that a comparison of unpaired samples is less certain. The rates come from docs/internals/statistics.md.
 fn unpaired_warning(unpaired: usize, row_count: usize) -> String {
-    let which =
-        if unpaired == row_count { String::new() } else { format!(" ({unpaired} of {row_count} rows)") };
+    let which = if unpaired == row_count { String::new() } else { format!(" ({unpaired} of {row_count} rows)") };
     format!(
         "UNPAIRED{which}: the files have no rounds that show which values were measured together. These ratios include whatever \
          changed on the machine between the two files. On a machine that drifts, with 1% noise, such a \
@@ -354,10 +329,7 @@ mod tests {
         let answer = |a: &str, b: &str| compared_json(a, b)["answer"].to_string();
         let text = answer("name,x,y\ncp,1,1\nrm,1,1\n", "name,x,z\ncp,2,1\nmv,2,1\n");
         assert!(text.contains("only A has values: 1 row (rm)") && text.contains("1 row (mv)"), "{text}");
-        assert!(
-            text.contains("1 other metric of A (y)") && text.contains("1 other metric of B (z)"),
-            "{text}"
-        );
+        assert!(text.contains("1 other metric of A (y)") && text.contains("1 other metric of B (z)"), "{text}");
         assert!(!answer("x\n1\n", "x\n2\n").contains("Not compared"));
     }
 
@@ -365,10 +337,7 @@ mod tests {
     fn only_equal_conditions_are_compared() {
         let report = compared_json("threads,iops\n1,100\n8,700\n", "threads,iops\n8,710\n8,720\n");
         assert_eq!(report["rows"].as_array().unwrap().len(), 1);
-        assert_eq!(
-            (&report["rows"][0]["name"], &report["rows"][0]["values_b"]),
-            (&json!("threads=8"), &json!(2))
-        );
+        assert_eq!((&report["rows"][0]["name"], &report["rows"][0]["values_b"]), (&json!("threads=8"), &json!(2)));
         let different = compared_json("threads,iops\n1,100\n", "threads,iops\n8,710\n");
         assert_eq!(different["rows"][0]["name"], "");
         assert!(different["answer"].to_string().contains("threads (A: 1, B: 8)"), "{different}");
@@ -377,9 +346,7 @@ mod tests {
     #[test]
     fn failed_runs_are_counted_in_the_answer() {
         let json = |codes: &str| {
-            format!(
-                "{{\"results\": [{{\"command\": \"cp\", \"times\": [1.0, 1.1], \"exit_codes\": {codes}}}]}}"
-            )
+            format!("{{\"results\": [{{\"command\": \"cp\", \"times\": [1.0, 1.1], \"exit_codes\": {codes}}}]}}")
         };
         let page = compared_json(&json("[0, 1]"), &json("[0, 0]"));
         assert_eq!(page["a"]["left_out"], json!(["1 run of cp: exit code 1"]));

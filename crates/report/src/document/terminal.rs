@@ -45,9 +45,7 @@ pub fn write(document: &Document, screen: Screen, out: &mut dyn Write) -> Result
             Part::Text(text) | Part::Samples(text) => writer.write_paragraphs(&[("", text, None)])?,
             Part::Warning(text) => writer.write_paragraphs(&[("!", text, bold)])?,
             Part::List(items) | Part::Facts(items) => {
-                writer.write_paragraphs(
-                    &items.iter().map(|item| ("-", item.as_str(), None)).collect::<Vec<_>>(),
-                )?;
+                writer.write_paragraphs(&items.iter().map(|item| ("-", item.as_str(), None)).collect::<Vec<_>>())?;
             }
             Part::Table(table) => {
                 for (at, table) in split_to_fit(table, width.into()).iter().enumerate() {
@@ -74,8 +72,7 @@ fn split_to_fit(table: &Table, width: usize) -> Vec<Table> {
         return table.split((width - MAX_LABEL_WIDTH) / MIN_WORD_COLUMN_WIDTH);
     }
     let columns = table.header.len().saturating_sub(1).max(1);
-    let fits =
-        |table: &Table| min_widths(table).iter().sum::<usize>() + total_margins(table.header.len()) <= width;
+    let fits = |table: &Table| min_widths(table).iter().sum::<usize>() + total_margins(table.header.len()) <= width;
     let figure_columns = (1..=columns).rev().find(|columns| table.split(*columns).iter().all(fits));
     table.split(figure_columns.unwrap_or(1))
 }
@@ -88,8 +85,7 @@ fn total_margins(columns: usize) -> usize {
 /// The smallest width of each column in which no word and no figure breaks. In a table of figures, labels up to
 /// [`MAX_LABEL_WIDTH`] do not break either.
 fn min_widths(table: &Table) -> Vec<usize> {
-    let longest_word =
-        |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
+    let longest_word = |text: &str| join_figures(&safe::line(text)).split(' ').map(display_width).max().unwrap_or(0);
     let line_width = |text: &str| display_width(&safe::line(text));
     let column = |at: usize| {
         let lines = || table.rows.iter().flat_map(|row| &row[at].lines);
@@ -166,8 +162,7 @@ impl TextWriter<'_> {
         layout.set_header(table.header.iter().map(bold));
         for row in &table.rows {
             layout.add_row(row.iter().map(|cell| {
-                let lines: Vec<String> =
-                    cell.lines.iter().map(|line| join_figures(&safe::line(line))).collect();
+                let lines: Vec<String> = cell.lines.iter().map(|line| join_figures(&safe::line(line))).collect();
                 let rendered = comfy_table::Cell::new(lines.join("\n"));
                 if cell.strong { rendered.fg(Color::Green).add_attribute(Attribute::Bold) } else { rendered }
             }));
@@ -222,8 +217,7 @@ mod tests {
         let row = std::iter::once("btrfs/compress-zstd").chain([figure; 4]).map(Cell::from).collect();
         let mut document = Document::default();
         document.table(Table::of_figures(header).with_rows([row]));
-        let words =
-            ["elapsed", "published:vondra-xeon-limit-2", "a conclusion of many words that needs room"];
+        let words = ["elapsed", "published:vondra-xeon-limit-2", "a conclusion of many words that needs room"];
         let row = words.map(Cell::from).to_vec();
         document.table(Table::of_words(["metric", "figures", "conclusion"]).with_rows([row]));
         document.text(format!("{}{figure} is one word.", "word ".repeat(15)));
@@ -233,10 +227,7 @@ mod tests {
             assert_eq!(shown.matches(figure).count(), 5, "{shown}");
             assert!(words[..2].iter().all(|word| shown.contains(word)), "{shown}");
         }
-        assert!(
-            render(&document, 80).matches("variant").count()
-                > render(&document, 120).matches("variant").count()
-        );
+        assert!(render(&document, 80).matches("variant").count() > render(&document, 120).matches("variant").count());
     }
 
     #[test]

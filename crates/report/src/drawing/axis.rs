@@ -28,9 +28,8 @@ impl Axis {
         // All ticks use one multiple of the unit (s, ms …) and round numbers of it.
         let scale = UnitMultiple::of(max, unit);
         let ticks = multiples(round_step(max / scale.units / TICK_COUNT), 0.0, max / scale.units).into_iter();
-        let ticks = ticks
-            .map(|multiple| (multiple * scale.units, scale.with_symbol(format_trimmed(multiple))))
-            .collect();
+        let ticks =
+            ticks.map(|multiple| (multiple * scale.units, scale.with_symbol(format_trimmed(multiple)))).collect();
         Axis { label: label.into(), range: (0.0, max), is_log: false, ticks, has_grid_lines: true }
     }
 
@@ -41,13 +40,7 @@ impl Axis {
             .into_iter()
             .map(|coordinate| (coordinate, label_of(coordinate)));
         let ticks = ticks.filter(|(_, label)| !label.is_empty());
-        Axis {
-            label: label.into(),
-            range: (low, high),
-            is_log: false,
-            ticks: ticks.collect(),
-            has_grid_lines: true,
-        }
+        Axis { label: label.into(), range: (low, high), is_log: false, ticks: ticks.collect(), has_grid_lines: true }
     }
 
     /// A logarithmic axis between two values above zero, with `(log scale)` in its label. `label_of` returns the label of a
@@ -76,13 +69,7 @@ impl Axis {
             ticks = multiples(round_step((high - low) / TICK_COUNT), low, high);
         }
         let ticks = ticks.into_iter().map(|coordinate| (coordinate, label_of(coordinate))).collect();
-        Axis {
-            label: with_log_note(label.into()),
-            range: (low, high),
-            is_log: true,
-            ticks,
-            has_grid_lines: true,
-        }
+        Axis { label: with_log_note(label.into()), range: (low, high), is_log: true, ticks, has_grid_lines: true }
     }
 
     /// A logarithmic axis in a unit. All ticks use one multiple of the unit; over a range of more than a factor of 1000,
@@ -102,11 +89,7 @@ impl Axis {
     }
 
     /// A logarithmic axis with ticks at exactly these values, in ascending order: thread counts, block sizes.
-    pub fn log_with_ticks(
-        label: impl Into<String>,
-        values: &[f64],
-        label_of: impl Fn(f64) -> String,
-    ) -> Axis {
+    pub fn log_with_ticks(label: impl Into<String>, values: &[f64], label_of: impl Fn(f64) -> String) -> Axis {
         let (low, high) = (values.first().copied().unwrap_or(1.0), values.last().copied().unwrap_or(1.0));
         let margin = (high / low).powf(0.04).max(1.05);
         let ticks = values.iter().map(|value| (*value, label_of(*value))).collect();
@@ -120,8 +103,7 @@ impl Axis {
         // Changes that may have a tick, from no change outwards.
         const LESS: [f64; 14] =
             [-0.002, -0.005, -0.01, -0.02, -0.05, -0.1, -0.2, -0.35, -0.5, -0.65, -0.8, -0.9, -0.95, -0.99];
-        const MORE: [f64; 14] =
-            [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0];
+        const MORE: [f64; 14] = [0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 9.0, 19.0, 99.0];
         let reach = low.abs().max(high.abs()).max(0.002);
         let (low, high) = (low.min(0.0) - 0.06 * reach, high.max(0.0) + 0.06 * reach);
         let min_distance = (high - low) / 9.0;
@@ -137,26 +119,14 @@ impl Axis {
             }
         }
         ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Axis {
-            label: with_log_note(label.into()),
-            range: (low, high),
-            is_log: false,
-            ticks,
-            has_grid_lines: true,
-        }
+        Axis { label: with_log_note(label.into()), range: (low, high), is_log: false, ticks, has_grid_lines: true }
     }
 
     /// A vertical axis of names from top to bottom: the n-th name, from 0, is at −(n + ½).
     pub fn of_rows(names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
         let names = names.into_iter().enumerate();
         let ticks: Vec<_> = names.map(|(row, name)| (Axis::row_centre(row), name.into())).collect();
-        Axis {
-            label: String::new(),
-            range: (-(ticks.len() as f64), 0.0),
-            is_log: false,
-            ticks,
-            has_grid_lines: false,
-        }
+        Axis { label: String::new(), range: (-(ticks.len() as f64), 0.0), is_log: false, ticks, has_grid_lines: false }
     }
 
     /// The coordinate of the n-th name of [`Axis::of_rows`], from 0.
@@ -166,15 +136,8 @@ impl Axis {
 
     /// A horizontal axis of names from left to right: the n-th name, from 0, is at n + ½.
     pub fn of_columns(label: impl Into<String>, names: &[String]) -> Axis {
-        let ticks =
-            names.iter().enumerate().map(|(column, name)| (column as f64 + 0.5, name.clone())).collect();
-        Axis {
-            label: label.into(),
-            range: (0.0, names.len() as f64),
-            is_log: false,
-            ticks,
-            has_grid_lines: false,
-        }
+        let ticks = names.iter().enumerate().map(|(column, name)| (column as f64 + 0.5, name.clone())).collect();
+        Axis { label: label.into(), range: (0.0, names.len() as f64), is_log: false, ticks, has_grid_lines: false }
     }
 
     /// The position of a value along the axis, from 0 to 1. A value beyond an end is at that end.
@@ -209,8 +172,7 @@ pub fn format_trimmed(value: f64) -> String {
 /// Rounds a step up to the next number of the form 1, 2 or 5 times a power of ten.
 fn round_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
-    let digit =
-        [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power >= rough * 0.999).unwrap_or(10.0);
+    let digit = [1.0, 2.0, 5.0, 10.0].into_iter().find(|digit| digit * power >= rough * 0.999).unwrap_or(10.0);
     digit * power
 }
 
@@ -257,10 +219,7 @@ mod tests {
         assert!(axis.label.ends_with("(log scale)") && axis.is_log);
         assert_eq!(tick_labels(&axis), ["100", "1000", "10000", "100000"]);
         assert_eq!((axis.fraction_at(80.0), axis.fraction_at(120_000.0)), (0.0, 1.0));
-        assert!(
-            (axis.fraction_at(96_000f64.sqrt() * 10.0) - 0.5).abs() < 1e-9,
-            "equal distances are equal ratios"
-        );
+        assert!((axis.fraction_at(96_000f64.sqrt() * 10.0) - 0.5).abs() < 1e-9, "equal distances are equal ratios");
         let narrow = Axis::log("time", 4.4, 7.6, |at| at.to_string());
         assert_eq!(tick_labels(&narrow), ["5", "6", "7"]);
         assert_eq!(axis.fraction_at(1.0), 0.0, "a value off the axis is at its end");
@@ -278,9 +237,7 @@ mod tests {
 
     #[test]
     fn an_empty_range_is_widened() {
-        for axis in
-            [Axis::linear("x", 3.0, 3.0, |at| at.to_string()), Axis::log("x", 0.0, 0.0, |at| at.to_string())]
-        {
+        for axis in [Axis::linear("x", 3.0, 3.0, |at| at.to_string()), Axis::log("x", 0.0, 0.0, |at| at.to_string())] {
             assert!(axis.range.1 > axis.range.0, "{axis:?}");
         }
     }

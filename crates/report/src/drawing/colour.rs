@@ -225,9 +225,7 @@ mod tests {
     fn graphics_have_a_contrast_of_three_to_one_with_the_page() {
         assert!((BLACK.contrast(WHITE) - 21.0).abs() < 1e-9);
         for (light, dark) in Colour::dark_replacements().chain(
-            theme::DARK_REPLACEMENTS
-                .into_iter()
-                .filter(|(colour, _)| [theme::GREY, theme::WARM_UP].contains(colour)),
+            theme::DARK_REPLACEMENTS.into_iter().filter(|(colour, _)| [theme::GREY, theme::WARM_UP].contains(colour)),
         ) {
             assert!(light.contrast(theme::PAPER) >= 3.0, "{} on white", light.hex());
             assert!(dark.contrast(theme::DARK_PAPER) >= 3.0, "{} on a dark page", dark.hex());
@@ -236,14 +234,10 @@ mod tests {
 
     #[test]
     fn text_has_a_contrast_of_four_and_a_half_to_one() {
-        for (light, dark) in theme::DARK_REPLACEMENTS
-            .into_iter()
-            .filter(|(colour, _)| [theme::INK, theme::MUTED].contains(colour))
+        for (light, dark) in
+            theme::DARK_REPLACEMENTS.into_iter().filter(|(colour, _)| [theme::INK, theme::MUTED].contains(colour))
         {
-            assert!(
-                light.contrast(theme::PAPER) >= 4.5 && dark.contrast(theme::DARK_PAPER) >= 4.5,
-                "{light:?}"
-            );
+            assert!(light.contrast(theme::PAPER) >= 4.5 && dark.contrast(theme::DARK_PAPER) >= 4.5, "{light:?}");
         }
         for twentieths in 0..=20 {
             let cell = Colour::on_heat_scale(f64::from(twentieths) / 20.0);
@@ -284,11 +278,7 @@ mod tests {
         ),
         (
             "deuteranopia",
-            [
-                [0.367_322, 0.860_646, -0.227_968],
-                [0.280_085, 0.672_501, 0.047_413],
-                [-0.011_820, 0.042_940, 0.968_881],
-            ],
+            [[0.367_322, 0.860_646, -0.227_968], [0.280_085, 0.672_501, 0.047_413], [-0.011_820, 0.042_940, 0.968_881]],
         ),
     ];
 
@@ -342,12 +332,7 @@ mod tests {
                     continue;
                 }
                 let hue_difference = (hue(*shade) - hue(family[0]) + 540.0) % 360.0 - 180.0;
-                assert!(
-                    hue_difference.abs() < 5.0,
-                    "{} is {hue_difference}° from {}",
-                    shade.hex(),
-                    family[0].hex()
-                );
+                assert!(hue_difference.abs() < 5.0, "{} is {hue_difference}° from {}", shade.hex(), family[0].hex());
                 assert!(a.hypot(b) > 0.5 * chroma(family[0]), "{} is grey", shade.hex());
             }
         }
@@ -371,12 +356,7 @@ mod tests {
                     let min_distance = if fs == other_fs { 0.035 } else { 0.045 };
                     for (name, vision) in &VISIONS {
                         let apart = distance(*colour, *other_colour, vision);
-                        assert!(
-                            apart > min_distance,
-                            "{} and {}: {apart}, {name}",
-                            colour.hex(),
-                            other_colour.hex()
-                        );
+                        assert!(apart > min_distance, "{} and {}: {apart}, {name}", colour.hex(), other_colour.hex());
                     }
                 }
             }

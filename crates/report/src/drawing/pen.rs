@@ -67,10 +67,7 @@ impl Pen {
             Shape::Diamond => polygon(&[(0.0, -5.5), (4.5, 0.0), (0.0, 5.5), (-4.5, 0.0)], fill),
             Shape::Cross => {
                 let (left, top) = (round_coordinate(x - 3.0), round_coordinate(y - 3.0));
-                self.path(
-                    format_args!("M{left},{top}l6,6m-6,0l6,-6"),
-                    Paint::Stroke(colour, 2.0, Dash::Solid),
-                );
+                self.path(format_args!("M{left},{top}l6,6m-6,0l6,-6"), Paint::Stroke(colour, 2.0, Dash::Solid));
             }
         }
     }
@@ -90,19 +87,11 @@ impl Pen {
 
     /// Draws a line of text that reads upwards, with its middle at `at`.
     pub fn upright_text(&mut self, at: Point, text: &str, font_and_colour: (Font, Colour)) {
-        let transform =
-            format!(" transform=\"rotate(-90 {} {})\"", round_coordinate(at.0), round_coordinate(at.1));
+        let transform = format!(" transform=\"rotate(-90 {} {})\"", round_coordinate(at.0), round_coordinate(at.1));
         self.write_text(at, text, font_and_colour, Anchor::Middle, &transform);
     }
 
-    fn write_text(
-        &mut self,
-        at: Point,
-        text: &str,
-        font_and_colour: (Font, Colour),
-        anchor: Anchor,
-        transform: &str,
-    ) {
+    fn write_text(&mut self, at: Point, text: &str, font_and_colour: (Font, Colour), anchor: Anchor, transform: &str) {
         let (x, y, (font, colour)) = (round_coordinate(at.0), round_coordinate(at.1), font_and_colour);
         let anchor = match anchor {
             Anchor::Start => "",
@@ -133,8 +122,7 @@ fn path_commands(points: impl IntoIterator<Item = Point>) -> String {
     let mut commands = String::new();
     for (x, y) in points {
         let command = if commands.is_empty() { 'M' } else { ' ' };
-        write!(commands, "{command}{},{}", round_coordinate(x), round_coordinate(y))
-            .expect("writing to memory");
+        write!(commands, "{command}{},{}", round_coordinate(x), round_coordinate(y)).expect("writing to memory");
     }
     commands
 }
@@ -203,11 +191,7 @@ impl Font {
             let (start, end) = (kept.div_ceil(2), chars.len() - kept / 2);
             chars[..start].iter().chain(&['…']).chain(&chars[end..]).collect::<String>()
         };
-        (0..max_kept)
-            .rev()
-            .map(shortened)
-            .find(|text| self.text_width(text) <= max_width)
-            .unwrap_or_else(|| "…".into())
+        (0..max_kept).rev().map(shortened).find(|text| self.text_width(text) <= max_width).unwrap_or_else(|| "…".into())
     }
 
     /// Breaks `text` into one or two lines of at most `max_width` CSS pixels, and shortens lines that are too

@@ -26,9 +26,7 @@ const FILE_MARGIN: f64 = 14.0;
 /// The background of a chart in a file.
 fn background() -> String {
     let fill = theme::PAPER.hex();
-    format!(
-        "<rect x=\"-{FILE_MARGIN}\" y=\"-{FILE_MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{fill}\"/>"
-    )
+    format!("<rect x=\"-{FILE_MARGIN}\" y=\"-{FILE_MARGIN}\" width=\"100%\" height=\"100%\" fill=\"{fill}\"/>")
 }
 
 /// The `<svg>` element of a chart: `description` is for screen readers, `underlay` is markup drawn below the
@@ -126,9 +124,8 @@ struct PanelLayout {
 impl PanelLayout {
     /// Draws a row of panels. Returns its height.
     fn draw_row(&self, pen: &mut Pen, panels: &[Panel], top: f64) -> f64 {
-        let title = |panel: &Panel| {
-            PANEL_TITLE_FONT.break_lines(&safe::line(&panel.title), self.width - self.label_width)
-        };
+        let title =
+            |panel: &Panel| PANEL_TITLE_FONT.break_lines(&safe::line(&panel.title), self.width - self.label_width);
         let titles: Vec<Vec<String>> = panels.iter().map(title).collect();
         let lines = titles.iter().map(Vec::len).max().unwrap_or(0) as f64;
         // All plots of a row start below the longest title. A title of several lines makes the row higher,
@@ -138,10 +135,8 @@ impl PanelLayout {
         for (column, (panel, title)) in panels.iter().zip(titles).enumerate() {
             let left = column as f64 * (self.width + PANEL_GAP);
             for (number, line) in title.iter().enumerate() {
-                let at = (
-                    left + self.label_width,
-                    top + PANEL_TITLE_FONT.size / 2.0 + TITLE_LINE_HEIGHT * number as f64,
-                );
+                let at =
+                    (left + self.label_width, top + PANEL_TITLE_FONT.size / 2.0 + TITLE_LINE_HEIGHT * number as f64);
                 pen.text(at, line, (PANEL_TITLE_FONT, theme::INK), Anchor::Start);
             }
             let x = (left + self.label_width, left + self.width - self.right_margin);
@@ -154,8 +149,7 @@ impl PanelLayout {
 
 /// Room left of a plot for the labels of its vertical axis, in CSS pixels.
 fn label_width(axis: &Axis) -> f64 {
-    let longest =
-        axis.ticks.iter().map(|(_, label)| LABEL_FONT.text_width(&safe::line(label))).fold(0.0, f64::max);
+    let longest = axis.ticks.iter().map(|(_, label)| LABEL_FONT.text_width(&safe::line(label))).fold(0.0, f64::max);
     longest + 10.0 + if axis.label.is_empty() { 0.0 } else { LABEL_FONT.size + 8.0 }
 }
 
@@ -208,11 +202,7 @@ fn draw_key(pen: &mut Pen, key: &LegendKey, (x, y): Point) {
         KeySign::Frame => {
             // In the chart, frames surround the cells of a heat map.
             draw_box(pen, Paint::Fill(Colour::on_heat_scale(0.0), 1.0));
-            pen.rectangle(
-                (x + 2.0, y - 3.0),
-                (x + 8.0, y + 3.0),
-                Paint::Stroke(key.colour, 2.0, Dash::Solid),
-            );
+            pen.rectangle((x + 2.0, y - 3.0), (x + 8.0, y + 3.0), Paint::Stroke(key.colour, 2.0, Dash::Solid));
         }
         KeySign::Line(dash) => pen.polyline([(x, y), (x + KEY_LINE_LENGTH, y)], line(dash)),
         KeySign::VerticalLine(dash) => pen.polyline([(x + 5.0, y - 8.0), (x + 5.0, y + 8.0)], line(dash)),
@@ -266,10 +256,7 @@ impl Plot<'_> {
         self.draw_horizontal_axis(pen);
         self.draw_vertical_axis(pen);
         let ((left, right), (bottom, top)) = (self.x, self.y);
-        pen.polyline(
-            [(left, top), (left, bottom), (right, bottom)],
-            Paint::Stroke(theme::GREY, 1.0, Dash::Solid),
-        );
+        pen.polyline([(left, top), (left, bottom), (right, bottom)], Paint::Stroke(theme::GREY, 1.0, Dash::Solid));
         for mark in &self.panel.marks {
             draw_mark(pen, self, mark);
         }
@@ -284,10 +271,7 @@ impl Plot<'_> {
             if axis.has_grid_lines {
                 pen.polyline([(x, bottom), (x, top)], Paint::Stroke(theme::GRID, 1.0, Dash::Solid));
             }
-            pen.polyline(
-                [(x, bottom), (x, bottom + TICK_LENGTH)],
-                Paint::Stroke(theme::GREY, 1.0, Dash::Solid),
-            );
+            pen.polyline([(x, bottom), (x, bottom + TICK_LENGTH)], Paint::Stroke(theme::GREY, 1.0, Dash::Solid));
             let half = LABEL_FONT.text_width(label) / 2.0;
             if x - half >= free_from {
                 pen.text((x, bottom + TICK_LENGTH + 9.0), label, (LABEL_FONT, theme::MUTED), Anchor::Middle);
@@ -297,12 +281,7 @@ impl Plot<'_> {
         if !axis.label.is_empty() {
             let middle = (self.x.0 + self.x.1) / 2.0;
             let label = LABEL_FONT.shorten(&axis.label, self.x.1 - self.x.0 + 2.0 * self.label_width);
-            pen.text(
-                (middle, bottom + TICK_LENGTH + 28.0),
-                &label,
-                (LABEL_FONT, theme::MUTED),
-                Anchor::Middle,
-            );
+            pen.text((middle, bottom + TICK_LENGTH + 28.0), &label, (LABEL_FONT, theme::MUTED), Anchor::Middle);
         }
     }
 
@@ -316,8 +295,7 @@ impl Plot<'_> {
                 pen.polyline([(left, y), (right, y)], Paint::Stroke(theme::GRID, 1.0, Dash::Solid));
             }
             pen.polyline([(left - TICK_LENGTH, y), (left, y)], Paint::Stroke(theme::GREY, 1.0, Dash::Solid));
-            let label =
-                LABEL_FONT.shorten(&safe::line(label), self.label_width - title_room - TICK_LENGTH - 3.0);
+            let label = LABEL_FONT.shorten(&safe::line(label), self.label_width - title_room - TICK_LENGTH - 3.0);
             pen.text((left - TICK_LENGTH - 3.0, y), &label, (LABEL_FONT, theme::MUTED), Anchor::End);
         }
         if title_room > 0.0 {
@@ -333,11 +311,7 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
     let font = |bold: bool| Font { bold, ..SMALL_FONT };
     match mark {
         Mark::Box { x, y, colour, opacity } => {
-            pen.rectangle(
-                plot.to_pixels((x.0, y.0)),
-                plot.to_pixels((x.1, y.1)),
-                Paint::Fill(*colour, *opacity),
-            );
+            pen.rectangle(plot.to_pixels((x.0, y.0)), plot.to_pixels((x.1, y.1)), Paint::Fill(*colour, *opacity));
         }
         Mark::Frame { x, y, colour } => {
             pen.rectangle(
@@ -358,13 +332,10 @@ fn draw_mark(pen: &mut Pen, plot: &Plot, mark: &Mark) {
             pen.polyline(low.chain(high), Paint::Fill(*colour, 0.2));
         }
         Mark::Dot { at: point, colour, shape } => pen.point(plot.to_pixels(*point), *colour, *shape),
-        Mark::HorizontalInterval { x, y, clipped_end } => {
-            draw_interval(pen, plot, *x, *y, clipped_end.as_deref())
-        }
+        Mark::HorizontalInterval { x, y, clipped_end } => draw_interval(pen, plot, *x, *y, clipped_end.as_deref()),
         Mark::VerticalInterval { x, y, colour } => {
             let ((x, low), (_, high)) = (plot.to_pixels((*x, y.0)), plot.to_pixels((*x, y.1)));
-            let (left, low, high) =
-                (round_coordinate(x - 3.0), round_coordinate(low), round_coordinate(high));
+            let (left, low, high) = (round_coordinate(x - 3.0), round_coordinate(low), round_coordinate(high));
             let path = format_args!("M{left},{low}h6m-3,0V{high}m-3,0h6").to_string();
             pen.path(path, Paint::Stroke(*colour, 1.0, Dash::Solid));
         }
@@ -421,10 +392,7 @@ mod tests {
     fn hostile_text_is_escaped() {
         let hostile = "<script>alert('1')</script>&\"\u{1b}[2J\u{202e}";
         for svg in [inline_element(&chart(hostile)), file_text(&chart(hostile))] {
-            assert!(
-                !svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{202e}'),
-                "{svg}"
-            );
+            assert!(!svg.contains("<script") && !svg.contains('\u{1b}') && !svg.contains('\u{202e}'), "{svg}");
             assert!(svg.contains("&lt;script&gt;"), "{svg}");
             let mut reader = quick_xml::Reader::from_str(&svg);
             let events = std::iter::from_fn(|| match reader.read_event().expect("well-formed") {

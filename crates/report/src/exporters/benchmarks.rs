@@ -35,9 +35,8 @@ fn export_fio(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
         let names = FIO_METRICS.into_iter().chain(FIO_PERCENTILES.map(|(_, name)| name));
         metrics.extend(names.map(|name| format!("{direction}_{name}")));
     }
-    let is_load = |sample: &Sample| {
-        ["read", "write"].iter().any(|direction| fio_direction(sample, direction).is_some())
-    };
+    let is_load =
+        |sample: &Sample| ["read", "write"].iter().any(|direction| fio_direction(sample, direction).is_some());
     let samples = samples_with(&report.record, &metrics, ("fio", "reads or writes of a load"), is_load)?;
     for round in samples.chunk_by(|a, b| a.round == b.round) {
         let jobs: Vec<Value> = round.iter().map(fio_job).collect();
@@ -134,8 +133,7 @@ fn samples<'a>(record: &'a RunRecord, metrics: &[impl AsRef<str>]) -> Vec<Sample
         for SampleSeries { task, variant, values } in series_of_metric(record, metric) {
             let name = format!("{task} on {}", variant.name);
             for (round, value) in values {
-                let new_sample =
-                    || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
+                let new_sample = || Sample { round, task, variant, name: name.clone(), values: BTreeMap::new() };
                 let sample = samples.entry((round, name.clone())).or_insert_with(new_sample);
                 sample.values.insert(metric.to_string(), value);
             }
@@ -278,8 +276,7 @@ const SYSBENCH_LINES: [(&str, &str, &str, f64, &str); 9] = [
 ];
 
 fn export_sysbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let is_load =
-        |sample: &Sample| sample.get("read_iops_per_s").or(sample.get("write_iops_per_s")).is_some();
+    let is_load = |sample: &Sample| sample.get("read_iops_per_s").or(sample.get("write_iops_per_s")).is_some();
     let metrics = SYSBENCH_LINES.map(|(_, _, metric, ..)| metric);
     let samples = samples_with(&report.record, &metrics, ("sysbench", "reads or writes of a load"), is_load)?;
     samples.iter().try_for_each(|sample| write_sysbench_run(sample, out))
@@ -312,26 +309,22 @@ const DBENCH_MAX_LATENCY: &str = "all_latency_max_ns";
 const DBENCH_METRICS: [&str; 3] = ["operations_count", "latency_mean_ns", "latency_max_ns"];
 
 fn export_dbench(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
-    let names = OPERATIONS
-        .iter()
-        .flat_map(|operation| DBENCH_METRICS.map(|metric| format!("{}_{metric}", operation.reading)));
-    let metrics: Vec<String> =
-        names.chain([reading::SERVED_BANDWIDTH, DBENCH_MAX_LATENCY].map(String::from)).collect();
+    let names =
+        OPERATIONS.iter().flat_map(|operation| DBENCH_METRICS.map(|metric| format!("{}_{metric}", operation.reading)));
+    let metrics: Vec<String> = names.chain([reading::SERVED_BANDWIDTH, DBENCH_MAX_LATENCY].map(String::from)).collect();
     let has_throughput = |sample: &Sample| sample.get(reading::SERVED_BANDWIDTH).is_some();
-    let samples =
-        samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), has_throughput)?;
+    let samples = samples_with(&report.record, &metrics, ("dbench", "throughput of clients"), has_throughput)?;
     samples.iter().try_for_each(|sample| write_dbench_run(sample, out))
 }
 
 fn write_dbench_run(sample: &Sample, out: &mut dyn Write) -> Result<(), Error> {
-    let name: String =
-        sample.name.chars().map(|c| if c.is_control() || c == '\'' { ' ' } else { c }).collect();
+    let name: String = sample.name.chars().map(|c| if c.is_control() || c == '\'' { ' ' } else { c }).collect();
     writeln!(out, "dbench version 4.00 - as fsarena {} writes it\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(out, "Running with load '{name}'\n")?;
     writeln!(out, " Operation      Count    AvgLat    MaxLat\n ----------------------------------------")?;
     for operation in &OPERATIONS {
-        let [count, mean, max] = DBENCH_METRICS
-            .map(|metric| sample.get(&format!("{}_{metric}", operation.reading)).unwrap_or(0.0));
+        let [count, mean, max] =
+            DBENCH_METRICS.map(|metric| sample.get(&format!("{}_{metric}", operation.reading)).unwrap_or(0.0));
         if count > 0.0 {
             writeln!(out, " {:<14} {count} {} {}", operation.printed, mean / 1e6, max / 1e6)?;
         }

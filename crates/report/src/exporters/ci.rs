@@ -93,8 +93,7 @@ fn write_case<W: Write>(xml: &mut Writer<W>, plan: &str, judged: &JudgedClaim) -
                 .with_attributes([("type", outcome), ("message", message.as_str())])
                 .write_empty()?;
         }
-        xml.create_element("system-out")
-            .write_text_content(BytesText::new(&format!("{outcome}: {message}")))?;
+        xml.create_element("system-out").write_text_content(BytesText::new(&format!("{outcome}: {message}")))?;
         Ok(())
     })?;
     Ok(())

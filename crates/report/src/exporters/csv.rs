@@ -49,15 +49,11 @@ fn export_samples(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 /// Returns the metrics that get a column, and the unique names of all columns: the readings, then these metrics. A command
 /// can print a figure with the name of a metric. If the run lacks the metric, the figure keeps its name and the metric gets
 /// no column; else the figure's column is renamed to `reading_NAME`.
-fn unique_columns<'a>(
-    record: &RunRecord,
-    metrics: Vec<DerivedMetric<'a>>,
-) -> (Vec<DerivedMetric<'a>>, Vec<String>) {
+fn unique_columns<'a>(record: &RunRecord, metrics: Vec<DerivedMetric<'a>>) -> (Vec<DerivedMetric<'a>>, Vec<String>) {
     let readings = &record.readings;
     let column_name = |info: &MetricSpec| info.unit.with_suffix(&info.id);
     let is_redundant = |metric: &DerivedMetric| {
-        let Some(reading) = readings.iter().find(|reading| column_name(reading) == column_name(&metric.info))
-        else {
+        let Some(reading) = readings.iter().find(|reading| column_name(reading) == column_name(&metric.info)) else {
             return false;
         };
         readings_of(&metric.info.id).contains(&reading.id)

@@ -22,17 +22,12 @@ use std::io::Write;
 /// The exporter of the analysed run as one JSON document.
 pub const JSON: Exporter = Exporter {
     file_in_run_dir: |_| Some("report.json"),
-    ..Exporter::new(
-        "json",
-        "the analysed run as one document, with units in names; rounds count from 0",
-        export_json,
-    )
+    ..Exporter::new("json", "the analysed run as one document, with units in names; rounds count from 0", export_json)
 };
 
 fn export_json(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let record = &report.record;
-    let notes: Vec<Value> =
-        record.notes.iter().map(|(round, note)| json!({"round": round, "note": note})).collect();
+    let notes: Vec<Value> = record.notes.iter().map(|(round, note)| json!({"round": round, "note": note})).collect();
     let document = json!({
         "format": 1,
         "run": run_json(record),
@@ -112,8 +107,7 @@ fn analysis_json(record: &RunRecord, analysis: &Analysis) -> Value {
     });
     // Intervals are over images if the run has aged ones.
     if let Some(AgedImages { count, passes, incomplete, .. }) = analysis.grid.images() {
-        value["aged_images"] =
-            json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": incomplete });
+        value["aged_images"] = json!({ "count": count, "rounds_on_each": passes, "left_out_rounds": incomplete });
     }
     value
 }

@@ -2,14 +2,11 @@
 
 use crate::document::{Detail, markdown, terminal};
 use crate::exporter::{Exporter, write_file};
-use crate::{
-    advice, charts, drawing::svg, error::Error, report::Report, report_page, sections::report_document,
-};
+use crate::{advice, charts, drawing::svg, error::Error, report::Report, report_page, sections::report_document};
 use std::{io::Write, path::Path};
 
 /// The exporter for the terminal: the answer, or the whole report if [`Report::full`] is set.
-pub const TERM: Exporter =
-    Exporter::new("term", "the answer, or the whole report, for the terminal", export_terminal);
+pub const TERM: Exporter = Exporter::new("term", "the answer, or the whole report, for the terminal", export_terminal);
 
 fn export_terminal(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
     let detail = if report.full { Detail::Full } else { Detail::Brief };
@@ -39,11 +36,7 @@ fn export_html(report: &Report, out: &mut dyn Write) -> Result<(), Error> {
 pub const MARKDOWN: Exporter = Exporter {
     file_in_run_dir: |_| Some("report.md"),
     write: Some(write_markdown_with_charts),
-    ..Exporter::new(
-        "md",
-        "Markdown: the answer, all tables, and everything needed to repeat the run",
-        export_markdown,
-    )
+    ..Exporter::new("md", "Markdown: the answer, all tables, and everything needed to repeat the run", export_markdown)
 };
 
 fn export_markdown(report: &Report, out: &mut dyn Write) -> Result<(), Error> {

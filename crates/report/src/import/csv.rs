@@ -49,13 +49,8 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
         return Err(FileFault::in_line(1, format!("two columns are called `{repeated}`")));
     }
     let roles = column_roles(&sheet)?;
-    let with_role = |role| {
-        roles
-            .iter()
-            .enumerate()
-            .filter(move |(_, column_role)| **column_role == role)
-            .map(|(column, _)| column)
-    };
+    let with_role =
+        |role| roles.iter().enumerate().filter(move |(_, column_role)| **column_role == role).map(|(column, _)| column);
     // A column that is the same in every row distinguishes no names.
     let varies = |column: &usize| sheet.rows.iter().any(|row| row[*column] != sheet.rows[0][*column]);
     let names: Vec<usize> = with_role(ColumnRole::Name).filter(varies).collect();
@@ -68,8 +63,7 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
     }
     let outcomes = (!is_own).then(|| OutcomeColumn::find_all(&sheet));
     let separator = choose_separator(&sheet, &names);
-    let warm_up_column =
-        sheet.headers.iter().position(|header| is_own && WARM_UP_COLUMNS.contains(&header.as_str()));
+    let warm_up_column = sheet.headers.iter().position(|header| is_own && WARM_UP_COLUMNS.contains(&header.as_str()));
     for row in &sheet.rows {
         if warm_up_column.is_some_and(|column| matches!(&row[column], "true" | "1")) {
             collector.leave_out("row", "", "warm-up, which no figure counts");
@@ -82,8 +76,7 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
         let subject = names.iter().map(|column| &row[*column]).collect::<Vec<_>>().join(separator);
         let mut run = ToolRun::new(subject, &conditions);
         run.failure = outcomes.as_ref().and_then(|outcomes| outcomes.describe_failure(&sheet, row));
-        run.round =
-            sheet.round_column.map(|column| row[column].to_string()).filter(|round| !round.is_empty());
+        run.round = sheet.round_column.map(|column| row[column].to_string()).filter(|round| !round.is_empty());
         for (column, metric) in &metrics {
             let field = &row[*column];
             let value = if is_absent(field) { None } else { field.parse().ok() };
@@ -113,16 +106,14 @@ fn choose_separator(sheet: &Sheet, names: &[usize]) -> &'static str {
     if names.len() < 2 {
         return SEPARATORS[0];
     }
-    let occurs = |separator: &str| {
-        sheet.rows.iter().any(|row| names.iter().any(|column| row[*column].contains(separator)))
-    };
+    let occurs =
+        |separator: &str| sheet.rows.iter().any(|row| names.iter().any(|column| row[*column].contains(separator)));
     SEPARATORS.into_iter().find(|separator| !occurs(separator)).unwrap_or(SEPARATORS[3])
 }
 
 /// Whether fsarena exported this table.
 fn is_own_table(headers: &[String]) -> bool {
-    headers.len() >= OWN_FIRST_COLUMNS.len()
-        && headers.iter().zip(OWN_FIRST_COLUMNS).all(|(header, own)| header == own)
+    headers.len() >= OWN_FIRST_COLUMNS.len() && headers.iter().zip(OWN_FIRST_COLUMNS).all(|(header, own)| header == own)
 }
 
 /// The role of each column.
@@ -261,8 +252,7 @@ fn foreign_unit(header: &str) -> Option<&str> {
 
 /// Which direction is better, by the words in a column name that has no unit.
 fn direction_by_words(header: &str) -> Direction {
-    let has_word =
-        |list: &str| header.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_one_of(word, list));
+    let has_word = |list: &str| header.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| is_one_of(word, list));
     if has_word("iops throughput bandwidth bw tps qps") {
         Direction::Higher
     } else if has_word("latency lat elapsed time duration") {
@@ -281,8 +271,7 @@ fn looks_like_table(text: &str) -> bool {
     };
     let second = lines.next();
     let separator = [';', '\t', ','].into_iter().find(|separator| first.contains(*separator));
-    let is_number =
-        |line: &str| is_absent(line.trim()) || line.trim().replacen(',', ".", 1).parse::<f64>().is_ok();
+    let is_number = |line: &str| is_absent(line.trim()) || line.trim().replacen(',', ".", 1).parse::<f64>().is_ok();
     match (separator, second) {
         (Some(_), None) => true,
         (Some(separator), Some(second)) => second.contains(separator),
@@ -345,17 +334,14 @@ mod tests {
     fn columns_of_settings_are_recognised_in_other_spellings() {
         let samples = read("nthreads,Block Size (KiB),run,IOPS\n1,4,1,100\n8,4,2,700\n1,64,3,10\n");
         let names: Vec<&str> = samples.series.iter().map(|series| series.name.as_str()).collect();
-        let expected =
-            [(1, 4), (8, 4), (1, 64)].map(|(n, size)| format!("nthreads={n},Block Size (KiB)={size}"));
+        let expected = [(1, 4), (8, 4), (1, 64)].map(|(n, size)| format!("nthreads={n},Block Size (KiB)={size}"));
         assert_eq!(names, expected);
         assert!(samples.series.iter().all(|series| series.metric == "IOPS" && series.values.len() == 1));
     }
 
     #[test]
     fn the_error_shows_a_figure_that_is_not_a_plain_number() {
-        for (text, field) in
-            [("fs;x\na;1.234,5\n", "1.234,5"), ("fs,x\na,1.5s\n", "1.5s"), ("fs,x\na,50%\n", "50%")]
-        {
+        for (text, field) in [("fs;x\na;1.234,5\n", "1.234,5"), ("fs,x\na,1.5s\n", "1.5s"), ("fs,x\na,50%\n", "50%")] {
             let error = parse("a", text.as_bytes(), None).unwrap_err().to_string();
             assert!(
                 error.ends_with(&format!("`{field}` in column `x` is not a plain number, such as 1234.5")),
@@ -374,8 +360,7 @@ mod tests {
     #[test]
     fn columns_in_different_units_are_different_metrics() {
         let samples = parse("a", b"elapsed_ns,elapsed_s\n2000000000,2\n", None).unwrap();
-        let shown: Vec<_> =
-            samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
+        let shown: Vec<_> = samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
         assert_eq!(shown, [("elapsed_ns", 2e9), ("elapsed", 2.0)]);
         let error = parse("a", b"x,x\n1,2\n", None).unwrap_err().to_string();
         assert_eq!(error, "a, line 1: two columns are called `x`");
@@ -384,8 +369,7 @@ mod tests {
     #[test]
     fn units_in_column_names_are_recognised() {
         let samples = read("bw(MiB/s),latency_ms,p99_us,read_mib_s\n1,2,3,4\n");
-        let units: Vec<_> =
-            samples.series.iter().map(|series| (series.unit.as_str(), series.direction)).collect();
+        let units: Vec<_> = samples.series.iter().map(|series| (series.unit.as_str(), series.direction)).collect();
         let (up, down) = (Direction::Higher, Direction::Lower);
         assert_eq!(units, [("MiB/s", up), ("ms", down), ("µs", down), ("MiB/s", up)]);
     }

@@ -30,13 +30,7 @@ struct DbenchRun {
 
 impl DbenchRun {
     /// Adds the figures of a complete run. `mb_s` is its throughput, `max_ms` its largest latency.
-    fn finish(
-        self,
-        conditions: &Conditions,
-        mb_s: f64,
-        max_ms: Option<f64>,
-        collector: &mut SampleCollector,
-    ) {
+    fn finish(self, conditions: &Conditions, mb_s: f64, max_ms: Option<f64>, collector: &mut SampleCollector) {
         let succeeded = self.error.is_none();
         let mut whole_run = ToolRun { failure: self.error, ..ToolRun::new(ALL_OPERATIONS, conditions) };
         whole_run.add_figure("throughput", "MB/s", Some(mb_s));

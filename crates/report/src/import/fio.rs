@@ -279,8 +279,7 @@ impl FioOutput {
         let elapsed_ms = self.all_jobs().filter_map(|job| job.elapsed).fold(f64::NAN, f64::max) * 1e3;
         // Whether this run started at least 3 seconds before fio printed the other document.
         let started_before = before_ms - (now_ms - elapsed_ms) >= 3e3;
-        let clock_resolution_ms =
-            if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
+        let clock_resolution_ms = if self.timestamp_ms.and(before.timestamp_ms).is_some() { 500.0 } else { 1e3 };
         // A separate run that started after `before` would have run for its whole running time since then, not only for the
         // difference.
         let ran_all_the_time = now_ms - before_ms - longer_ms <= clock_resolution_ms;
@@ -387,10 +386,7 @@ Run status group 0 (all jobs):
             )
         };
         let values = |documents: [String; 3]| read(&documents.concat()).series[0].values.clone();
-        assert_eq!(
-            values([document(1000, 5, 1000), document(2000, 9, 2000), document(2100, 10, 2080)]),
-            [10.0]
-        );
+        assert_eq!(values([document(1000, 5, 1000), document(2000, 9, 2000), document(2100, 10, 2080)]), [10.0]);
         assert_eq!(
             values([document(1000, 5, 1000), document(2100, 9, 1001), document(3200, 10, 1001)]),
             [5.0, 9.0, 10.0]

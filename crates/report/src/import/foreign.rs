@@ -34,11 +34,7 @@ const FORMATS: [(&[Signature], &str); 13] = [
         "pgbench: write its figures into a CSV file, or use {RUN_POSTGRES}",
     ),
     (
-        &[
-            Line(&["------Sequential Output------"]),
-            LineStart("name,file_size,putc,"),
-            FirstLines(is_bonnie_row),
-        ],
+        &[Line(&["------Sequential Output------"]), LineStart("name,file_size,putc,"), FirstLines(is_bonnie_row)],
         "bonnie++: write its figures into a CSV file with a header",
     ),
     (
@@ -58,10 +54,7 @@ const FORMATS: [(&[Signature], &str); 13] = [
         "Rust's libtest benchmarks: write their figures into a CSV file, or in the text format of Go benchmarks",
     ),
     (&[Line(&["{", "\"Action\":\"", "\"Package\":"])], "`go test -json`: run `go test -bench` without -json"),
-    (
-        &[Json(&["\"benchmarks\"", "\"real_time\""])],
-        "Google Benchmark's JSON: write its figures into a CSV file",
-    ),
+    (&[Json(&["\"benchmarks\"", "\"real_time\""])], "Google Benchmark's JSON: write its figures into a CSV file"),
     (&[Line(&["IO Summary:", "ops/s"])], "filebench: write its figures into a CSV file"),
     (&[Line(&["Vdbench distribution:"])], "vdbench: write its figures into a CSV file"),
     (&[LineStart("MD-Workbench total objects:")], "md-workbench: write its figures into a CSV file"),
@@ -77,18 +70,15 @@ const REPORTS: [(&[Signature], &str); 3] = [
 /// The error for a text in one of these formats; `None` for any other text.
 pub fn describe_refusal(text: &str) -> Option<String> {
     let find_name = |formats: &[(&[Signature], &'static str)]| {
-        let (_, name) = formats
-            .iter()
-            .find(|(signatures, _)| signatures.iter().any(|signature| signature.is_in(text)))?;
+        let (_, name) =
+            formats.iter().find(|(signatures, _)| signatures.iter().any(|signature| signature.is_in(text)))?;
         Some(*name)
     };
     if let Some(name) = find_name(&FORMATS) {
         return Some(format!("fsarena does not read {}", name.replace("{RUN_POSTGRES}", RUN_POSTGRES)));
     }
     let name = find_name(&REPORTS)?;
-    Some(format!(
-        "fsarena does not read {name}, which have no samples. For a run of fsarena: {EXPORT_SAMPLES}"
-    ))
+    Some(format!("fsarena does not read {name}, which have no samples. For a run of fsarena: {EXPORT_SAMPLES}"))
 }
 
 impl Signature {
@@ -102,9 +92,7 @@ impl Signature {
             }
             Signature::LineStart(start) => text.lines().any(|line| line.starts_with(start)),
             Signature::Line(parts) => text.lines().any(|line| parts.iter().all(|part| line.contains(part))),
-            Signature::FirstLines(matches) => {
-                text.lines().filter(|line| !line.is_empty()).take(20).any(matches)
-            }
+            Signature::FirstLines(matches) => text.lines().filter(|line| !line.is_empty()).take(20).any(matches),
         }
     }
 }
@@ -119,9 +107,7 @@ fn is_terse_fio_row(line: &str) -> bool {
 fn is_bonnie_row(line: &str) -> bool {
     let mut fields = line.split(',');
     let is_version = |field: Option<&str>| {
-        field.is_some_and(|field| {
-            ["1.9", "2.0"].iter().any(|known| field.starts_with(known)) && field.len() <= 5
-        })
+        field.is_some_and(|field| ["1.9", "2.0"].iter().any(|known| field.starts_with(known)) && field.len() <= 5)
     };
     is_version(fields.next()) && is_version(fields.next()) && fields.count() > 20
 }
@@ -143,10 +129,7 @@ mod tests {
             ("OPERATION   RESULT TYPE        FIRST DONE   LAST DONE\n", "elbencho"),
             ("ISO DATE,LABEL,PATH TYPE,1\n", "elbencho"),
             ("running 1 test\ntest a ... bench:       1,234 ns/iter (+/- 56)\n", "libtest"),
-            (
-                "{\"Time\":\"x\",\"Action\":\"output\",\"Package\":\"a\",\"Output\":\"x\"}\n",
-                "`go test -json`",
-            ),
+            ("{\"Time\":\"x\",\"Action\":\"output\",\"Package\":\"a\",\"Output\":\"x\"}\n", "`go test -json`"),
             ("<!DOCTYPE html><p>1,2", "HTML"),
             ("<?xml version=\"1.0\"?><testsuites/>", "XML"),
         ] {

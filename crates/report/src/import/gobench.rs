@@ -76,8 +76,7 @@ fn read(text: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
                 let [value, unit] = pair else {
                     return Err(FileFault::in_line(line_number, "a value without its unit"));
                 };
-                let value =
-                    FileFault::parse_number(line_number, value, &format!("before {unit} is not a number"))?;
+                let value = FileFault::parse_number(line_number, value, &format!("before {unit} is not a number"))?;
                 let direction = directions.get(*unit).copied().or_else(|| direction_of_unit(unit));
                 // Like benchstat, lower is better unless the unit or a `Unit` line says otherwise.
                 let direction = direction.unwrap_or(Direction::Lower);
@@ -104,8 +103,7 @@ fn package_passed(line: &str) -> Option<bool> {
 /// The key and the value of a configuration line: `pkg: example.com/fast`. A key begins with a lower-case letter.
 fn parse_configuration(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
-    let is_key =
-        key.starts_with(char::is_lowercase) && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
+    let is_key = key.starts_with(char::is_lowercase) && !key.contains(|c: char| c.is_whitespace() || c.is_uppercase());
     let is_separated = value.is_empty() || value.starts_with([' ', '\t']);
     (is_key && is_separated && key != "panic").then(|| (key, value.trim()))
 }
@@ -146,11 +144,8 @@ mod tests {
                     BenchmarkCopy/fs=ext4-8 \t 100\t 12.5 ns/op\t 3 hits\t 80 MB/s\nPASS\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
         assert_eq!(samples.format, "gobench");
-        let shown: Vec<_> = samples
-            .series
-            .iter()
-            .map(|series| (series.metric.as_str(), series.direction, series.values[0]))
-            .collect();
+        let shown: Vec<_> =
+            samples.series.iter().map(|series| (series.metric.as_str(), series.direction, series.values[0])).collect();
         let (up, down) = (Direction::Higher, Direction::Lower);
         assert_eq!(shown, [("ns/op", down, 12.5), ("hits", up, 3.0), ("MB/s", up, 80.0)]);
         assert_eq!(samples.series[0].name, "Copy/fs=ext4-8");
@@ -162,8 +157,7 @@ mod tests {
         let text = "pkg: a\nBenchmarkX 1 5 ns/op\nPASS\npkg: b\nnote: cold\nBenchmarkX 1 9 ns/op\nnote: warm\n\
                     BenchmarkX 1 7 ns/op\n";
         let samples = parse("a.txt", text.as_bytes(), None).unwrap();
-        let expected =
-            [("X[pkg=a]", vec![5.0]), ("X[pkg=b,note=cold]", vec![9.0]), ("X[pkg=b,note=warm]", vec![7.0])];
+        let expected = [("X[pkg=a]", vec![5.0]), ("X[pkg=b,note=cold]", vec![9.0]), ("X[pkg=b,note=warm]", vec![7.0])];
         assert_eq!(names_and_values(&samples), expected);
     }
 

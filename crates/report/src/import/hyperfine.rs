@@ -67,9 +67,7 @@ fn add_export(export: Export, collector: &mut SampleCollector) -> Result<(), Fil
     for benchmark in export.results {
         let (times, command) = (&benchmark.times, &benchmark.command);
         if times.is_empty() {
-            return Err(FileFault::in_file(format!(
-                "command `{command}` has no list of times, only a summary"
-            )));
+            return Err(FileFault::in_file(format!("command `{command}` has no list of times, only a summary")));
         }
         let mut conditions = Conditions::default();
         for (name, value) in &benchmark.parameters {
@@ -80,8 +78,7 @@ fn add_export(export: Export, collector: &mut SampleCollector) -> Result<(), Fil
         conditions.set("result", number.to_string());
         let codes = benchmark.exit_codes.unwrap_or_else(|| vec![Some(0); times.len()]);
         if codes.len() != times.len() {
-            let message =
-                format!("command `{command}` has {} times and {} exit codes", times.len(), codes.len());
+            let message = format!("command `{command}` has {} times and {} exit codes", times.len(), codes.len());
             return Err(FileFault::in_file(message));
         }
         for (time, code) in times.iter().zip(codes) {
@@ -121,8 +118,7 @@ mod tests {
             {"command": "cp", "times": [0.1, 0.2, 0.3], "exit_codes": [0, 1, null]},
             {"command": "cp", "times": [0.9]}]}"#;
         let samples = parse("a.json", json.as_bytes(), None).unwrap();
-        let shown: Vec<_> =
-            samples.series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect();
+        let shown: Vec<_> = samples.series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect();
         assert_eq!(shown, [("cp[result=1]", vec![0.1]), ("cp[result=2]", vec![0.9])]);
         let left_out: Vec<String> = samples.left_out.iter().map(ToString::to_string).collect();
         assert_eq!(left_out, ["1 run of cp: exit code 1", "1 run of cp: ended by a signal"]);
@@ -133,8 +129,7 @@ mod tests {
         let one = r#"{"command": "a", "times": [0.1]}"#;
         let text = format!("Benchmark 1: a\n{{\"results\": [{one}]}}\n{{\"results\": [{one}, {one}]}}\n");
         let samples = parse("a.json", text.as_bytes(), None).unwrap();
-        let shown: Vec<_> =
-            samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
+        let shown: Vec<_> = samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
         assert_eq!(shown, [("a[result=1]", 1), ("a[result=2]", 1)]);
     }
 

@@ -55,11 +55,7 @@ fn set_condition(conditions: &mut Conditions, name: &str, value: &str) {
 }
 
 /// A run with the figures of one access, `write` or `read`: bandwidth in MiB/s, operations per second, and time in seconds.
-fn access_run(
-    access: &str,
-    conditions: &Conditions,
-    [bandwidth, iops, elapsed]: [Option<f64>; 3],
-) -> ToolRun {
+fn access_run(access: &str, conditions: &Conditions, [bandwidth, iops, elapsed]: [Option<f64>; 3]) -> ToolRun {
     let mut run = ToolRun::new(access, conditions);
     run.add_figure("bandwidth", "MiB/s", bandwidth);
     run.add_figure("iops", "/s", iops);
@@ -112,18 +108,12 @@ impl IorRun {
     }
 
     /// Reads one line; `line_number` counts from 1.
-    fn read_line(
-        &mut self,
-        line_number: usize,
-        line: &str,
-        collector: &mut SampleCollector,
-    ) -> Result<(), FileFault> {
-        let words: Vec<&str> =
-            if self.headers.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEADER_START) {
-                line.trim().split(',').collect()
-            } else {
-                line.split_ascii_whitespace().collect()
-            };
+    fn read_line(&mut self, line_number: usize, line: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
+        let words: Vec<&str> = if self.headers.contains(&"numTasks".to_string()) || line.starts_with(CSV_HEADER_START) {
+            line.trim().split(',').collect()
+        } else {
+            line.split_ascii_whitespace().collect()
+        };
         if let Some((before, _)) = line.split_once(BANNER) {
             std::mem::take(self).finish(collector);
             self.has_started = true;
@@ -140,9 +130,7 @@ impl IorRun {
                 self.in_summary = true;
                 self.headers.clear();
             }
-            [access @ ("write" | "read"), ref figures @ ..]
-                if figures.len() >= self.headers.len().max(4) - 1 =>
-            {
+            [access @ ("write" | "read"), ref figures @ ..] if figures.len() >= self.headers.len().max(4) - 1 => {
                 if !self.headers.is_empty() {
                     self.read_row(line_number, access, &words, collector)?;
                 } else if self.in_summary && self.row_count == 0 {
@@ -189,8 +177,7 @@ impl IorRun {
         words: &[&str],
         collector: &mut SampleCollector,
     ) -> Result<(), FileFault> {
-        let field =
-            |header: &str| self.headers.iter().position(|known| known == header).map(|column| words[column]);
+        let field = |header: &str| self.headers.iter().position(|known| known == header).map(|column| words[column]);
         let number = |header: &str, complaint: &str| match field(header) {
             None | Some("-") => Ok(None),
             Some(word) => FileFault::parse_number(line_number, word, complaint).map(Some),
@@ -242,8 +229,7 @@ fn add_json_document(document: &Value, collector: &mut SampleCollector) {
                 set_condition(&mut conditions, name, &text(value));
             }
         }
-        conditions
-            .set("options", extract_options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
+        conditions.set("options", extract_options(document["Command line"].as_str().unwrap_or(""), &["-o", "-f"]));
         conditions.set("version", document["Version"].as_str().unwrap_or(""));
         let mut results = vec![];
         collect_leaves(&test["Results"], &mut results);
@@ -320,12 +306,8 @@ write         323.05     323.05     323.05       0.00
     fn sizes_in_bytes_and_in_units_are_conditions() {
         let larger = TEXT.replace("262144 bytes", "1 MiB");
         let samples = read(&format!("launcher\n{TEXT}{larger}the end\n"));
-        let names: Vec<&str> =
-            names_metrics_and_values(&samples).into_iter().take(4).map(|(name, ..)| name).collect();
-        assert_eq!(
-            names,
-            ["write[xfer=256 KiB]", "read[xfer=256 KiB]", "write[xfer=1 MiB]", "read[xfer=1 MiB]"]
-        );
+        let names: Vec<&str> = names_metrics_and_values(&samples).into_iter().take(4).map(|(name, ..)| name).collect();
+        assert_eq!(names, ["write[xfer=256 KiB]", "read[xfer=256 KiB]", "write[xfer=1 MiB]", "read[xfer=1 MiB]"]);
     }
 
     #[test]
@@ -337,10 +319,7 @@ write         323.05     323.05     323.05       0.00
         let samples = read(&format!("{text}{}", text.replace("65536 bytes", "1 MiB")));
         assert_eq!(
             names_metrics_and_values(&samples),
-            [
-                ("write[xfer=64 KiB]", "bandwidth", vec![4876.35]),
-                ("write[xfer=1 MiB]", "bandwidth", vec![4876.35])
-            ]
+            [("write[xfer=64 KiB]", "bandwidth", vec![4876.35]), ("write[xfer=1 MiB]", "bandwidth", vec![4876.35])]
         );
         assert_eq!(samples.left_out, []);
     }

@@ -8,9 +8,7 @@ use super::text::extract_options;
 pub const MDTEST: Importer = Importer {
     id: "mdtest",
     help: "text of mdtest: the mean rate or time of each operation, one run after the other",
-    recognises: |text| {
-        text.lines().any(|line| parse_first_line(line).is_some() || parse_table_title(line).is_some())
-    },
+    recognises: |text| text.lines().any(|line| parse_first_line(line).is_some() || parse_table_title(line).is_some()),
     lead_metrics: &["rate"],
     read,
 };
@@ -56,24 +54,15 @@ impl MdtestRun {
     }
 
     /// Reads one line; `line_number` counts from 1.
-    fn read_line(
-        &mut self,
-        line_number: usize,
-        line: &str,
-        collector: &mut SampleCollector,
-    ) -> Result<(), FileFault> {
+    fn read_line(&mut self, line_number: usize, line: &str, collector: &mut SampleCollector) -> Result<(), FileFault> {
         if let Some(table) = parse_table_title(line) {
             self.table = Some(table);
             self.table_count += 1;
         } else if let Some(command) = line.strip_prefix("Command line used:") {
             self.conditions.set("options", extract_options(command, &["-d"]));
-        } else if let Some(path) =
-            line.strip_prefix("Path").and_then(|rest| rest.trim_start().strip_prefix(':'))
-        {
+        } else if let Some(path) = line.strip_prefix("Path").and_then(|rest| rest.trim_start().strip_prefix(':')) {
             self.conditions.set("path", path);
-        } else if let Some((tasks, items)) =
-            line.split_once(" tasks, ").filter(|(tasks, _)| is_whole_number(tasks))
-        {
+        } else if let Some((tasks, items)) = line.split_once(" tasks, ").filter(|(tasks, _)| is_whole_number(tasks)) {
             self.conditions.set("tasks", tasks);
             self.conditions.set("items", items.split(" (").next().unwrap_or(""));
         } else if line.contains("ERROR") {
@@ -197,10 +186,7 @@ SUMMARY rate (in ops/sec): (of 2 iterations)
         assert_eq!(samples.format, "mdtest");
         assert_eq!(
             names_units_and_values(&samples),
-            [
-                ("Directory creation", "ops/s", vec![3933.821; 2]),
-                ("File stat", "ops/s", vec![275_194.677; 2])
-            ]
+            [("Directory creation", "ops/s", vec![3933.821; 2]), ("File stat", "ops/s", vec![275_194.677; 2])]
         );
         assert!(samples.series.iter().all(|series| series.rounds.is_none()));
     }

@@ -120,13 +120,7 @@ impl ToolRun {
     }
 
     /// Adds a figure with the direction that is better, unless `value` is `None`.
-    pub fn add_directed_figure(
-        &mut self,
-        metric: &str,
-        unit: &str,
-        direction: Direction,
-        value: Option<f64>,
-    ) {
+    pub fn add_directed_figure(&mut self, metric: &str, unit: &str, direction: Direction, value: Option<f64>) {
         if let Some(value) = value {
             self.figures.push(ToolFigure { metric: metric.into(), unit: unit.into(), direction, value });
         }
@@ -139,8 +133,7 @@ pub struct Conditions(Vec<(String, String)>);
 
 /// Conditions that are part of the name of a series only if no other condition distinguishes it. They are tried in this
 /// order.
-pub const LAST_RESORT_CONDITIONS: [&str; 6] =
-    ["tasks per node", "items", "options", "path", "version", "result"];
+pub const LAST_RESORT_CONDITIONS: [&str; 6] = ["tasks per node", "items", "options", "path", "version", "result"];
 
 impl Conditions {
     /// Sets a condition, or replaces its value. An empty value removes the condition.
@@ -358,13 +351,7 @@ impl SampleCollector {
 
     /// The index of the series to which the nth figure of a run belongs. `known` are the indices of the series of such runs;
     /// adds a series if none of them has the metric and the unit of the figure.
-    fn find_or_add_series(
-        &mut self,
-        known: &mut Vec<usize>,
-        key: &RunKey,
-        nth: usize,
-        figure: &ToolFigure,
-    ) -> usize {
+    fn find_or_add_series(&mut self, known: &mut Vec<usize>, key: &RunKey, nth: usize, figure: &ToolFigure) -> usize {
         let matches = |index: &&usize| {
             let series = &self.series[**index];
             series.metric == figure.metric && series.unit == figure.unit
@@ -415,8 +402,7 @@ mod tests {
 
     #[test]
     fn higher_rates_and_lower_costs_are_better() {
-        let directions =
-            ["MB/s", "ops/sec", "per_s", "ns/op", "B/op", "s", "ms", "percent"].map(direction_of_unit);
+        let directions = ["MB/s", "ops/sec", "per_s", "ns/op", "B/op", "s", "ms", "percent"].map(direction_of_unit);
         let (up, down) = (Some(Direction::Higher), Some(Direction::Lower));
         assert_eq!(directions, [up, up, up, down, down, down, down, None]);
     }
@@ -452,10 +438,7 @@ mod tests {
             names(&[&[("threads", "1"), ("version", "1")], &[("threads", "8"), ("version", "2")]]),
             ["read[threads=1]", "read[threads=8]"]
         );
-        assert_eq!(
-            names(&[&[("version", "1")], &[("version", "2")]]),
-            ["read[version=1]", "read[version=2]"]
-        );
+        assert_eq!(names(&[&[("version", "1")], &[("version", "2")]]), ["read[version=1]", "read[version=2]"]);
     }
 
     fn cp(round: Option<&str>, value: f64) -> ToolRun {
@@ -507,8 +490,7 @@ mod tests {
             run
         };
         let samples = collect(vec![run_with("1"), run_with("8"), run_with("1")]);
-        let shown: Vec<_> =
-            samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
+        let shown: Vec<_> = samples.series.iter().map(|series| (series.name.as_str(), series.values.len())).collect();
         assert_eq!(shown, [("cp[threads=1]", 2), ("cp[threads=8]", 1)]);
     }
 }

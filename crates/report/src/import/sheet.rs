@@ -7,8 +7,7 @@ use std::collections::BTreeSet;
 /// The name of the column that numbers the rounds.
 const ROUND_COLUMN: &str = "round";
 /// The names of columns that have the number of clients.
-pub const CLIENT_COLUMNS: [&str; 8] =
-    ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
+pub const CLIENT_COLUMNS: [&str; 8] = ["n", "clients", "threads", "processes", "procs", "jobs", "users", "cpus"];
 /// The names of other columns whose numbers are settings, not measurements.
 const SETTING_COLUMNS: &str = "concurrency connections depth tasks ranks nodes numjobs workers block_size blocksize bs \
                                record_size request_size io_size transfer_size xfer xfersize xfer_size file_size filesize \
@@ -22,8 +21,7 @@ const MISSING_VALUES: &str = "na n/a nan null none nil - –";
 
 /// Whether the name of a column is that of a setting.
 pub fn is_setting(header: &str) -> bool {
-    is_client_count(header) && header != "n"
-        || possible_names(header).any(|name| is_one_of(&name, SETTING_COLUMNS))
+    is_client_count(header) && header != "n" || possible_names(header).any(|name| is_one_of(&name, SETTING_COLUMNS))
 }
 
 /// Whether the name of a column is that of a number of clients.
@@ -76,20 +74,16 @@ impl Sheet {
     /// Rows of different lengths, or a column where the meaning of the commas is unclear.
     pub fn read(text: &str) -> Result<Sheet, FileFault> {
         let first_line = text.lines().find(|line| !line.starts_with(COMMENT)).unwrap_or("");
-        let delimiter =
-            [b'\t', b';'].into_iter().find(|byte| first_line.as_bytes().contains(byte)).unwrap_or(b',');
+        let delimiter = [b'\t', b';'].into_iter().find(|byte| first_line.as_bytes().contains(byte)).unwrap_or(b',');
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .delimiter(delimiter)
             .trim(csv::Trim::All)
             .comment(Some(COMMENT as u8))
             .from_reader(text.as_bytes());
-        let mut rows = reader
-            .records()
-            .collect::<Result<Vec<StringRecord>, _>>()
-            .map_err(|error| csv_fault(error, delimiter))?;
-        let is_value =
-            |field: &str| is_number(field) || (delimiter != b',' && is_number(&with_decimal_point(field)));
+        let mut rows =
+            reader.records().collect::<Result<Vec<StringRecord>, _>>().map_err(|error| csv_fault(error, delimiter))?;
+        let is_value = |field: &str| is_number(field) || (delimiter != b',' && is_number(&with_decimal_point(field)));
         let is_all_numbers = |row: &StringRecord| row.iter().all(is_value);
         let comment = text.lines().take_while(|line| line.starts_with(COMMENT)).last();
         if let (Some(first_row), Some(comment)) = (rows.first().filter(|row| is_all_numbers(row)), comment) {
@@ -235,8 +229,7 @@ impl OutcomeColumn {
         let has_name = |names: &str| is_one_of(&header, names);
         let fields = || sheet.rows.iter().map(|row| &row[column]).filter(|field| !is_absent(field));
         let all_integers = || fields().all(|field| field.parse::<i64>().is_ok());
-        let all_booleans =
-            || fields().all(|field| is_one_of(field, TRUE_WORDS) || is_one_of(field, FALSE_WORDS));
+        let all_booleans = || fields().all(|field| is_one_of(field, TRUE_WORDS) || is_one_of(field, FALSE_WORDS));
         if has_name(EXIT_CODE_COLUMNS) && all_integers() {
             Some(OutcomeColumn::ExitCode)
         } else if has_name(FAILURE_COLUMNS) && all_booleans() {
@@ -310,16 +303,9 @@ mod tests {
 
     #[test]
     fn settings_are_recognised_by_the_names_of_their_columns() {
-        for header in [
-            "threads",
-            "Block Size (KiB)",
-            "block_size_kib",
-            "bs",
-            "nthreads",
-            "num_jobs",
-            "Thread Count",
-            "IO depth",
-        ] {
+        for header in
+            ["threads", "Block Size (KiB)", "block_size_kib", "bs", "nthreads", "num_jobs", "Thread Count", "IO depth"]
+        {
             assert!(is_setting(header), "{header}");
         }
         for header in ["iops", "jobs_per_s", "n", "ns", "size_bytes", "hit_count", "files"] {
@@ -333,14 +319,8 @@ mod tests {
             let sheet = Sheet::read(text).map_err(|fault| fault.message).unwrap();
             (sheet.headers.join("|"), sheet.is_headless, sheet.rows.len())
         };
-        assert_eq!(
-            headers("# made by x, y\n# iops,threads\n100,1\n190,2\n"),
-            ("iops|threads".into(), false, 2)
-        );
-        assert_eq!(
-            headers("# a comment\niops,threads\n100,1\n# another\n190,2\n"),
-            ("iops|threads".into(), false, 2)
-        );
+        assert_eq!(headers("# made by x, y\n# iops,threads\n100,1\n190,2\n"), ("iops|threads".into(), false, 2));
+        assert_eq!(headers("# a comment\niops,threads\n100,1\n# another\n190,2\n"), ("iops|threads".into(), false, 2));
         assert_eq!(headers("# no header\n100,1\n"), ("column 1|column 2".into(), true, 1));
     }
 
@@ -360,17 +340,15 @@ mod tests {
             ("status", "ok", "timed out"),
             ("error", "", "No space left on device"),
         ] {
-            let (values, left_out) = read_elapsed(&format!(
-                "fs,elapsed_s,{header}\ncp,1,{success}\ncp,9,{failure}\ncp,2,{success}\n"
-            ));
+            let (values, left_out) =
+                read_elapsed(&format!("fs,elapsed_s,{header}\ncp,1,{success}\ncp,9,{failure}\ncp,2,{success}\n"));
             assert_eq!((values, left_out), (vec![1.0, 2.0], vec![format!("1 run: {header} is {failure}")]));
         }
     }
 
     #[test]
     fn columns_of_counts_and_rates_do_not_mark_failed_runs() {
-        for (header, first, second) in [("failed", "0", "3"), ("error", "0.05", "0.07"), ("errors", "0", "1")]
-        {
+        for (header, first, second) in [("failed", "0", "3"), ("error", "0.05", "0.07"), ("errors", "0", "1")] {
             let (values, left_out) = read_elapsed(&format!("elapsed_s,{header}\n1,{first}\n2,{second}\n"));
             assert_eq!((values.len(), left_out.len()), (2, 0), "{header}");
         }

@@ -105,11 +105,7 @@ impl SysbenchRun {
         let failure = self.failure.clone().or_else(no_report);
         let mut tool_run = ToolRun { failure, ..ToolRun::new(self.test, &self.conditions) };
         for _ in 0..self.checkpoint_count {
-            collector.leave_out(
-                "report",
-                &tool_run.subject,
-                "a checkpoint before the end (--report-checkpoints)",
-            );
+            collector.leave_out("report", &tool_run.subject, "a checkpoint before the end (--report-checkpoints)");
         }
         for (metric, unit, value) in self.figures {
             // sysbench prints 0 for operations that the test did not perform, and for times below 0.01 ms.
@@ -141,9 +137,7 @@ impl SysbenchRun {
             self.checkpoint_count += usize::from(!self.figures.is_empty());
         } else if let Some(size) = line.strip_suffix(" total file size") {
             self.conditions.set("total size", normalise_size(size).as_deref().unwrap_or(size));
-        } else if let Some((files, _)) =
-            line.strip_suffix(" each").and_then(|line| line.split_once(" files, "))
-        {
+        } else if let Some((files, _)) = line.strip_suffix(" each").and_then(|line| line.split_once(" files, ")) {
             self.conditions.set("files", files);
         } else if let Some((name, value)) = parse_condition(line) {
             if name == "prime limit" && self.test.is_empty() {
@@ -341,8 +335,7 @@ Test execution summary:
     #[test]
     fn reports_of_version_0_4_are_read() {
         let samples = read(OLD);
-        let shown: Vec<_> =
-            samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
+        let shown: Vec<_> = samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
         let expected = [("requests", 1209.67), ("transferred", 18.9), ("time", 8.2667), ("latency", 0.61)];
         assert_eq!(shown[..4], expected);
         assert_eq!(shown[4], ("latency 95%", 6.62));
@@ -355,8 +348,7 @@ Test execution summary:
              read:  IOPS=1500.25 23.44 MiB/s (24.58 MB/s)\nwrite: IOPS=0.00 0.00 MiB/s (0.00 MB/s)\n\
              fsync: IOPS=0.00\n",
         );
-        let shown: Vec<_> =
-            samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
+        let shown: Vec<_> = samples.series.iter().map(|series| (series.metric.as_str(), series.values[0])).collect();
         assert_eq!(shown, [("reads", 1500.25), ("read", 23.44)]);
     }
 
@@ -376,13 +368,8 @@ Test execution summary:
     fn failed_runs_are_left_out() {
         let failed = "sysbench 1.0.20 (x)\nDoing random read test\nFATAL: Cannot open file 'test_file.0'\n";
         let samples = read(&format!("{failed}{TEXT}"));
-        assert_eq!(
-            samples.left_out[0].to_string(),
-            "1 run of random read test: Cannot open file 'test_file.0'"
-        );
-        assert!(
-            parse("a", b"sysbench 1.0.20 (x)\n", None).unwrap_err().to_string().contains("it has no report")
-        );
+        assert_eq!(samples.left_out[0].to_string(), "1 run of random read test: Cannot open file 'test_file.0'");
+        assert!(parse("a", b"sysbench 1.0.20 (x)\n", None).unwrap_err().to_string().contains("it has no report"));
     }
 
     #[test]

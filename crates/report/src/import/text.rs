@@ -28,8 +28,7 @@ const BINARY_FORMATS: [(&[u8], &str); 9] = [
 /// # Errors
 /// The type of a file that is not text, or the line of the first byte that is not UTF-8.
 pub fn decode_text(bytes: &[u8]) -> Result<Cow<'_, str>, FileFault> {
-    if let Some((_, message)) = BINARY_FORMATS.iter().find(|(first_bytes, _)| bytes.starts_with(first_bytes))
-    {
+    if let Some((_, message)) = BINARY_FORMATS.iter().find(|(first_bytes, _)| bytes.starts_with(first_bytes)) {
         return Err(FileFault::in_file(*message));
     }
     match bytes {
@@ -77,8 +76,7 @@ pub fn find_json_documents(text: &str) -> Result<Vec<(usize, Value)>, FileFault>
             rest = &rest[start..];
             let mut documents = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
             let document = documents.next().unwrap_or(Ok(Value::Null));
-            let fault =
-                |error: serde_json::Error| FileFault::in_line(line + error.line() - 1, error.to_string());
+            let fault = |error: serde_json::Error| FileFault::in_line(line + error.line() - 1, error.to_string());
             objects.push((line, document.map_err(fault)?));
             length = documents.byte_offset();
         }
@@ -105,11 +103,10 @@ fn replace_nan_and_infinity(text: &str) -> Cow<'_, str> {
     if !text.lines().any(|line| non_finite_value(line).is_some()) {
         return Cow::Borrowed(text);
     }
-    let replaced =
-        text.split_inclusive('\n').map(|line| match non_finite_value(line).zip(line.rsplit_once(':')) {
-            Some((word, (name, value))) => Cow::Owned(format!("{name}:{}", value.replacen(&word, "null", 1))),
-            None => Cow::Borrowed(line),
-        });
+    let replaced = text.split_inclusive('\n').map(|line| match non_finite_value(line).zip(line.rsplit_once(':')) {
+        Some((word, (name, value))) => Cow::Owned(format!("{name}:{}", value.replacen(&word, "null", 1))),
+        None => Cow::Borrowed(line),
+    });
     Cow::Owned(replaced.collect())
 }
 
@@ -149,12 +146,9 @@ mod tests {
 
     #[test]
     fn utf_8_and_utf_16_are_decoded() {
-        let utf_16 = |to_bytes: fn(u16) -> [u8; 2]| {
-            "\u{feff}x,ü\n".encode_utf16().flat_map(to_bytes).collect::<Vec<u8>>()
-        };
-        for bytes in
-            [utf_16(u16::to_le_bytes), utf_16(u16::to_be_bytes), "\u{feff}x,ü\n".into(), "x,ü\n".into()]
-        {
+        let utf_16 =
+            |to_bytes: fn(u16) -> [u8; 2]| "\u{feff}x,ü\n".encode_utf16().flat_map(to_bytes).collect::<Vec<u8>>();
+        for bytes in [utf_16(u16::to_le_bytes), utf_16(u16::to_be_bytes), "\u{feff}x,ü\n".into(), "x,ü\n".into()] {
             assert_eq!(decode_text(&bytes).unwrap(), "x,ü\n");
         }
     }
@@ -180,11 +174,8 @@ mod tests {
     #[test]
     fn objects_in_lists_are_read_and_other_braces_are_not() {
         let text = "{1..4} nodes\n[{\"a\": 1},\n{\"b\": 2}, {\"c\": 3}\n]\n";
-        let shown: Vec<_> = find_json_documents(text)
-            .unwrap()
-            .into_iter()
-            .map(|(line, value)| (line, value.to_string()))
-            .collect();
+        let shown: Vec<_> =
+            find_json_documents(text).unwrap().into_iter().map(|(line, value)| (line, value.to_string())).collect();
         assert_eq!(shown, [(2, "{\"a\":1}".into()), (3, "{\"b\":2}".into()), (3, "{\"c\":3}".into())]);
     }
 

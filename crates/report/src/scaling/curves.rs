@@ -140,7 +140,6 @@ fn task_without_clients(task: &TaskId) -> String {
 /// The name of a variant without its number of clients.
 fn variant_without_clients(variant: &Variant) -> String {
     let clients = variant.level(factor::CLIENTS);
-    let parts: Vec<&str> =
-        variant.name.split('/').filter(|part| clients.is_empty() || *part != clients).collect();
+    let parts: Vec<&str> = variant.name.split('/').filter(|part| clients.is_empty() || *part != clients).collect();
     if parts.is_empty() { variant.level(factor::FS).to_string() } else { parts.join("/") }
 }

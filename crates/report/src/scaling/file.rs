@@ -1,8 +1,8 @@
 //! Reads curves of throughput over clients from a CSV file with a column of each.
 
 use crate::import::{
-    CLIENT_COLUMNS, FileFault, ImportError, LeftOut, OutcomeColumn, Sheet, decode_text, is_absent,
-    is_client_count, is_one_of, is_setting,
+    CLIENT_COLUMNS, FileFault, ImportError, LeftOut, OutcomeColumn, Sheet, decode_text, is_absent, is_client_count,
+    is_one_of, is_setting,
 };
 use csv::StringRecord;
 use fsarena_stats::scaling::{Series, SeriesError};
@@ -61,12 +61,8 @@ fn parse_curves(bytes: &[u8]) -> Result<FileCurves, FileFault> {
         client_counts.insert(n.to_bits());
     }
     check_limit("numbers of clients", client_counts.len(), MAX_CLIENT_COUNTS)?;
-    let failures = failure_counts.into_iter().map(|(why, count)| LeftOut {
-        noun: "run",
-        subject: String::new(),
-        why,
-        count,
-    });
+    let failures =
+        failure_counts.into_iter().map(|(why, count)| LeftOut { noun: "run", subject: String::new(), why, count });
     let left_out = LeftOut::describe_all(&failures.collect::<Vec<_>>());
     let mut series = vec![];
     for (name, points) in &curves {
@@ -122,20 +118,15 @@ impl CurveColumns {
             return match sheet.headers.len() {
                 0 => Err(FileFault::in_file("it is empty: nothing to fit")),
                 2 => Ok(CurveColumns { clients: 0, throughput: 1, names: vec![], settings: vec![] }),
-                _ => Err(FileFault::in_line(
-                    1,
-                    "without a header there are two columns: clients and throughput",
-                )),
+                _ => Err(FileFault::in_line(1, "without a header there are two columns: clients and throughput")),
             };
         }
         let headers: Vec<String> = sheet.headers.iter().map(|header| header.to_ascii_lowercase()).collect();
-        let throughput =
-            THROUGHPUT_COLUMNS.iter().find_map(|word| headers.iter().position(|header| header == word));
+        let throughput = THROUGHPUT_COLUMNS.iter().find_map(|word| headers.iter().position(|header| header == word));
         // A unit may follow: `throughput_mb_per_s`, `throughput (MB/s)`.
         let begins_unit = |rest: &str| rest.starts_with(['_', ' ', '(', '[']);
-        let has_unit = |header: &String| {
-            THROUGHPUT_COLUMNS.iter().any(|word| header.strip_prefix(word).is_some_and(begins_unit))
-        };
+        let has_unit =
+            |header: &String| THROUGHPUT_COLUMNS.iter().any(|word| header.strip_prefix(word).is_some_and(begins_unit));
         let throughput = throughput.or_else(|| headers.iter().position(has_unit));
         let missing_column = |role: &str, words: &[&str]| {
             FileFault::in_line(1, format!("no column is the {role}: call it one of {}", words.join(", ")))
@@ -145,9 +136,7 @@ impl CurveColumns {
         let clients = clients.ok_or_else(|| missing_column("number of clients", &CLIENT_COLUMNS))?;
         let (mut settings, mut numbers, mut names) = (vec![], vec![], vec![]);
         for (column, header) in headers.iter().enumerate() {
-            if column == clients
-                || Some(column) == sheet.round_column
-                || OutcomeColumn::detect(sheet, column).is_some()
+            if column == clients || Some(column) == sheet.round_column || OutcomeColumn::detect(sheet, column).is_some()
             {
                 continue;
             }
@@ -164,18 +153,12 @@ impl CurveColumns {
         let throughput = throughput.ok_or_else(|| missing_column("throughput", &THROUGHPUT_COLUMNS))?;
         if is_latency(&headers[throughput]) {
             let header = &sheet.headers[throughput];
-            return Err(FileFault::in_line(
-                1,
-                format!("column `{header}` is a latency, and a curve is of throughput"),
-            ));
+            return Err(FileFault::in_line(1, format!("column `{header}` is a latency, and a curve is of throughput")));
         }
         names.retain(|column| *column != throughput);
         let varies = |column: &usize| sheet.rows.iter().any(|row| row[*column] != sheet.rows[0][*column]);
-        let settings = settings
-            .into_iter()
-            .filter(varies)
-            .map(|column| (column, sheet.headers[column].clone()))
-            .collect();
+        let settings =
+            settings.into_iter().filter(varies).map(|column| (column, sheet.headers[column].clone())).collect();
         Ok(CurveColumns { clients, throughput, names, settings })
     }
 
@@ -187,8 +170,7 @@ impl CurveColumns {
         let line = row.position().map_or(0, csv::Position::line) as usize;
         let number = |column: usize, role: &str| {
             let text = &row[column];
-            text.parse::<f64>()
-                .map_err(|_| FileFault::in_line(line, format!("the {role} `{text}` is not a number")))
+            text.parse::<f64>().map_err(|_| FileFault::in_line(line, format!("the {role} `{text}` is not a number")))
         };
         let setting = |(column, header): &(usize, String)| format!("{header}={}", &row[*column]);
         let names = self.names.iter().map(|column| row[*column].to_string());
@@ -202,12 +184,10 @@ impl CurveColumns {
 fn is_latency(header: &str) -> bool {
     // In `mb_s` the `s` does not mean a time, because of the amount before it.
     const AMOUNTS: &str = "mb mib kb kib gb gib b bytes ops req";
-    let words: Vec<&str> =
-        header.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let words: Vec<&str> = header.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
     let has_word = |list: &str| words.iter().any(|word| is_one_of(word, list));
     let is_rate = words.windows(2).any(|pair| pair[0] == "per" || pair[1] == "per") || header.contains("/s");
-    let names_throughput =
-        words.iter().any(|word| THROUGHPUT_COLUMNS.contains(word) && !["x", "value"].contains(word));
+    let names_throughput = words.iter().any(|word| THROUGHPUT_COLUMNS.contains(word) && !["x", "value"].contains(word));
     has_word(LATENCY_WORDS) && !is_rate && !names_throughput && !has_word(AMOUNTS)
 }
 
@@ -225,10 +205,7 @@ mod tests {
         let found = parse_curves(text.as_bytes()).unwrap();
         assert_eq!(found.series[0].x, [[10.0], [19.0]]);
         assert_eq!(found.left_out.as_deref(), Some("2 runs: exit_code is 1; 1 run: exit_code is 137"));
-        assert!(
-            fault("n,x,status\n1,10,failed\n2,9,failed\n")
-                .contains("no row has a throughput; left out: 2 runs")
-        );
+        assert!(fault("n,x,status\n1,10,failed\n2,9,failed\n").contains("no row has a throughput; left out: 2 runs"));
     }
 
     fn fault(text: &str) -> String {
@@ -240,14 +217,9 @@ mod tests {
     fn files_with_and_without_a_head_are_read() {
         let headless = parse(b"1,10\n2,20\n4,30\n4,32\n").unwrap();
         assert_eq!((headless.len(), headless[0].n.as_slice()), (1, [1.0, 2.0, 4.0].as_slice()));
-        assert_eq!(
-            (&*headless[0].x[2], headless[0].paired),
-            ([30.0, 32.0].as_slice(), false),
-            "repeats are no rounds"
-        );
+        assert_eq!((&*headless[0].x[2], headless[0].paired), ([30.0, 32.0].as_slice(), false), "repeats are no rounds");
         let named =
-            parse(b"fs,clients,round,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n")
-                .unwrap();
+            parse(b"fs,clients,round,throughput_mb_per_s\next4,1,0,5\next4,2,0,9\nxfs,1,0,6\nxfs,2,0,8\n").unwrap();
         assert_eq!(named.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
         let by_type = parse(b"n,mbps\n1,5\n2,9\n").unwrap();
         assert_eq!(by_type[0].x, [[5.0], [9.0]]);
@@ -272,23 +244,15 @@ mod tests {
         };
         for (header, has_rounds) in [("n,round,x\n", true), ("n,x\n", false)] {
             let point = |index: u32| {
-                (
-                    index % 5 + 1,
-                    index / 5,
-                    100.0 + 17.0 * f64::from(index % 5) + 3.1 * f64::from(index * index % 7),
-                )
+                (index % 5 + 1, index / 5, 100.0 + 17.0 * f64::from(index % 5) + 3.1 * f64::from(index * index % 7))
             };
-            let row =
-                |(n, round, x)| if has_rounds { format!("{n},{round},{x}\n") } else { format!("{n},{x}\n") };
+            let row = |(n, round, x)| if has_rounds { format!("{n},{round},{x}\n") } else { format!("{n},{x}\n") };
             let rows: Vec<String> = (0..50).map(point).map(row).collect();
             let ordered = json(&[&[header.to_string()], &*rows].concat());
             assert!(ordered.contains(&format!("\"paired\":{has_rounds}")), "{ordered}");
             for step in [7, 13, 49] {
                 let shuffled = (0..50).map(|index| rows[index * step % 50].clone());
-                assert_eq!(
-                    json(&std::iter::once(header.to_string()).chain(shuffled).collect::<Vec<_>>()),
-                    ordered
-                );
+                assert_eq!(json(&std::iter::once(header.to_string()).chain(shuffled).collect::<Vec<_>>()), ordered);
             }
         }
         // A value without its round ends the pairing.

@@ -12,20 +12,10 @@ pub(super) fn formula_over_clients(law: &Law) -> String {
             format!("{}·N/(1 + {}·(N−1)), never above {limit}", three_digits(lambda), three_digits(sigma))
         }
         Law::Usl { lambda, sigma, kappa } => {
-            format!(
-                "{}·N/(1 + {}·(N−1) + {}·N·(N−1))",
-                three_digits(lambda),
-                three_digits(sigma),
-                three_digits(kappa)
-            )
+            format!("{}·N/(1 + {}·(N−1) + {}·N·(N−1))", three_digits(lambda), three_digits(sigma), three_digits(kappa))
         }
         Law::Hinge { a, b, knee } => {
-            format!(
-                "{}·N^{} up to {} clients, constant beyond",
-                three_digits(a),
-                three_digits(b),
-                three_digits(knee)
-            )
+            format!("{}·N^{} up to {} clients, constant beyond", three_digits(a), three_digits(b), three_digits(knee))
         }
         // The laws of growth, in the unit of the values.
         law => formula_of_growth(&law, three_digits),

@@ -98,8 +98,7 @@ pub fn growth_of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<
         let variant = &record.variants[cell.variant];
         let mut task = record.tasks[record.samples.task[sample] as usize].id.clone();
         let value_of_task = task.params.remove(setting);
-        let Some(n) = value_of_task.as_ref().or(variant.levels.get(&factor)).and_then(|n| parse_positive(n))
-        else {
+        let Some(n) = value_of_task.as_ref().or(variant.levels.get(&factor)).and_then(|n| parse_positive(n)) else {
             continue;
         };
         if !left_out.contains(&cell.round) {
@@ -117,10 +116,7 @@ pub fn growth_of_run(record: &RunRecord, setting: &str, metric: &str) -> Result<
 ///
 /// # Errors
 /// The set has no such metric.
-pub fn growth_of_published(
-    published: &PublishedSet,
-    metric: Option<&str>,
-) -> Result<Option<GrowthCurves>, Error> {
+pub fn growth_of_published(published: &PublishedSet, metric: Option<&str>) -> Result<Option<GrowthCurves>, Error> {
     let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (id, value) in published.rows.iter().flat_map(|row| &row.params) {
         values.entry(id).or_default().extend(parse_positive(value).map(f64::to_bits));
@@ -135,8 +131,7 @@ pub fn growth_of_published(
     };
     let per_unit = is_amount(&metric);
     let mut points = CurvePoints::default();
-    let of_metric =
-        |row: &&fsarena_core::published::Figure| row.metric == metric.id && row.kind.is_evidence();
+    let of_metric = |row: &&fsarena_core::published::Figure| row.metric == metric.id && row.kind.is_evidence();
     for figure in published.rows.iter().filter(of_metric) {
         let mut task = figure.task_id();
         let Some(n) = task.params.remove(*setting).and_then(|n| parse_positive(&n)) else { continue };
@@ -171,12 +166,7 @@ impl CurvePoints {
         rows.push(row);
     }
 
-    fn into_growth_curves(
-        self,
-        setting: &str,
-        metric: MetricSpec,
-        per_unit: bool,
-    ) -> Result<GrowthCurves, Error> {
+    fn into_growth_curves(self, setting: &str, metric: MetricSpec, per_unit: bool) -> Result<GrowthCurves, Error> {
         let has_several_tasks = self.by_curve.keys().map(|(_, task)| task).collect::<BTreeSet<_>>().len() > 1;
         let mut curves = vec![];
         for ((variant, task), (first, rows)) in &self.by_curve {
@@ -212,11 +202,7 @@ impl CurvePoints {
 impl GrowthCurves {
     /// What the curves are of: `elapsed / files`.
     pub fn quantity(&self) -> String {
-        if self.is_per_unit {
-            format!("{} / {}", self.metric.id, self.setting)
-        } else {
-            self.metric.id.clone()
-        }
+        if self.is_per_unit { format!("{} / {}", self.metric.id, self.setting) } else { self.metric.id.clone() }
     }
 
     fn format_value(&self, value: f64) -> String {
@@ -280,11 +266,7 @@ impl GrowthCurves {
                     "It follows the law `{}`: {}{}.",
                     fit.law.name(),
                     formula_of_growth(&fit.law, |value| self.format_value(value)),
-                    if fit.law.curve_parameters() > 1 {
-                        format!(", R² {:.3}", fit.r_squared)
-                    } else {
-                        String::new()
-                    }
+                    if fit.law.curve_parameters() > 1 { format!(", R² {:.3}", fit.r_squared) } else { String::new() }
                 ),
                 None => format!(
                     "It may follow {}, so the choice is inconclusive; the best is {}.",
@@ -341,8 +323,7 @@ impl GrowthCurves {
             for GrowthCurve { growth, .. } in &self.curves {
                 let rows = growth.series.n.iter().zip(growth.series.means());
                 let rows = rows.map(|(n, mean)| row![format_amount(*n), self.format_value(mean.exp())]);
-                document
-                    .table(Table::of_figures([self.setting.as_str(), &growth.series.name]).with_rows(rows));
+                document.table(Table::of_figures([self.setting.as_str(), &growth.series.name]).with_rows(rows));
             }
         }
         Page { document, json: self.json(source) }

@@ -48,11 +48,7 @@ fn variants_with_anomalies(matrix: &Matrix, analysis: &MatrixAnalysis) -> String
     let items: Vec<String> =
         counts.into_iter().map(|(name, count)| format!("{name} ({})", plural(count, "finding"))).collect();
     let variants = list_sentence("Filesystems with anomalies", &items);
-    format!(
-        "{} {}",
-        variants.as_deref().unwrap_or("No filesystem limits the load."),
-        summary(matrix, analysis)
-    )
+    format!("{} {}", variants.as_deref().unwrap_or("No filesystem limits the load."), summary(matrix, analysis))
 }
 
 #[cfg(test)]
@@ -77,8 +73,7 @@ mod tests {
             variants_with_anomalies(&matrix, &find_anomalies(&matrix, None))
         };
         assert!(
-            summary_for(20.0)
-                .starts_with("Filesystems with anomalies: xfs (1 finding). 1 finding in 2 cells of xfs"),
+            summary_for(20.0).starts_with("Filesystems with anomalies: xfs (1 finding). 1 finding in 2 cells of xfs"),
             "{}",
             summary_for(20.0)
         );

@@ -28,11 +28,7 @@ pub fn add_answer(document: &mut Document, report: &Report, detail: Detail) {
             return document.list(answer_sentences(&names, analysis));
         }
         document.heading(3, format!("By {}", analysis.metric.id));
-        if analysis.is_provisional()
-            && analysis.overall.is_some()
-            && names.len() > 1
-            && !has_only_zeros(analysis)
-        {
+        if analysis.is_provisional() && analysis.overall.is_some() && names.len() > 1 && !has_only_zeros(analysis) {
             document.warning(provisional_warning(analysis));
         }
         let best_levels = best_level_sentences(record, analysis);
@@ -109,8 +105,7 @@ fn has_only_zeros(analysis: &Analysis) -> bool {
 
 /// The warning that there are too few rounds for a verdict.
 fn provisional_warning(analysis: &Analysis) -> String {
-    let variants =
-        analysis.overall.iter().flat_map(|overall| &overall.total_or_geometric().comparison.variants);
+    let variants = analysis.overall.iter().flat_map(|overall| &overall.total_or_geometric().comparison.variants);
     let rounds = variants.filter_map(|variant| Some(variant.ratio?.rounds)).max().unwrap_or(0);
     let rounds = plural(rounds, analysis.grid.column_noun());
     let image_note = analysis.grid.images().map_or("", |_| " and about these images only");
@@ -130,12 +125,7 @@ fn best_predicate(metric: &MetricSpec) -> String {
 }
 
 /// The sentences about all tasks together: the best variant, and the ratios of the others to it.
-fn overall_sentences(
-    names: &[&str],
-    metric: &MetricSpec,
-    overall: &Overall,
-    provisional: bool,
-) -> Vec<String> {
+fn overall_sentences(names: &[&str], metric: &MetricSpec, overall: &Overall, provisional: bool) -> Vec<String> {
     let comparison = &overall.total_or_geometric().comparison;
     let what = overall.name;
     let tasks = match (overall.tasks, overall.tasks_in_totals) {
@@ -159,20 +149,15 @@ fn overall_sentences(
         let has_several_rounds =
             comparison.variants.iter().filter_map(|variant| variant.ratio).any(|ratio| ratio.rounds > 1);
         let range = if has_several_rounds { " with the range of the rounds" } else { "" };
-        return vec![format!(
-            "{tasks}, {best} leads so far. Ratio of the {what} to {best}{range}: {ratios}."
-        )];
+        return vec![format!("{tasks}, {best} leads so far. Ratio of the {what} to {best}{range}: {ratios}.")];
     }
     let mut sentences = vec![overall_verdict(names, metric, comparison, &tasks, what)];
     others.retain(|variant| comparison.variants[*variant].ratio.is_some_and(|ratio| ratio.is_significant()));
     sentences.extend(list_sentence(&format!("Ratio of the {what} to {best}"), &ratios(others)));
     let rounds = |variant: usize| plural(comparison.variants[variant].rounds, "round");
-    let with_few_rounds = comparison
-        .with_too_few_rounds()
-        .into_iter()
-        .map(|variant| format!("{} ({})", names[variant], rounds(variant)));
-    sentences
-        .extend(list_sentence("Too few complete rounds for a verdict", &with_few_rounds.collect::<Vec<_>>()));
+    let with_few_rounds =
+        comparison.with_too_few_rounds().into_iter().map(|variant| format!("{} ({})", names[variant], rounds(variant)));
+    sentences.extend(list_sentence("Too few complete rounds for a verdict", &with_few_rounds.collect::<Vec<_>>()));
     if overall.total.is_some() {
         sentences.push(equal_weight_sentence(names, comparison, &overall.geometric.comparison));
     }
@@ -180,19 +165,11 @@ fn overall_sentences(
 }
 
 /// The sentence with the best variant over all tasks, or with the variants that may be the best.
-fn overall_verdict(
-    names: &[&str],
-    metric: &MetricSpec,
-    comparison: &Comparison,
-    tasks: &str,
-    what: &str,
-) -> String {
+fn overall_verdict(names: &[&str], metric: &MetricSpec, comparison: &Comparison, tasks: &str, what: &str) -> String {
     let (best, best_predicate) = (names[comparison.order[0]], best_predicate(metric));
     if comparison.winner().is_some() {
         let next = comparison.order[1];
-        let lead = comparison.variants[next]
-            .ratio
-            .map_or(String::new(), |ratio| ratio_with_interval(ratio.inverse()));
+        let lead = comparison.variants[next].ratio.map_or(String::new(), |ratio| ratio_with_interval(ratio.inverse()));
         let next = names[next];
         return format!(
             "{tasks}, {best} {best_predicate}: its {what} is {lead} times that of the next variant, {next}."
@@ -210,11 +187,8 @@ fn overall_verdict(
 
 /// The sentence with the answer if every task has the same weight.
 fn equal_weight_sentence(names: &[&str], total: &Comparison, geometric: &Comparison) -> String {
-    let tied: Vec<String> = geometric
-        .without_significant_difference()
-        .iter()
-        .map(|variant| names[*variant].to_string())
-        .collect();
+    let tied: Vec<String> =
+        geometric.without_significant_difference().iter().map(|variant| names[*variant].to_string()).collect();
     let verdict = match (geometric.best(), geometric.winner()) {
         (_, Some(winner)) if total.winner() == Some(winner) => format!("{} is also best", names[winner]),
         (_, Some(winner)) => format!("{} is best", names[winner]),
@@ -245,8 +219,7 @@ fn wins_by_variant(names: &[&str], analysis: &Analysis) -> Vec<String> {
     for (name, tasks) in wins {
         let count = tasks.len();
         // A matrix has too many tasks for a list; its tables show them.
-        let list =
-            if matrix::is_matrix(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
+        let list = if matrix::is_matrix(analysis) { String::new() } else { format!(": {}", tasks.join(", ")) };
         sentences.push(format!("{name} is best in {count} of {all}{list}."));
     }
     sentences
@@ -330,8 +303,7 @@ fn best_level_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> 
         let bests = best_levels(&record.variants, analysis, id);
         // If all are inconclusive, one remark at the end is enough.
         let all_inconclusive = bests.iter().all(|best| !best.is_decided);
-        let remark =
-            |is_inconclusive: bool| if is_inconclusive { " (by the estimate, inconclusive)" } else { "" };
+        let remark = |is_inconclusive: bool| if is_inconclusive { " (by the estimate, inconclusive)" } else { "" };
         let item = |best: &BestLevel| {
             let level = if best.level.is_empty() { PLAIN } else { &best.level };
             format!("{} {level}{}", best.variant.name, remark(!best.is_decided && !all_inconclusive))
@@ -382,8 +354,8 @@ fn left_out_sentences(report: &Report) -> Vec<String> {
     // `few_requests_sentence` reports percentiles with too few requests, for each metric.
     for reason in InvalidReason::ALL.into_iter().filter(|reason| *reason != InvalidReason::FewRequests) {
         let figures = figures.iter().filter(|(_, why)| **why == reason);
-        let names = figures
-            .map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+        let names =
+            figures.map(|((task, variant), _)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
         let subject = shorten_list(names.collect(), "figures").join(", ");
         if !subject.is_empty() {
             let why = reason.predicate();

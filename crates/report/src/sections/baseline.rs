@@ -33,8 +33,7 @@ pub fn add_baseline(document: &mut Document, report: &Report, _: Detail) {
     let row = |one: &ComparedFigure| {
         let format = |value: f64| with_unit(value, one.stored.unit);
         let now = one.median.map_or("–".into(), format);
-        let change =
-            one.median.map_or(String::new(), |now| signed_percent(now / one.stored_median - 1.0, &[]));
+        let change = one.median.map_or(String::new(), |now| signed_percent(now / one.stored_median - 1.0, &[]));
         row![
             format!("{} {}", one.stored.task, one.stored.metric).as_str(),
             format(one.stored_median).as_str(),

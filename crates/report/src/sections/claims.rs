@@ -19,8 +19,8 @@ pub fn add_claims(document: &mut Document, report: &Report, _: Detail) {
     }
     let row = |judged: &JudgedClaim| {
         let verdict = Cell::from(judged.outcome().name()).strong_if(!judged.is_inconclusive());
-        let effect = Cell { lines: claim_lines(judged), ..Cell::default() }
-            .with_source(claim_source(&report.record, judged));
+        let effect =
+            Cell { lines: claim_lines(judged), ..Cell::default() }.with_source(claim_source(&report.record, judged));
         row![judged.claim.text.as_str(), verdict, effect]
     };
     let header = ["claim", "verdict", "left divided by right, 95% interval"];
@@ -38,8 +38,7 @@ pub fn claim_lines(judged: &JudgedClaim) -> Vec<String> {
         _ => String::new(),
     };
     let mut lines = vec![format!("{}{rival}, {}", describe_effect(verdict), plural(verdict.rounds, unit))];
-    let outcome_with_all_rounds =
-        judged.outcome_with_all_rounds.filter(|outcome| *outcome != judged.outcome());
+    let outcome_with_all_rounds = judged.outcome_with_all_rounds.filter(|outcome| *outcome != judged.outcome());
     let zeros = plural(judged.excluded, "round");
     let further = [
         inconclusive_sentence(verdict, unit),
@@ -128,9 +127,8 @@ pub fn add_conclusions(document: &mut Document, report: &Report, _: Detail) {
         };
         row![conclusion_cell(&one.conclusion), then, answer_cell(&one.run_verdict, unit)]
     };
-    document.table(
-        Table::of_words(["the author's conclusion", "then", "here"]).with_rows(checked.into_iter().map(row)),
-    );
+    document
+        .table(Table::of_words(["the author's conclusion", "then", "here"]).with_rows(checked.into_iter().map(row)));
     let (elsewhere, others): (Vec<&CheckedConclusion>, Vec<&CheckedConclusion>) =
         others.into_iter().partition(|one| one.conclusion.rotating_disk);
     let sentences = elsewhere.iter().filter_map(|one| {
@@ -213,12 +211,9 @@ fn surprising_conclusions(checked: &[&CheckedConclusion]) -> Vec<String> {
         let texts: Vec<&str> = conclusions.map(|one| one.conclusion.says.trim_end_matches('.')).collect();
         (!texts.is_empty()).then(|| format!("{title}: {}.", texts.join("; ")))
     };
-    let then = list("Refuted by the published figures", |one| {
-        one.published_verdict.outcome == Some(Outcome::Refuted)
-    });
+    let then = list("Refuted by the published figures", |one| one.published_verdict.outcome == Some(Outcome::Refuted));
     let here = list("Held on the published figures, refuted here", |one| {
-        one.published_verdict.outcome == Some(Outcome::Held)
-            && one.run_verdict.outcome == Some(Outcome::Refuted)
+        one.published_verdict.outcome == Some(Outcome::Held) && one.run_verdict.outcome == Some(Outcome::Refuted)
     });
     then.into_iter().chain(here).collect()
 }
@@ -230,8 +225,7 @@ fn answer_cell(answer: &ConclusionVerdict, unit: &str) -> Cell {
         [] => String::new(),
         [one] => format!("{}, {}", describe_effect(one), plural(rounds, unit)),
         several => {
-            let (low, high) =
-                widen_range((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
+            let (low, high) = widen_range((f64::INFINITY, f64::NEG_INFINITY), several.iter().map(|one| one.effect));
             let [low, high] = [low, high].map(|effect| signed_percent(effect, &[0.0]));
             format!("{low} to {high} in {} comparisons, {}", several.len(), plural(rounds, unit))
         }

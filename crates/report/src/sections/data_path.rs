@@ -18,10 +18,8 @@ pub fn add_data_path(document: &mut Document, report: &Report, _: Detail) {
     let paths = |task: &TaskMedians| task.medians.iter().map(|share| share.map(DataPath::of)).collect();
     let tasks: Vec<_> = shares.iter().map(|task| (task.task.id.to_string(), paths(task))).collect();
     // The tables of a matrix mark the data path of each figure, so the numbers are enough here.
-    let describe =
-        if report.analyses.first().is_some_and(matrix::is_matrix) { count_figures } else { list_tasks };
-    let lines: Vec<String> =
-        DATA_PATHS.into_iter().filter_map(|path| describe(&tasks, path, &names)).collect();
+    let describe = if report.analyses.first().is_some_and(matrix::is_matrix) { count_figures } else { list_tasks };
+    let lines: Vec<String> = DATA_PATHS.into_iter().filter_map(|path| describe(&tasks, path, &names)).collect();
     if lines.is_empty() {
         return;
     }
@@ -42,11 +40,7 @@ fn list_tasks(tasks: &[(String, Vec<Option<DataPath>>)], path: DataPath, names: 
 }
 
 /// The number of figures with this data path: `device: 52 of 54 figures (ext4 26, xfs 26)`. `None` if there are none.
-fn count_figures(
-    tasks: &[(String, Vec<Option<DataPath>>)],
-    path: DataPath,
-    names: &[&str],
-) -> Option<String> {
+fn count_figures(tasks: &[(String, Vec<Option<DataPath>>)], path: DataPath, names: &[&str]) -> Option<String> {
     let figures = tasks.iter().flat_map(|(_, paths)| paths.iter().flatten()).count();
     let (mut total, mut variants) = (0, vec![]);
     for (variant, name) in names.iter().enumerate() {
@@ -65,12 +59,7 @@ fn count_figures(
 
 /// The task with the variants that have another data path, `untar (xfs device)`. `None` unless `path` is that of most variants;
 /// if several are equally frequent, the first of [`DATA_PATHS`] counts.
-fn task_with_exceptions(
-    task: &str,
-    paths: &[Option<DataPath>],
-    path: DataPath,
-    names: &[&str],
-) -> Option<String> {
+fn task_with_exceptions(task: &str, paths: &[Option<DataPath>], path: DataPath, names: &[&str]) -> Option<String> {
     let count = |path: DataPath| paths.iter().filter(|other| **other == Some(path)).count();
     let most = DATA_PATHS.into_iter().rev().max_by_key(|path| count(*path))?;
     if most != path || count(path) == 0 {

@@ -5,9 +5,7 @@ mod headline;
 
 use crate::document::{Detail, Document};
 use crate::number::{percent, percent_range, plural};
-use crate::phrases::{
-    format_rounds_needed, is_synced_time, is_time, join_with_or, list_sentence, shorten_list,
-};
+use crate::phrases::{format_rounds_needed, is_synced_time, is_time, join_with_or, list_sentence, shorten_list};
 use crate::report::{CurrentVariant, Report};
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::{event::SpentOn, record::MetricSpec, sample::Direction, setting_text::setting};
@@ -96,13 +94,8 @@ impl Decision<'_> {
     /// The variants ahead of the choice that give up safety, each with the guarantees that it weakens.
     pub fn cheaper_variants(&self) -> Vec<(usize, Vec<&str>)> {
         let mut cheaper = vec![];
-        for variant in self
-            .overall
-            .total_or_geometric()
-            .comparison
-            .order
-            .iter()
-            .take_while(|variant| **variant != self.leader)
+        for variant in
+            self.overall.total_or_geometric().comparison.order.iter().take_while(|variant| **variant != self.leader)
         {
             let weakened = self.report.record.weakened_guarantees(*variant);
             if !weakened.is_empty() {
@@ -145,8 +138,7 @@ impl Decision<'_> {
             let Some(cost) = cost_ratio(metric, &main.values[variant], &main.values[self.leader]) else {
                 continue;
             };
-            let certainty =
-                if main.comparison.differs[self.leader][variant] { "" } else { " (inconclusive)" };
+            let certainty = if main.comparison.differs[self.leader][variant] { "" } else { " (inconclusive)" };
             let (by, is) = (percent(gain(metric, cost.value.ln())), comparative_with_metric(metric));
             let (name, over, weakened) = (self.name(variant), self.measure_phrase(), weakened.join("; "));
             sentences.push(format!("{name} is {by} {is}{over}{certainty}, but gives up safety: {weakened}."));
@@ -184,10 +176,8 @@ impl Decision<'_> {
         }
         let last = last_rounds.iter().copied().max().flatten();
         let regrets = &self.overall.total_or_geometric().regrets;
-        let is_stopped =
-            |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.is_dominated(*variant);
-        let measured =
-            last_rounds.iter().enumerate().filter_map(|(variant, rounds)| Some((variant, (*rounds)?)));
+        let is_stopped = |(variant, rounds): &(usize, u32)| Some(*rounds) < last && regrets.is_dominated(*variant);
+        let measured = last_rounds.iter().enumerate().filter_map(|(variant, rounds)| Some((variant, (*rounds)?)));
         measured.filter(is_stopped).collect()
     }
 
@@ -280,9 +270,7 @@ impl Decision<'_> {
         match rounds_to_detect(spread, difference) {
             None => Some(format!("{} {unit}s with this noise", format_rounds_needed(None))),
             Some(rounds) if rounds <= so_far => None,
-            Some(rounds) => {
-                Some(format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far)))
-            }
+            Some(rounds) => Some(format!("{}, {} more", plural(rounds, unit), self.time_for(rounds - so_far))),
         }
     }
 
@@ -296,8 +284,7 @@ impl Decision<'_> {
         undecided.retain(|variant| !choices.contains(variant) && !separated[self.leader][*variant]);
         let needed = self.rounds_to_find(self.report.margin, self.spread(self.leader, &undecided)?)?;
         let names = self.names(&undecided);
-        let others =
-            if names.len() > 6 { shorten_list(names, "variants").join(", ") } else { join_with_or(&names) };
+        let others = if names.len() > 6 { shorten_list(names, "variants").join(", ") } else { join_with_or(&names) };
         let (name, margin) = (self.name(self.leader), percent(self.report.margin));
         Some(format!("Inconclusive whether {name} differs from {others}: to find {margin} takes {needed}."))
     }
@@ -306,8 +293,7 @@ impl Decision<'_> {
     /// zero for each of them.
     fn spread(&self, variant: usize, others: &[usize]) -> Option<f64> {
         let values = &self.overall.total_or_geometric().values;
-        let spreads =
-            others.iter().filter_map(|other| spread(&log_ratios(&values[variant], &values[*other]).d));
+        let spreads = others.iter().filter_map(|other| spread(&log_ratios(&values[variant], &values[*other]).d));
         spreads.filter(|sigma| *sigma > 0.0).reduce(f64::max)
     }
 
@@ -323,10 +309,8 @@ impl Decision<'_> {
         let regrets = &self.regrets;
         let choices = self.choices();
         let cheaper = self.cheaper_variants().into_iter();
-        let cheaper =
-            cheaper.map(|(at, guarantees)| json!({ "variant": self.name(at), "gives_up": guarantees }));
-        let stopped =
-            self.stopped_variants().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
+        let cheaper = cheaper.map(|(at, guarantees)| json!({ "variant": self.name(at), "gives_up": guarantees }));
+        let stopped = self.stopped_variants().into_iter().map(|(variant, rounds)| (self.name(variant), rounds));
         let largest_regret =
             |regrets: &Regrets| choices.iter().filter_map(|choice| regrets.of(*choice)).reduce(f64::max);
         let geometric_regret = largest_regret(&self.geometric_regrets).filter(|_| self.has_geometric_mean());
@@ -407,8 +391,7 @@ fn gain(metric: &MetricSpec, log: f64) -> f64 {
 }
 
 /// The metrics for which the better variant is called cheaper.
-const PER_REQUEST: [&str; 4] =
-    ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
+const PER_REQUEST: [&str; 4] = ["user_per_request", "system_per_request", "cpu_per_request", "iowait_per_request"];
 
 /// The comparative for the better variant: `faster`, `higher`, `cheaper`, `lower`.
 fn comparative(metric: &MetricSpec) -> &'static str {

@@ -104,11 +104,7 @@ pub fn describe_bounds(verdict: &Verdict) -> String {
     let mut parts = vec![value];
     let as_factors = parts[0].ends_with('×');
     let bound = |bound: f64| {
-        if as_factors {
-            format!("{}×", three_digits(1.0 + bound))
-        } else {
-            signed_percent(bound, &verdict.edges)
-        }
+        if as_factors { format!("{}×", three_digits(1.0 + bound)) } else { signed_percent(bound, &verdict.edges) }
     };
     parts.extend(low.map(|low| format!("at least {}", bound(low))));
     parts.extend(high.map(|high| format!("at most {}", bound(high))));

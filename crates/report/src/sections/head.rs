@@ -124,8 +124,7 @@ fn describe_directory(record: &RunRecord, variant: &str) -> String {
 /// The text of a note about a directory under test, without the mount options after the colon. `task` is the kind of note.
 fn directory_note<'r>(record: &'r RunRecord, variant: &str, task: &str) -> Option<&'r str> {
     let mut notes = record.notes_of(NoteKind::Options).map(|(_, note)| note);
-    let is_wanted =
-        |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
+    let is_wanted = |note: &&Note| note.task.as_deref() == Some(task) && note.variant.as_deref() == Some(variant);
     notes.find(is_wanted).and_then(|note| note.text.split(": ").next())
 }
 
@@ -169,8 +168,7 @@ pub fn describe_storage(record: &RunRecord) -> String {
 /// The directories under test with their devices: `existing directories: /a on sda1 (ext4), /b on sdb1 (xfs)`.
 fn describe_directories(record: &RunRecord) -> String {
     let levels = record.variants.iter().map(|variant| variant.level(DIR));
-    let known =
-        distinct(levels).into_iter().filter_map(|dir| storage_fact(record, &host::directory_prefix(dir)));
+    let known = distinct(levels).into_iter().filter_map(|dir| storage_fact(record, &host::directory_prefix(dir)));
     let known: Vec<String> = known.map(|storage| storage.to_string()).collect();
     if known.is_empty() {
         return "existing directories".into();
@@ -316,10 +314,7 @@ pub fn add_untested(document: &mut Document, report: &Report, _: Detail) {
     let mut untested = vec![];
     let not_compared: Vec<String> = record.not_compared().iter().map(ToString::to_string).collect();
     if !not_compared.is_empty() {
-        untested.push(format!(
-            "{}, which the budget did not hold",
-            shorten_list(not_compared, "variants").join(", ")
-        ));
+        untested.push(format!("{}, which the budget did not hold", shorten_list(not_compared, "variants").join(", ")));
     }
     if ![OPTIONS, MKFS, MOUNT].into_iter().any(|factor| record.varies(factor)) {
         untested.push("other mkfs and mount options".to_string());
@@ -370,10 +365,7 @@ mod tests {
     fn existing_directories_get_a_warning() {
         let warning = warning_for_mounts(["ext4 on /dev/a", "xfs on /dev/b"]).unwrap();
         assert!(warning.contains("age, fullness and fragmentation"), "{warning}");
-        assert!(
-            warning.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."),
-            "{warning}"
-        );
+        assert!(warning.ends_with(": /a (ext4 on /dev/a, 61% full); /b (xfs on /dev/b, 61% full)."), "{warning}");
         let warning = warning_for_mounts(["ext4 on /dev/a"; 2]).unwrap();
         assert!(warning.contains("lie on one filesystem"), "{warning}");
     }

@@ -25,8 +25,7 @@ struct HostRounds<'a> {
 impl HostRounds<'_> {
     /// The ratio of a pair of variants in the rounds on those hosts for which `keep` is true.
     fn ratio(&self, log_ratios: &[f64], keep: impl Fn(usize) -> bool) -> Option<Ratio> {
-        let ratios =
-            log_ratios.iter().zip(&self.host_of_round).filter(|(log, host)| !log.is_nan() && keep(**host));
+        let ratios = log_ratios.iter().zip(&self.host_of_round).filter(|(log, host)| !log.is_nan() && keep(**host));
         Ratio::of(ratios.map(|(log, _)| *log).collect())
     }
 }
@@ -35,8 +34,7 @@ impl HostRounds<'_> {
 pub fn add_hosts(document: &mut Document, report: &Report, _: Detail) {
     let Some(rounds) = host_rounds(report) else { return };
     let log_ratios: Vec<Vec<f64>> = rounds.pairs.iter().map(|(_, d)| d.clone()).collect();
-    let effect =
-        compare_hosts(&log_ratios, &rounds.host_of_round, rounds.names.len(), report.record.plan.seed);
+    let effect = compare_hosts(&log_ratios, &rounds.host_of_round, rounds.names.len(), report.record.plan.seed);
     document.heading(3, "Does the answer differ by host?");
     document.text(hosts_verdict(&rounds, &effect));
     let differing: &[usize] = if let HostEffect::Differ(differing) = &effect { differing } else { &[] };

@@ -63,8 +63,7 @@ pub fn add_layout(document: &mut Document, report: &Report, _: Detail) {
         labelled_row(label, typical_cells(&figure.values, unit, Some(figure.task)))
     };
     document.heading(3, "Layout of files and free space");
-    document
-        .table(Table::of_figures(variant_header(&report.record, "state")).with_rows(figures.iter().map(row)));
+    document.table(Table::of_figures(variant_header(&report.record, "state")).with_rows(figures.iter().map(row)));
     document.text(
         "The layout score is the share of the blocks of files that follow the block before on the device (Smith and Seltzer \
          1997): 1 means that no file is fragmented. The dynamic layout score is the same for one read of all files in the \

@@ -21,11 +21,7 @@ const CPU_BOUND_SHARE: f64 = 0.9;
 pub fn add_own_work(document: &mut Document, report: &Report, detail: Detail) {
     if report.record.plan.can_print_metrics() {
         let warnings = unsuitable_task_warnings(&report.record);
-        document.list(if detail < Detail::Full {
-            shorten_list_to(warnings, 4, "warnings")
-        } else {
-            warnings
-        });
+        document.list(if detail < Detail::Full { shorten_list_to(warnings, 4, "warnings") } else { warnings });
     }
 }
 
@@ -43,9 +39,7 @@ fn unsuitable_task_warnings(record: &RunRecord) -> Vec<String> {
     let mut warnings = vec![];
     for (at, task) in record.tasks.iter().enumerate().filter(|(_, task)| task.in_totals) {
         let (name, Some(elapsed)) = (&task.id, elapsed[at]) else { continue };
-        if let Some(startup) =
-            startup[at].map(|ns| ns / 1e9).filter(|startup| elapsed < SHORT_FACTOR * startup)
-        {
+        if let Some(startup) = startup[at].map(|ns| ns / 1e9).filter(|startup| elapsed < SHORT_FACTOR * startup) {
             warnings.push(format!(
                 "{name} takes {}, and `true` takes {} here, so starting programs dominates: let the task do more work.",
                 with_unit(elapsed, Unit::Seconds),
@@ -69,8 +63,7 @@ fn unsuitable_task_warnings(record: &RunRecord) -> Vec<String> {
         }
         // If several CPUs work, their total time exceeds the elapsed time.
         let total_cpu = cpu[at].unwrap_or(0.0).max(elapsed);
-        if let Some(share) =
-            user[at].map(|user| (user / total_cpu).min(1.0)).filter(|share| *share >= CPU_BOUND_SHARE)
+        if let Some(share) = user[at].map(|user| (user / total_cpu).min(1.0)).filter(|share| *share >= CPU_BOUND_SHARE)
         {
             warnings.push(format!(
                 "{} of {name} is user CPU time: a faster filesystem could save about {} at most.",

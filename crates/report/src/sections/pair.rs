@@ -5,9 +5,7 @@ use crate::document::{Cell, Detail, Document, Source, Table, row, row_with_sourc
 use crate::figures::{describe_mean_ratio, mean_cost_caveat, mean_ratio_cell, mean_ratio_json};
 use crate::number::{effect_and_interval, percent, plural};
 use crate::report::Report;
-use crate::{
-    pair::PairRow, phrases::format_rounds_needed, ratio_verdict::RatioVerdict, scaling::curves::ClientCurves,
-};
+use crate::{pair::PairRow, phrases::format_rounds_needed, ratio_verdict::RatioVerdict, scaling::curves::ClientCurves};
 use fsarena_stats::mean_ratio::ROUNDS_FOR_MEAN_RATIO;
 use serde_json::{Value, json};
 
@@ -35,8 +33,7 @@ pub fn add_pair(document: &mut Document, report: &Report, detail: Detail) {
         return;
     }
     let margin = percent(report.margin);
-    let header =
-        ["task and metric", "B − A", "verdict", "by mean cost", "σ", &format!("rounds for {margin}")];
+    let header = ["task and metric", "B − A", "verdict", "by mean cost", "σ", &format!("rounds for {margin}")];
     let least_noisy = least_noisy_row(rows);
     let cells = |(at, row): (usize, &PairRow)| {
         // The source of the figures: both variants, B first, in the task of the row or in all tasks.
@@ -83,8 +80,7 @@ fn row_sentence(row: &PairRow, margin: f64) -> String {
 
 /// A sentence with the least noisy metric: `Least noisy: system of cp: 12 rounds.`
 fn least_noisy_sentence(row: &PairRow) -> String {
-    let rounds =
-        row.rounds_for_margin.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
+    let rounds = row.rounds_for_margin.map_or(String::new(), |rounds| format!(": {}", plural(rounds, "round")));
     format!("Least noisy: {} of {}{rounds}.", row.metric.id, row.task)
 }
 
@@ -151,9 +147,8 @@ mod tests {
 
     #[test]
     fn the_sentence_describes_the_difference_of_b_to_a() {
-        let around = |middle: f64, step: f64| -> Vec<f64> {
-            (-4..5).map(|at| (middle + step * f64::from(at)).ln()).collect()
-        };
+        let around =
+            |middle: f64, step: f64| -> Vec<f64> { (-4..5).map(|at| (middle + step * f64::from(at)).ln()).collect() };
         let more = sentence_for("elapsed", around(1.1, 0.001), 0);
         assert!(more.starts_with("By elapsed in a typical round: B costs more: +10% [+9."), "{more}");
         let less = sentence_for("elapsed", around(0.9, 0.001), 1);
@@ -165,8 +160,7 @@ mod tests {
         );
         let open = sentence_for("elapsed", around(1.0, 0.05), 0);
         assert!(
-            open.starts_with("By elapsed in a typical round: inconclusive: ")
-                && open.contains("1% requires "),
+            open.starts_with("By elapsed in a typical round: inconclusive: ") && open.contains("1% requires "),
             "{open}"
         );
         assert!(

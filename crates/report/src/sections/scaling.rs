@@ -23,9 +23,8 @@ pub fn add_scaling(document: &mut Document, report: &Report, detail: Detail) {
         return document.table(table);
     }
     document.table(table);
-    let misfit = |(_, one): &(usize, _)| {
-        misfit_sentence(one).map(|sentence| format!("{}: {sentence}", one.series.name))
-    };
+    let misfit =
+        |(_, one): &(usize, _)| misfit_sentence(one).map(|sentence| format!("{}: {sentence}", one.series.name));
     document.list(curves.iter().filter_map(misfit).collect());
     let rest = run.left_out_sentence().map_or(String::new(), |sentence| format!(" {sentence}"));
     document.text(format!("{}{rest}", method_paragraph(curves.iter().map(|(_, one)| one))));

@@ -45,8 +45,7 @@ impl Medians {
         let own = self.of_variants[variant]?;
         let known = group.iter().flatten().filter_map(|other| Some((self.of_variants[*other]?, *other)));
         let is_better = |value: f64, than: f64| if lower { value < than } else { value > than };
-        let (best, best_variant) =
-            known.reduce(|best, other| if is_better(other.0, best.0) { other } else { best })?;
+        let (best, best_variant) = known.reduce(|best, other| if is_better(other.0, best.0) { other } else { best })?;
         let share = if lower { best / own } else { own / best };
         let cell = if share == 1.0 { Cell::from("1.00").strong() } else { three_digits(share).into() };
         Some(cell.with_source(Source::new(self.task, [variant, best_variant])))
@@ -82,8 +81,7 @@ impl SchedulerGrid {
     /// compare.
     pub fn from_variants(variants: &[Variant]) -> Option<SchedulerGrid> {
         let schedulers: Vec<&str> = variants.iter().map(|variant| variant.level(SCHEDULER)).collect();
-        let names: Vec<String> =
-            variants.iter().map(|variant| without_level(variant, SCHEDULER).name).collect();
+        let names: Vec<String> = variants.iter().map(|variant| without_level(variant, SCHEDULER).name).collect();
         let (rows, columns) = (distinct(names.iter().cloned()), distinct(schedulers.iter().copied()));
         let find = |name: &str, scheduler: &str| {
             (0..variants.len()).find(|at| names[*at] == name && schedulers[*at] == scheduler)
@@ -116,8 +114,7 @@ mod tests {
 
     #[test]
     fn a_share_is_relative_to_the_best_of_its_group_and_names_both() {
-        let medians =
-            |direction| Medians { of_variants: vec![Some(2.0), Some(4.0), None], direction, task: Some(2) };
+        let medians = |direction| Medians { of_variants: vec![Some(2.0), Some(4.0), None], direction, task: Some(2) };
         let (higher, lower) = (medians(Direction::Higher), medians(Direction::Lower));
         let group = [Some(0), Some(1), Some(2), None];
         let cell = higher.share_of_best(0, &group).unwrap();

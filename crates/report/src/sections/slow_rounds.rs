@@ -8,9 +8,7 @@ use crate::report::Report;
 use fsarena_core::sample::{Direction, Unit};
 use fsarena_stats::analyse::Analysis;
 use fsarena_stats::modes::{AssociatedReading, Modes};
-use fsarena_stats::slow_rounds::{
-    SLOW_FACTOR, SlowRound, SlowRounds, slow_rounds, variants_with_more_stalls,
-};
+use fsarena_stats::slow_rounds::{SLOW_FACTOR, SlowRound, SlowRounds, slow_rounds, variants_with_more_stalls};
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeSet};
 
@@ -27,11 +25,8 @@ pub fn add_slow_rounds(document: &mut Document, report: &Report, detail: Detail)
     let Some(analysis) = report.analyses.first() else { return };
     let mut found = slow_rounds_by_task(report, analysis);
     if detail < Detail::Full {
-        let overall: BTreeSet<(usize, usize)> = found
-            .iter()
-            .filter(|slow_rounds| slow_rounds.task.is_none())
-            .flat_map(TaskSlowRounds::rounds)
-            .collect();
+        let overall: BTreeSet<(usize, usize)> =
+            found.iter().filter(|slow_rounds| slow_rounds.task.is_none()).flat_map(TaskSlowRounds::rounds).collect();
         found.retain(|slow_rounds| {
             slow_rounds.task.is_none() || !slow_rounds.rounds().all(|round| overall.contains(&round))
         });
@@ -122,8 +117,7 @@ fn slow_sentence(report: &Report, analysis: &Analysis, slow_rounds: &TaskSlowRou
     };
     let name = |variant: usize| record.name(variant);
     let ((first, rounds_of_first), others) = slow.split_first()?;
-    let mut parts =
-        vec![format!("{} {what} in {}", name(*first), describe_slow_rounds(rounds_of_first, metric.unit))];
+    let mut parts = vec![format!("{} {what} in {}", name(*first), describe_slow_rounds(rounds_of_first, metric.unit))];
     for (variant, found) in others.iter().take(MAX_NAMED_VARIANTS - 1) {
         parts.push(format!("{} in {}", name(*variant), describe_slow_rounds(found, metric.unit)));
     }
@@ -141,10 +135,7 @@ fn slow_sentence(report: &Report, analysis: &Analysis, slow_rounds: &TaskSlowRou
         stalling_variants(report, analysis, slow_rounds).into_iter().map(|at| name(at).to_string()).collect();
     let mut text = format!("{scope}, {}.", parts.join(", "));
     if !significant.is_empty() {
-        text.push_str(&format!(
-            " Significantly more often than the others: {}.",
-            join_with_and(&significant)
-        ));
+        text.push_str(&format!(" Significantly more often than the others: {}.", join_with_and(&significant)));
     }
     Some(text)
 }
@@ -153,11 +144,8 @@ fn slow_sentence(report: &Report, analysis: &Analysis, slow_rounds: &TaskSlowRou
 fn describe_slow_rounds(found: &SlowRounds, unit: Unit) -> String {
     let worst = found.slow[0];
     let at_most = if found.slow.len() == 1 { "" } else { "at most " };
-    let factor = if worst.factor.is_finite() {
-        format!("{} times: ", format_factor(worst.factor))
-    } else {
-        String::new()
-    };
+    let factor =
+        if worst.factor.is_finite() { format!("{} times: ", format_factor(worst.factor)) } else { String::new() };
     format!(
         "{} of {} ({at_most}{factor}{} instead of {})",
         found.slow.len(),
@@ -175,8 +163,7 @@ fn format_factor(factor: f64) -> String {
 /// The variants that have slow rounds significantly more often than the others. Empty before the run is complete. If the run has
 /// several tasks, only the values over all tasks are tested.
 fn stalling_variants(report: &Report, analysis: &Analysis, slow_rounds: &TaskSlowRounds) -> Vec<usize> {
-    let covers_all =
-        slow_rounds.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.tasks == 1);
+    let covers_all = slow_rounds.task.is_none() || analysis.overall.as_ref().is_some_and(|overall| overall.tasks == 1);
     if !report.record.status.complete || !covers_all {
         return vec![];
     }
@@ -193,8 +180,7 @@ pub fn slow_rounds_json(report: &Report) -> Value {
     for analysis in &report.analyses {
         for slow_rounds in slow_rounds_by_task(report, analysis) {
             let stalling_variants = stalling_variants(report, analysis, &slow_rounds);
-            let known =
-                slow_rounds.variants.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?)));
+            let known = slow_rounds.variants.iter().enumerate().filter_map(|(at, found)| Some((at, found.as_ref()?)));
             for (variant, found) in known {
                 let round = |slow: &SlowRound| {
                     json!({
@@ -260,8 +246,7 @@ fn mode_sentence(report: &Report, modes: &Modes) -> String {
     match &modes.correlates.associated {
         Some(AssociatedReading { reading, medians, unit }) => {
             let [lower, higher] = medians.map(|median| with_unit(median, *unit));
-            let sentence =
-                format!(" Associated: {reading} is {higher} in {high} rounds and {lower} in {low} ones.");
+            let sentence = format!(" Associated: {reading} is {higher} in {high} rounds and {lower} in {low} ones.");
             text.push_str(&sentence);
         }
         None if modes.correlates.later_is_higher.is_none() && modes.correlates.after.is_none() => {
@@ -313,9 +298,8 @@ mod tests {
     fn the_count_of_slow_rounds_has_the_slowest_one() {
         let mut values = vec![0.7; 22];
         values[9] = 20.97;
-        let count = |values: &[f64]| {
-            describe_slow_rounds(&slow_rounds(values, Direction::Lower).unwrap(), Unit::Seconds)
-        };
+        let count =
+            |values: &[f64]| describe_slow_rounds(&slow_rounds(values, Direction::Lower).unwrap(), Unit::Seconds);
         assert_eq!(count(&values), "1 of 22 rounds (30 times: 21.0 s instead of 0.700 s)");
         values[3] = 1.4;
         assert_eq!(count(&values), "2 of 22 rounds (at most 30 times: 21.0 s instead of 0.700 s)");

@@ -46,9 +46,7 @@ pub fn add_standing(document: &mut Document, report: &Report, detail: Detail) {
         // If the run has two variants, the next section has the caveat.
         let has_pair = !report.pair_rows().is_empty();
         let caveat = if has_pair { String::new() } else { format!(" {}", mean_cost_caveat(rounds)) };
-        document.text(format!(
-            "Ratios are those of a typical round, and mean is the ratio of mean cost.{caveat}"
-        ));
+        document.text(format!("Ratios are those of a typical round, and mean is the ratio of mean cost.{caveat}"));
     }
     add_hidden_count(document, order.len().saturating_sub(max_variants), "more variant");
 }
@@ -59,8 +57,7 @@ fn add_only_variant(document: &mut Document, report: &Report) {
     let analyses: Vec<&Analysis> = analyses.take(MAX_BRIEF_COLUMNS).collect();
     let [variant] = report.record.variants.as_slice() else { return };
     let Some(first) = analyses.first() else { return };
-    let header =
-        std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| one.metric.id.as_str()));
+    let header = std::iter::once(variant.name.as_str()).chain(analyses.iter().map(|one| one.metric.id.as_str()));
     let rows = first.tasks.iter().take(MAX_BRIEF_TASKS).map(|task| {
         let at = report.record.task(&task.task.id);
         let cell = |one: &&Analysis| at.map(|at| typical_cell(&one.grid.values[at][0], one.metric.unit));
@@ -81,18 +78,14 @@ fn add_hidden_count(document: &mut Document, rest: usize, what: &str) {
 /// The columns of the table: for each metric a title, the comparison over all tasks and the cells of the variants.
 fn standing_columns(report: &Report) -> Vec<(String, &Comparison, Vec<Cell>)> {
     let mut columns = vec![];
-    for analysis in report.analyses.iter().filter(|analysis| analysis.metric.direction != Direction::Neutral)
-    {
+    for analysis in report.analyses.iter().filter(|analysis| analysis.metric.direction != Direction::Neutral) {
         let Some(overall) = &analysis.overall else { continue };
         let unit = analysis.metric.unit;
         // The title needs no unit, because each figure has its unit.
         let name = analysis.metric.id.trim_end_matches("_ns");
         // The title states if the column covers only a part of the tasks.
-        let part = if overall.tasks < overall.tasks_in_totals {
-            format!(" ({})", overall.scope())
-        } else {
-            String::new()
-        };
+        let part =
+            if overall.tasks < overall.tasks_in_totals { format!(" ({})", overall.scope()) } else { String::new() };
         let total_title = if overall.tasks == 1 { "" } else { "total " };
         let [total, mean] = overall.comparisons();
         let mut of_metric: Vec<(String, &Comparison, Vec<Cell>)> = vec![];

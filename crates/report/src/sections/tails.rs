@@ -22,8 +22,7 @@ pub fn add_tails(document: &mut Document, report: &Report, _: Detail) {
     if all.is_empty() {
         return;
     }
-    let header =
-        ["task and variant", "requests"].into_iter().chain(PERCENTILES.map(|one| one.1)).chain(["longest"]);
+    let header = ["task and variant", "requests"].into_iter().chain(PERCENTILES.map(|one| one.1)).chain(["longest"]);
     let rows = all.iter().take(MAX_ROWS).map(|((task, variant), latencies)| {
         let name = format!("{}: {}", task_label(&report.record.tasks[*task]), report.record.name(*variant));
         let longest = latencies.quantile(1.0).map_or(String::new(), format_latency);
@@ -87,9 +86,6 @@ mod tests {
     #[test]
     fn a_quantile_requires_ten_requests_beyond_it() {
         let latencies = Latencies::new([(100, 990), (200, 10)]);
-        assert_eq!(
-            [0.5, 0.99, 0.999].map(|share| format_quantile(&latencies, share)),
-            ["0.100 µs", "0.100 µs", "—"]
-        );
+        assert_eq!([0.5, 0.99, 0.999].map(|share| format_quantile(&latencies, share)), ["0.100 µs", "0.100 µs", "—"]);
     }
 }

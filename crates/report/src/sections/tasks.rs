@@ -2,9 +2,7 @@
 //! that prints all samples.
 
 use crate::document::{Cell, Detail, Document, Part, Source, Table, labelled_row};
-use crate::figures::{
-    fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash,
-};
+use crate::figures::{fewest_rounds, mean_cost_row, medians_legend, typical_cells, unseen_stalls, value_or_dash};
 use crate::matrix::{self, NOT_DIFFERENT};
 use crate::{advice, number, number::plural, phrases::task_label, report::Report};
 use fsarena_core::observations::{MetricSeries, ReadingTotal, reading_totals};
@@ -40,9 +38,8 @@ fn add_ratios(document: &mut Document, report: &Report, analysis: &Analysis, is_
     if matrix::is_matrix(analysis) {
         return matrix::add_medians(document, &report.record, analysis);
     }
-    let task_row = |task: &TaskAnalysis| {
-        ratio_row(task_label(&task.task), &task.comparison, unit, record.task(&task.task.id))
-    };
+    let task_row =
+        |task: &TaskAnalysis| ratio_row(task_label(&task.task), &task.comparison, unit, record.task(&task.task.id));
     let mut rows: Vec<Vec<Cell>> = analysis.tasks_in_totals().map(task_row).collect();
     if let Some(overall) = &analysis.overall {
         let total = overall.total.as_ref().map(|total| (overall.name.to_uppercase(), total));
@@ -115,9 +112,7 @@ fn variant_ratio_cell(comparison: &Comparison, variant: usize, unit: Unit) -> Ce
         // If variants have exactly the same values, highlight none.
         let is_alone = comparison.sole_best() == Some(variant);
         let mark = if comparison.is_provisional() { "?" } else { "" };
-        return Cell::two_lines("1.00", value_or_dash(result.median, unit))
-            .with_mark(mark)
-            .strong_if(is_alone);
+        return Cell::two_lines("1.00", value_or_dash(result.median, unit)).with_mark(mark).strong_if(is_alone);
     }
     let Some(ratio) = result.ratio else { return value_or_dash(result.median, unit).into() };
     let mark = if comparison.is_provisional() || ratio.provisional {
@@ -128,8 +123,7 @@ fn variant_ratio_cell(comparison: &Comparison, variant: usize, unit: Unit) -> Ce
         ""
     };
     // A single round has no interval.
-    let interval =
-        if ratio.rounds > 1 { number::ratio_interval(ratio.low, ratio.high) } else { String::new() };
+    let interval = if ratio.rounds > 1 { number::ratio_interval(ratio.low, ratio.high) } else { String::new() };
     Cell::two_lines(number::three_digits_beside(ratio.value, &[1.0]), interval).with_mark(mark)
 }
 
@@ -186,8 +180,7 @@ fn left_out_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> {
         for (variant, &rounds) in overall.total_or_geometric().left_out_rounds.iter().enumerate() {
             if rounds > 0 {
                 let (rounds, name) = (plural(rounds, "round"), record.name(variant));
-                sentences
-                    .push(format!("{rounds} of {name} left out of the total: not every task has a value"));
+                sentences.push(format!("{rounds} of {name} left out of the total: not every task has a value"));
             }
         }
     }
@@ -225,15 +218,13 @@ const TOTAL_METRICS: [&str; 17] = [
 pub fn add_totals(document: &mut Document, report: &Report, _: Detail) {
     let record = &report.record;
     let totals = reading_totals(record, &TOTAL_METRICS);
-    let largest: Vec<&str> =
-        totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
+    let largest: Vec<&str> = totals.iter().filter(|total| total.fold == Fold::Max).map(|total| total.id).collect();
     let largest = match &largest[..] {
         [] => String::new(),
         ids => format!(" {} is the largest of any task.", ids.join(", ")),
     };
-    let row = |ReadingTotal { id, unit, values, .. }: ReadingTotal| {
-        labelled_row(id, typical_cells(&values, unit, None))
-    };
+    let row =
+        |ReadingTotal { id, unit, values, .. }: ReadingTotal| labelled_row(id, typical_cells(&values, unit, None));
     let rows: Vec<Vec<Cell>> = totals.into_iter().map(row).collect();
     if !rows.is_empty() {
         document.heading(3, "Cost of all tasks");

@@ -37,8 +37,7 @@ pub fn add_warnings(document: &mut Document, report: &Report, detail: Detail) {
 fn first_of_each(groups: Vec<Vec<String>>) -> Vec<String> {
     const MAX_ITEMS: usize = 3;
     let all: usize = groups.iter().map(Vec::len).sum();
-    let mut shown: Vec<String> =
-        groups.into_iter().flat_map(|items| items.into_iter().take(MAX_ITEMS)).collect();
+    let mut shown: Vec<String> = groups.into_iter().flat_map(|items| items.into_iter().take(MAX_ITEMS)).collect();
     let more = all - shown.len();
     if more > 0 {
         shown.push(format!("and {} in the whole report", plural(more, "lesser note")));
@@ -85,12 +84,9 @@ fn unsteady_loads_sentence(record: &RunRecord) -> Option<String> {
     if cells.is_empty() {
         return None;
     }
-    let names = cells
-        .iter()
-        .map(|(task, variant)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
+    let names = cells.iter().map(|(task, variant)| format!("{} at {}", record.name(*variant), record.tasks[*task].id));
     let names = shorten_list_to(names.collect(), 3, "loads").join(", ");
-    let longest =
-        cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant)).reduce(f64::max);
+    let longest = cells.iter().filter_map(|(task, variant)| load_seconds(record, *task, *variant)).reduce(f64::max);
     let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));
     let remedy = match longest {
         Some(seconds) if can_run_longer => {
@@ -130,8 +126,7 @@ fn busy_machine_sentence(record: &RunRecord) -> Option<String> {
         *by_variant.entry(note.variant.as_deref().unwrap_or("no variant")).or_default() += 1;
         let list = note.text.split_once(MEANWHILE_SEPARATOR).map_or("", |(_, processes)| processes);
         // The list is like `rsync (4711) moved 35.0 MiB, …`. A program with several processes counts once for each note.
-        let names: BTreeSet<&str> =
-            list.split(", ").filter_map(|one| Some(one.split_once(" (")?.0)).collect();
+        let names: BTreeSet<&str> = list.split(", ").filter_map(|one| Some(one.split_once(" (")?.0)).collect();
         for name in names {
             *processes.entry(name).or_default() += 1;
         }
@@ -168,8 +163,7 @@ pub fn notes_of_kind(record: &RunRecord, kind: NoteKind) -> Vec<String> {
 pub fn notes_where(record: &RunRecord, keep: impl Fn(&Note) -> bool) -> Vec<String> {
     let mut grouped: Vec<(&Note, Vec<&str>)> = vec![];
     for (_, note) in record.notes.iter().filter(|(_, note)| keep(note)) {
-        let is_equal =
-            |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
+        let is_equal = |other: &Note| (&other.text, &other.fix, &other.task) == (&note.text, &note.fix, &note.task);
         let variant = note.variant.as_deref();
         match grouped.iter_mut().find(|(other, _)| is_equal(other)) {
             Some((_, variants)) => variants.extend(variant),
@@ -196,8 +190,7 @@ mod tests {
 
     #[test]
     fn the_first_notes_of_each_group_are_shown_and_the_others_counted() {
-        let long =
-            "a sentence of a note that is far longer than two lines of a terminal have room for ".repeat(4);
+        let long = "a sentence of a note that is far longer than two lines of a terminal have room for ".repeat(4);
         let group = |name: &str, count: usize| (0..count).map(|at| format!("{name} {at}, {long}")).collect();
         let shown = first_of_each(vec![group("failed", 1), group("unfair", 5), vec![], group("to do", 4)]);
         assert!(shown[0].starts_with("failed 0") && shown[1].starts_with("unfair 0"), "{shown:#?}");
@@ -233,10 +226,7 @@ mod tests {
     #[test]
     fn fairness_notes_on_single_variants_come_first() {
         let mut record = RunRecord::default();
-        let notes = [
-            Note::new(NoteKind::Fairness, "all alike"),
-            Note::new(NoteKind::Fairness, "lazy").variant("ext4"),
-        ];
+        let notes = [Note::new(NoteKind::Fairness, "all alike"), Note::new(NoteKind::Fairness, "lazy").variant("ext4")];
         record.notes = notes.map(|note| (None, note)).into();
         assert_eq!(fairness_notes(&record), ["ext4: lazy", "all alike"]);
     }

@@ -61,10 +61,7 @@ fn intervals_are_over_images() {
 #[test]
 fn fewer_than_eight_images_are_about_these_images_only() {
     let text = exported(aged_run(5), "md");
-    assert!(
-        text.contains("PROVISIONAL: 5 aged images") && text.contains("about these images only"),
-        "{text}"
-    );
+    assert!(text.contains("PROVISIONAL: 5 aged images") && text.contains("about these images only"), "{text}");
 }
 
 #[test]

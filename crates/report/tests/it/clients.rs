@@ -45,10 +45,7 @@ fn curves_have_a_law_a_saturation_and_a_peak() {
     assert_eq!(fitted.panels.len(), 2, "a panel a variant");
     assert!(fitted.panels[0].title.starts_with("ext4: saturation 2, peak 4"), "{}", fitted.panels[0].title);
     let said = term(&mut report);
-    assert!(
-        said.contains("How throughput scales with clients") && !said.contains("left out: zero"),
-        "{said}"
-    );
+    assert!(said.contains("How throughput scales with clients") && !said.contains("left out: zero"), "{said}");
 }
 
 #[test]

@@ -38,9 +38,8 @@ fn loads() -> RunRecord {
     let mut record = fixture::run(&["ext4", "xfs"], ROUNDS);
     let task = record.tasks.iter().position(|task| task.id.name == "touch").unwrap();
     record.tasks[task].id.params.insert("clients".into(), "8".into());
-    record.readings = LOADS
-        .map(|(id, _)| MetricSpec::new(id.into(), Unit::Count, Direction::Neutral, String::new()))
-        .to_vec();
+    record.readings =
+        LOADS.map(|(id, _)| MetricSpec::new(id.into(), Unit::Count, Direction::Neutral, String::new())).to_vec();
     let rows = record.samples.len();
     let of = |row: usize, first: f64| match record.samples.task[row] as usize == task {
         true => value(&record, row, first),
@@ -113,16 +112,13 @@ fn a_run_of_tasks_has_nothing_for_formats_of_loads() {
 #[test]
 fn series_are_rows_and_their_medians_are_in_the_document() {
     let mut record = loads();
-    let rows: Vec<u32> = (0..record.samples.len() as u32)
-        .filter(|row| !record.samples.values[0][*row as usize].is_nan())
-        .collect();
+    let rows: Vec<u32> =
+        (0..record.samples.len() as u32).filter(|row| !record.samples.values[0][*row as usize].is_nan()).collect();
     let point = |row: u32, at: u32| Point {
         start_s: f64::from(at) * 0.5,
         length_s: 0.5,
         warm_up: at == 0,
-        operations: u64::from(
-            100 * (at + 1) + record.cells[record.samples.cell[row as usize] as usize].round,
-        ),
+        operations: u64::from(100 * (at + 1) + record.cells[record.samples.cell[row as usize] as usize].round),
         bytes: 4096,
         latency: (at > 0).then_some(LatencyPercentiles { p50_ns: 10, p99_ns: 20, p999_ns: 30 }),
     };
@@ -173,10 +169,7 @@ const UNITS: [Unit; 8] = [
 
 /// A figure that a command prints, as fsarena names it. Some of the names are those of fsarena's own.
 fn printed() -> impl Strategy<Value = MetricSpec> {
-    let name = prop_oneof![
-        "[a-z][a-z0-9_]{0,8}",
-        "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|synced"
-    ];
+    let name = prop_oneof!["[a-z][a-z0-9_]{0,8}", "tps|elapsed|iops|threads|bs|kps|round|latency_p50|commits|synced"];
     (name, 0..UNITS.len()).prop_map(|(name, unit)| {
         MetricSpec::new(UNITS[unit].with_suffix(&name), UNITS[unit], Direction::Higher, String::new())
     })
@@ -185,10 +178,8 @@ fn printed() -> impl Strategy<Value = MetricSpec> {
 /// A run with printed figures, of which some are absent.
 fn runs() -> impl Strategy<Value = RunRecord> {
     let names = prop::collection::btree_set("[a-z0-9][a-z0-9=,;\"' .-]{0,6}[a-z0-9]", 1..4);
-    let figures = prop::collection::vec(
-        (printed(), prop::collection::vec(prop::option::weighted(0.9, 1e-9..1e12_f64), 5)),
-        1..6,
-    );
+    let figures =
+        prop::collection::vec((printed(), prop::collection::vec(prop::option::weighted(0.9, 1e-9..1e12_f64), 5)), 1..6);
     (names, 1..4_u32, figures).prop_map(|(names, rounds, figures)| {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut record = fixture::run(&names, rounds);

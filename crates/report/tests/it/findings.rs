@@ -39,9 +39,8 @@ fn replicated() -> Matrix {
                         ("two", "seqrd", 4096, _) => 1.5,
                         _ => 1.0,
                     };
-                    let wobble = |round: u32| {
-                        1.0 + f64::from((round * (variant.len() as u32 + size % 5) + threads) % 7) / 500.0
-                    };
+                    let wobble =
+                        |round: u32| 1.0 + f64::from((round * (variant.len() as u32 + size % 5) + threads) % 7) / 500.0;
                     let value = rate * share * f64::from(threads);
                     rows.push(row(
                         variant,
@@ -96,10 +95,7 @@ fn replicates_have_intervals_and_are_unconfirmed() {
     assert!(low < 0.54 && 0.53 < high && low < high, "{low} {high}");
     // Heat-map data: rows are block sizes, columns are thread counts, in bytes and megabytes.
     let heat = &json["matrices"][0];
-    assert_eq!(
-        (&heat["variant"], &heat["mode"], &heat["raw_device"]),
-        (&"one".into(), &"seqrd".into(), &false.into())
-    );
+    assert_eq!((&heat["variant"], &heat["mode"], &heat["raw_device"]), (&"one".into(), &"seqrd".into(), &false.into()));
     let (iops, moved) = (heat["iops"][2][3].as_f64().unwrap(), heat["mb_per_s"][2][3].as_f64().unwrap());
     assert!((moved - iops * 4096.0 / 1e6).abs() < 1e-9 && iops > 72e3);
     assert_eq!(heat["iops"].as_array().unwrap().len(), 3);
@@ -107,10 +103,8 @@ fn replicates_have_intervals_and_are_unconfirmed() {
 
 #[test]
 fn what_the_generator_holds_up_is_no_finding_and_is_said() {
-    let cell = |threads, iops, client_bound| MatrixRow {
-        client_bound,
-        ..row("one", "seqrd", 512, threads, vec![iops])
-    };
+    let cell =
+        |threads, iops, client_bound| MatrixRow { client_bound, ..row("one", "seqrd", 512, threads, vec![iops]) };
     let shown = |client_bound| {
         let matrix = Matrix::new(&[cell(1, 100.0, false), cell(2, 40.0, client_bound)]).unwrap();
         let page = page("run 9", &matrix, &find_anomalies(&matrix, None), true);
@@ -122,8 +116,7 @@ fn what_the_generator_holds_up_is_no_finding_and_is_said() {
     assert_eq!(json["client_bound"], serde_json::json!([]));
     let (term, json) = shown(true);
     assert!(
-        !term.contains("loses")
-            && term.contains("Client-bound (! in tables): one seqrd at 512 B with 2 threads"),
+        !term.contains("loses") && term.contains("Client-bound (! in tables): one seqrd at 512 B with 2 threads"),
         "{term}"
     );
     assert!(term.contains(" !"), "{term}");

@@ -15,9 +15,8 @@ fn folder() -> PathBuf {
 fn captured() -> Vec<String> {
     let files = std::fs::read_dir(folder()).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<String> = names
-        .filter(|name| !["README.md", "figures.txt", ".gitattributes"].contains(&name.as_str()))
-        .collect();
+    let mut names: Vec<String> =
+        names.filter(|name| !["README.md", "figures.txt", ".gitattributes"].contains(&name.as_str())).collect();
     names.sort();
     names
 }
@@ -46,8 +45,7 @@ fn shown(name: &str) -> String {
 #[test]
 fn every_captured_file_gives_its_figures() {
     let expected = std::fs::read_to_string(folder().join("figures.txt")).unwrap();
-    let mut expected: Vec<&str> =
-        expected.split("\n\n").map(str::trim_end).filter(|part| !part.is_empty()).collect();
+    let mut expected: Vec<&str> = expected.split("\n\n").map(str::trim_end).filter(|part| !part.is_empty()).collect();
     let mut wrong = vec![];
     for name in captured() {
         let shown = shown(&name);

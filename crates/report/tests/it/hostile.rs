@@ -18,9 +18,7 @@ fn with(text: &str) -> Report {
         number.set(number.get() + 1);
         format!("{text}{}", number.get())
     };
-    for field in
-        [&mut record.id, &mut record.version, &mut record.started, &mut record.ended, &mut record.status.why]
-    {
+    for field in [&mut record.id, &mut record.version, &mut record.started, &mut record.ended, &mut record.status.why] {
         *field = text.into();
     }
     record.status.complete = false;

@@ -87,8 +87,7 @@ proptest! {
 
 #[test]
 fn every_format_recognises_its_own() {
-    let mut formats: Vec<&str> =
-        GOOD.iter().map(|text| parse("a", text.as_bytes(), None).unwrap().format).collect();
+    let mut formats: Vec<&str> = GOOD.iter().map(|text| parse("a", text.as_bytes(), None).unwrap().format).collect();
     let mut ids: Vec<&str> = IMPORTERS.iter().map(|importer| importer.id).collect();
     formats.sort_unstable();
     ids.sort_unstable();

@@ -34,8 +34,7 @@ impl Run {
         self.hear(100.0, &Event::RoundStarted { round: number, order: vec!["xfs".into(), "ext4".into()] });
         for (variant, readings) in self.state.record.variants.clone().into_iter().zip(readings) {
             let workload = WorkloadPlan { name: "tasks".into(), ..WorkloadPlan::default() };
-            let cell =
-                Cell { round: number, position: 0, variant, workload, scale: Default::default(), seed: 1 };
+            let cell = Cell { round: number, position: 0, variant, workload, scale: Default::default(), seed: 1 };
             let id = cell.id();
             let inside = |what| Event::Cell { cell: id.clone(), what };
             let task = |name: &str, in_totals| {

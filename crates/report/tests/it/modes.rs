@@ -30,12 +30,7 @@ fn planted(slow: impl Fn(u32, u32) -> bool) -> RunRecord {
             *written *= 4.0;
         }
     }
-    record.readings.push(MetricSpec::new(
-        "device_write_bytes".into(),
-        Unit::Bytes,
-        Direction::Lower,
-        String::new(),
-    ));
+    record.readings.push(MetricSpec::new("device_write_bytes".into(), Unit::Bytes, Direction::Lower, String::new()));
     record.samples.values.push(written);
     record
 }

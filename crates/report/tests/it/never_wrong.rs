@@ -12,8 +12,7 @@ use serde_json::Value;
 
 fn exported(record: &RunRecord, format: &str, metrics: &[&str]) -> String {
     let metrics = metrics.iter().map(|metric| metric.to_string()).collect();
-    let report =
-        report::analyse_run(record.clone(), ReportOptions { metrics, ..ReportOptions::default() }).unwrap();
+    let report = report::analyse_run(record.clone(), ReportOptions { metrics, ..ReportOptions::default() }).unwrap();
     let mut out = vec![];
     exporters::find(format).unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -59,8 +58,7 @@ fn a_figure_that_did_not_measure_its_task_is_shown_and_ranks_nothing() {
         (with_reading(ask("verify"), "verified_count", 1, (0.0, 9.0)), "verified no block"),
     ] {
         for format in ["term", "md", "html"] {
-            let text =
-                exported(&record, format, &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = exported(&record, format, &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.contains(&format!("xfs at untar {words}")), "{format}: {text}");
             assert!(!text.contains("TOTAL of 3 tasks"), "{format}");
         }
@@ -81,8 +79,7 @@ fn an_unsteady_load_ranks_and_the_warning_says_how_to_run_it_longer() {
             record.plan.workloads[0].settings.0.insert("seconds".into(), Setting::Float(0.0));
         }
         for format in ["term", "md", "html"] {
-            let text =
-                exported(&record, format, &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = exported(&record, format, &["elapsed"]).split_whitespace().collect::<Vec<_>>().join(" ");
             let warning = "Steady in no round: xfs at untar. The ranking holds for loads of this length.";
             assert!(text.contains(&format!("{warning}{remedy}")), "{format}: {text}");
             assert!(!text.contains("left out of the ranking"), "{format}: {text}");
@@ -135,10 +132,7 @@ fn the_bare_device_is_a_reference_and_never_a_candidate() {
     let decision = decision(&record);
     assert_eq!((&decision["choose"], &decision["regret"]), (&"ext4".into(), &0.0.into()), "{decision}");
     let text = exported(&record, "md", &["elapsed"]);
-    assert!(
-        text.contains("Over all 3 tasks, ext4 was fastest") && !text.contains("raw was fastest"),
-        "{text}"
-    );
+    assert!(text.contains("Over all 3 tasks, ext4 was fastest") && !text.contains("raw was fastest"), "{text}");
     let alone = exported(&run(&["raw", "ext4"], 12), "md", &["elapsed"]);
     assert!(alone.contains("Only one variant has data"), "{alone}");
 }

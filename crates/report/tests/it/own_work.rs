@@ -31,11 +31,9 @@ fn planted(user: f64, bytes: f64) -> RunRecord {
 }
 
 fn printed(record: RunRecord) -> String {
-    let report = report::analyse_run(
-        record,
-        ReportOptions { metrics: vec!["elapsed".into()], ..ReportOptions::default() },
-    )
-    .unwrap();
+    let report =
+        report::analyse_run(record, ReportOptions { metrics: vec!["elapsed".into()], ..ReportOptions::default() })
+            .unwrap();
     let mut out = vec![];
     exporters::find("md").unwrap().export(&report, &mut out).unwrap();
     String::from_utf8(out).unwrap()
@@ -44,10 +42,7 @@ fn printed(record: RunRecord) -> String {
 #[test]
 fn work_that_can_show_little_is_named() {
     let text = printed(planted(0.98, 0.0));
-    assert!(
-        text.contains("98% of untar is user CPU time: a faster filesystem could save about 2% at most."),
-        "{text}"
-    );
+    assert!(text.contains("98% of untar is user CPU time: a faster filesystem could save about 2% at most."), "{text}");
     assert!(text.contains("untar moved no byte to or from the device"), "{text}");
     // It takes 1.6 s.
     assert!(!text.contains("starting programs"), "{text}");

@@ -28,9 +28,7 @@ fn with_zeros(mut record: RunRecord, zero: impl Fn(usize, u32) -> bool) -> RunRe
 
 fn intervals(chart: &Chart) -> usize {
     let marks = chart.panels.iter().flat_map(|panel| &panel.marks);
-    marks
-        .filter(|mark| matches!(mark, Mark::HorizontalInterval { .. } | Mark::VerticalInterval { .. }))
-        .count()
+    marks.filter(|mark| matches!(mark, Mark::HorizontalInterval { .. } | Mark::VerticalInterval { .. })).count()
 }
 
 #[test]
@@ -40,17 +38,9 @@ fn what_zeros_leave_out_is_said() {
     let charts = all(with_zeros(fixture::run(&["ext4", "xfs", "btrfs"], 8), zero));
     let ratios = named(&charts, "ratios-elapsed");
     assert!(ratios.caption.contains("ext4 is not drawn"), "{}", ratios.caption);
-    assert!(
-        ratios.caption.contains(": in every round either it or the best variant is zero"),
-        "{}",
-        ratios.caption
-    );
+    assert!(ratios.caption.contains(": in every round either it or the best variant is zero"), "{}", ratios.caption);
     assert!(ratios.caption.contains("in TOTAL: 6 of 8 rounds are left out"), "{}", ratios.caption);
-    assert!(
-        ratios.caption.contains("largest value, because fewer than 8 rounds have a ratio"),
-        "{}",
-        ratios.caption
-    );
+    assert!(ratios.caption.contains("largest value, because fewer than 8 rounds have a ratio"), "{}", ratios.caption);
     assert!(!ratios.caption.contains("give no 95% interval"), "there are 8 rounds: {}", ratios.caption);
     assert_eq!(intervals(ratios), 5, "one variant against the best: three tasks, TOTAL, GEOMETRIC MEAN");
     // In units, zeros have an interval: three variants and a panel for each task and the TOTAL.

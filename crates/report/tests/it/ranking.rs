@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 fn ranking(record: RunRecord, weights: &[(&str, f64)]) -> Value {
     let weights = weights.iter().map(|(name, weight)| (name.to_string(), *weight)).collect();
-    exported(&report::analyse_run(record, ReportOptions { weights, ..ReportOptions::default() }).unwrap())["ranking"].take()
+    exported(&report::analyse_run(record, ReportOptions { weights, ..ReportOptions::default() }).unwrap())["ranking"]
+        .take()
 }
 
 fn exported(report: &Report) -> Value {
@@ -54,15 +55,11 @@ fn the_headline_names_the_variant_and_what_it_can_cost() {
     assert!(without["low"].as_f64().unwrap() > 1.0, "{without}");
     let (decision, text) = decided(run(&variants, 24), ReportOptions::default());
     let headline = decision["headline"].as_str().unwrap();
-    assert!(
-        headline.starts_with("Use ext4: in a typical round 9.") && headline.contains("% faster ["),
-        "{headline}"
-    );
+    assert!(headline.starts_with("Use ext4: in a typical round 9.") && headline.contains("% faster ["), "{headline}");
     assert!(headline.ends_with("] in total than the next, xfs."), "{headline}");
     // Markdown escapes brackets.
     assert!(text.replace('\\', "").contains(headline), "{text}");
-    let keys =
-        ["answer", "choose", "equal", "possible", "regret", "regret_by_geometric_mean", "metric", "rounds"];
+    let keys = ["answer", "choose", "equal", "possible", "regret", "regret_by_geometric_mean", "metric", "rounds"];
     let expected = json!(["use", "ext4", [], ["ext4"], 0.0, 0.0, "elapsed", 24]);
     assert_eq!(json!(keys.map(|key| decision[key].clone())), expected);
     let lead = &decision["costs"][0];
@@ -93,10 +90,7 @@ fn alike() -> RunRecord {
 #[test]
 fn variants_without_a_significant_difference_are_both_named_or_the_current_one_is_kept() {
     let said = headline(alike());
-    assert!(
-        said.contains(" or ") && said.contains("either costs at most") && !said.contains("btrfs"),
-        "{said}"
-    );
+    assert!(said.contains(" or ") && said.contains("either costs at most") && !said.contains("btrfs"), "{said}");
     let current = |name: &str| ReportOptions {
         current: Some(name.into()),
         metrics: vec!["elapsed".into()],
@@ -190,9 +184,7 @@ fn the_current_variant_is_the_one_named_or_the_filesystem_below() {
     assert!(text.contains(place), "{text}");
     let said = headline(lay_on(alike(), "ext4"));
     assert!(said.starts_with("Keep ext4 (the filesystem below): xfs takes "), "{said}");
-    assert!(
-        !decided(lay_on(run(&["ext4", "xfs"], 24), "f2fs"), ReportOptions::default()).1.contains("below")
-    );
+    assert!(!decided(lay_on(run(&["ext4", "xfs"], 24), "f2fs"), ReportOptions::default()).1.contains("below"));
     let error = report::analyse_run(run(&["ext4", "xfs"], 8), asked("xsf")).unwrap_err().to_string();
     assert!(error.contains("Unknown variant `xsf`") && error.contains("xfs"), "{error}");
 }
@@ -209,8 +201,7 @@ fn a_choice_that_hangs_on_one_task_is_told_with_what_it_loses() {
 
 #[test]
 fn what_is_inconclusive_has_the_rounds_that_would_settle_it() {
-    let asked =
-        ReportOptions { margin: Some(0.001), current: Some("ext4".into()), ..ReportOptions::default() };
+    let asked = ReportOptions { margin: Some(0.001), current: Some("ext4".into()), ..ReportOptions::default() };
     let (_, text) = decided(alike(), asked);
     assert!(text.contains("Inconclusive whether ext4 differs from xfs: to find 0.1% takes "), "{text}");
     assert!(text.contains(" min more."), "{text}");
@@ -230,19 +221,13 @@ fn weights_decide_and_are_checked() {
     assert_eq!(first(&[("untar", 5.0)]), "ext4");
     // The task by its number, and by its name: the last word counts.
     assert_eq!(first(&[("rm-tree", 1.0), ("011", 9.0)]), "xfs");
-    let error = |name: &str, weight: f64| {
-        check_weights(&record.tasks, &[(name.into(), weight)]).unwrap_err().to_string()
-    };
+    let error =
+        |name: &str, weight: f64| check_weights(&record.tasks, &[(name.into(), weight)]).unwrap_err().to_string();
     assert!(error("untarr", 1.0).contains("Did you mean `untar`?"), "{}", error("untarr", 1.0));
     assert!(error("untar", -1.0).contains("a number from 0 to"));
     assert!(error("untar", f64::NAN).contains("a number from 0 to"));
     let nothing = ["touch", "untar", "rm-tree"].map(|name| (name.to_string(), 0.0));
-    assert!(
-        check_weights(&record.tasks, &nothing)
-            .unwrap_err()
-            .to_string()
-            .contains("every task has the weight 0")
-    );
+    assert!(check_weights(&record.tasks, &nothing).unwrap_err().to_string().contains("every task has the weight 0"));
 }
 
 #[test]
@@ -251,9 +236,8 @@ fn two_variants_lead_with_b_against_a() {
     let report = report::analyse_run(run(&["ext4", "ext4/new"], 24), asked).unwrap();
     let pair = exported(&report)["pair"].take();
     let rows = pair["rows"].as_array().unwrap();
-    let row = |task: &str, metric: &str| {
-        rows.iter().find(|row| row["task"] == task && row["metric"] == metric).unwrap()
-    };
+    let row =
+        |task: &str, metric: &str| rows.iter().find(|row| row["task"] == task && row["metric"] == metric).unwrap();
     // B takes 1.1 times as long in all but rm-tree, with 1% noise.
     assert_eq!(row("untar", "elapsed")["verdict"], "different");
     assert_eq!(row("rm-tree", "elapsed")["verdict"], "equivalent");
@@ -269,8 +253,7 @@ fn the_best_level_of_each_filesystem_is_named() {
         let mut record = run(&["ext4/none", "ext4/bfq", "xfs/none", "xfs/bfq"], rounds);
         for variant in &mut record.variants {
             let (fs, scheduler) = variant.name.split_once('/').unwrap();
-            variant.levels =
-                [("fs", fs), ("scheduler", scheduler)].map(|(id, level)| (id.into(), level.into())).into();
+            variant.levels = [("fs", fs), ("scheduler", scheduler)].map(|(id, level)| (id.into(), level.into())).into();
         }
         let levels = |levels: [&str; 2]| levels.map(String::from).to_vec();
         record.plan.factors =

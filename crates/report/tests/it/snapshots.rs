@@ -9,8 +9,8 @@ use fsarena_report::compare::{compare_all, compare_published, compare_samples};
 use fsarena_report::error::Error;
 use fsarena_report::report::Report;
 use fsarena_report::{
-    document::terminal::Screen, exporters, import::parse as parse_samples, page::ComparisonReport,
-    page::Page, published,
+    document::terminal::Screen, exporters, import::parse as parse_samples, page::ComparisonReport, page::Page,
+    published,
 };
 
 const FIVE: [&str; 5] = ["ext2", "ext3", "ext4", "xfs", "btrfs"];
@@ -60,9 +60,8 @@ fn figures() -> Vec<PublishedSet> {
 #[test]
 fn five_filesystems_in_each_format() {
     let mut record = fixture::run(&FIVE, 10);
-    let warning = Note::new(NoteKind::Fairness, "writes without barriers")
-        .variant("ext2")
-        .fix("mount it with barrier=1");
+    let warning =
+        Note::new(NoteKind::Fairness, "writes without barriers").variant("ext2").fix("mount it with barrier=1");
     record.notes.push((None, warning.clone()));
     record.notes.push((None, Note { variant: Some("ext3".into()), ..warning }));
     for round in [2, 5] {
@@ -91,10 +90,7 @@ fn few_rounds_are_loudly_provisional() {
 
 #[test]
 fn a_failed_variant_is_told_with_its_words() {
-    insta::assert_snapshot!(
-        "failed_term",
-        export(fixture::with_failure(&FIVE[2..], 9), "term", &["elapsed"])
-    );
+    insta::assert_snapshot!("failed_term", export(fixture::with_failure(&FIVE[2..], 9), "term", &["elapsed"]));
 }
 
 #[test]
@@ -192,15 +188,12 @@ fn three_runs_in_one_table() {
 #[test]
 fn of_several_runs_those_that_cannot_be_compared_are_left_out() {
     let run = |id: &str, variants: &[&str]| RunRecord { id: id.into(), ..fixture::run(variants, 8) };
-    let records = [("first", "ext4"), ("strange", "jfs"), ("third", "ext4"), ("fourth", "ext4")]
-        .map(|(id, fs)| run(id, &[fs]));
+    let records =
+        [("first", "ext4"), ("strange", "jfs"), ("third", "ext4"), ("fourth", "ext4")].map(|(id, fs)| run(id, &[fs]));
     let compared = compare_all(&records, "elapsed").unwrap();
     assert_eq!(compared.json["comparisons"].as_array().unwrap().len(), 2);
     let answer = compared.json["answer"].to_string();
-    assert!(
-        answer.contains("Left out: ") && answer.contains("strange") && !answer.contains("third"),
-        "{answer}"
-    );
+    assert!(answer.contains("Left out: ") && answer.contains("strange") && !answer.contains("third"), "{answer}");
     let error = compare_all(&records[..2], "elapsed").unwrap_err().to_string();
     assert!(error.contains("strange"), "{error}");
 }

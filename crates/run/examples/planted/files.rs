@@ -57,9 +57,7 @@ fn identical(fs: &str, asked: &Arguments, base: &mut Crew, first: Vec<Counts>) -
     }
     let (mut verdicts, mut wrong, mut largest) = (0, 0, 0.0_f64);
     for pair in 0..asked.pairs {
-        let drawn = |round: u64| {
-            (mix(u64::from(pair), round) % REPEATS, mix(u64::from(pair), !round) % (REPEATS - 1))
-        };
+        let drawn = |round: u64| (mix(u64::from(pair), round) % REPEATS, mix(u64::from(pair), !round) % (REPEATS - 1));
         let two = |round: u64| {
             let (a, task) = drawn(round);
             [a, (a + 1 + task) % REPEATS].map(|at| repeats[round as usize][at as usize].clone())

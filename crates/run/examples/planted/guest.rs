@@ -100,8 +100,7 @@ fn plan(work: &Work, guest: GuestPlan) -> Result<Plan, Failed> {
         age: Default::default(),
         baseline: None,
         vary: Default::default(),
-        factors: [(factor::FS.to_string(), vec![work.fs.to_string()]), (factor::MOUNT.to_string(), mounts)]
-            .into(),
+        factors: [(factor::FS.to_string(), vec![work.fs.to_string()]), (factor::MOUNT.to_string(), mounts)].into(),
         device: DevicePlan {
             backing: Backing::Guest(guest),
             size: None,

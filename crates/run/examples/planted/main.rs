@@ -56,8 +56,7 @@ fn asked() -> Result<Arguments, Failed> {
     let mut asked = Arguments { filesystems: vec![], option: false, pairs: 0, files: 715 };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut number =
-            || words.next().and_then(|word| word.parse::<u32>().ok()).ok_or("a number is missing");
+        let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).ok_or("a number is missing");
         match word.as_str() {
             "--option" => asked.option = true,
             "--pairs" => asked.pairs = number()?,

@@ -37,12 +37,10 @@ fn filesystem(fs: &str, files: i64, desk: Desk) -> Result<(), Failed> {
     let small: Vec<Round> =
         (0..CALIBRATION).map(|seed| round(fs, files / 2, 1000 + seed, desk)).collect::<Result<_, _>>()?;
     let large: Vec<Round> = (0..ROUNDS).map(|seed| round(fs, files, seed, desk)).collect::<Result<_, _>>()?;
-    let [a, b] =
-        [0, 1].map(|variant| large.iter().map(|round| round.counts[variant].clone()).collect::<Vec<_>>());
+    let [a, b] = [0, 1].map(|variant| large.iter().map(|round| round.counts[variant].clone()).collect::<Vec<_>>());
     for (_, task, reads_files) in TASKS {
         let each = mean(small.iter().map(|round| round.cost(task) / round.read(reads_files)));
-        let predicted =
-            mean(large.iter().map(|round| each * round.read(reads_files) / round.counts[0][task]));
+        let predicted = mean(large.iter().map(|round| each * round.read(reads_files) / round.counts[0][task]));
         let found = mean(large.iter().map(|round| round.cost(task) / (each * round.read(reads_files))));
         let times = mean(large.iter().map(|round| round.read(reads_files)));
         let Some(verdict) = difference(&a, &b, task) else { continue };

@@ -50,8 +50,7 @@ pub fn keeps_images(plan: &Plan, variants: &[Variant]) -> bool {
 /// # Errors
 /// The devices.
 pub fn check_one_device(plan: &Plan, variants: &[Variant], devices: &BTreeSet<DeviceSpec>) -> Result<()> {
-    let holds_copy =
-        |device: &&DeviceSpec| !matches!(device.role, DeviceRole::Journal | DeviceRole::Member(2..));
+    let holds_copy = |device: &&DeviceSpec| !matches!(device.role, DeviceRole::Journal | DeviceRole::Member(2..));
     let images: Vec<String> = devices.iter().filter(holds_copy).map(DeviceSpec::image_name).collect();
     require(images.len() < 2 || !keeps_images(plan, variants), || {
         let images = images.join(", ");
@@ -91,9 +90,7 @@ fn check(check: &LevelCheck) -> Result<()> {
     require(fs != factor::RAW, || check.plan_error("a bare device has no files; leave it out"))?;
     let def = filesystems::find(fs)?;
     let general = def.is_general();
-    require(general, || {
-        check.plan_error(format!("{} does not keep files that are written to it", def.title))
-    })?;
+    require(general, || check.plan_error(format!("{} does not keep files that are written to it", def.title)))?;
     let missing = |program: &str| check.missing_error(format!("program {program} is not installed"));
     match age {
         Age::Churn { .. } => Ok(()),

@@ -45,9 +45,7 @@ fn check(check: &LevelCheck) -> Result<()> {
             "this machine sets no frequency and its kernel offers no CPU quota (cgroup)".into()
         }
         (Speed::Share(_), _) => return Ok(()),
-        (_, None) => {
-            "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`".into()
-        }
+        (_, None) => "this machine sets no frequency (no cpufreq); take a share of CPU time such as `50%`".into(),
         (Speed::Governor(name), Some(policy)) => {
             let available = read_setting(policy, "scaling_available_governors");
             if available.split_whitespace().any(|governor| governor == name) {

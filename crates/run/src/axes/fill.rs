@@ -113,8 +113,7 @@ fn used_and_total_bytes(target: &Path) -> Result<(u64, u64), Error> {
     let sizes = sizes.and_then(|(used, free)| Some((used, used.checked_add(free).filter(|all| *all > 0)?)));
     sizes.ok_or_else(|| Error::Unfit {
         what: target.into(),
-        why: "the filesystem reports no usable size, so it cannot be filled to a share; leave out `fill`"
-            .into(),
+        why: "the filesystem reports no usable size, so it cannot be filled to a share; leave out `fill`".into(),
     })
 }
 
@@ -128,8 +127,7 @@ fn missing_bytes((used, all): (u64, u64), share: f64) -> u64 {
 /// of the space from the level.
 fn fill_note(level: &str, share: f64, reached: f64) -> String {
     let differs = (reached - share).abs() > 0.01;
-    let actual =
-        if differs { format!(" (in fact {:.1}% is in use)", 100.0 * reached) } else { String::new() };
+    let actual = if differs { format!(" (in fact {:.1}% is in use)", 100.0 * reached) } else { String::new() };
     format!(
         "the filesystem was filled to {level}{actual} before the work with files of equal size, so its free space is in few \
          pieces"

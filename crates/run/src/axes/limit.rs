@@ -51,9 +51,7 @@ fn set_up(setup: &mut CellSetup) -> Result<(), Error> {
         let mut groups = vec![controller.root.clone(), controller.own_group.clone()];
         groups.dedup();
         let devices = setup.devices;
-        for (group, device) in
-            groups.iter().flat_map(|group| devices.iter().map(move |device| (group, *device)))
-        {
+        for (group, device) in groups.iter().flat_map(|group| devices.iter().map(move |device| (group, *device))) {
             for (file, _, maximum) in limit.settings() {
                 throttle(setup, &group.join(file), device, maximum)?;
             }
@@ -78,12 +76,7 @@ fn throttle(setup: &mut CellSetup, path: &Path, device: &BlockDevice, maximum: u
     let mut lines = text.lines().map(|line| line.split_whitespace());
     let former = lines.find_map(|mut words| (words.next() == Some(&numbers)).then(|| words.next())).flatten();
     let former = format!("{numbers} {}", former.unwrap_or("0"));
-    setup.conditions.add_guard(attribute::set(
-        setup.journal,
-        path,
-        &format!("{numbers} {maximum}"),
-        &former,
-    )?);
+    setup.conditions.add_guard(attribute::set(setup.journal, path, &format!("{numbers} {maximum}"), &former)?);
     Ok(())
 }
 
@@ -128,8 +121,7 @@ fn parse(level: &str) -> Result<Option<Limit>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let wrong =
-        || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
+    let wrong = || format!("invalid limit `{level}`; write `20MB/s`, `200iops`, `2ms`, or several joined by `+`");
     let mut limit = Limit::default();
     for part in level.split('+').map(str::trim) {
         let (field, value) = if let Some(rate) = part.strip_suffix("/s") {

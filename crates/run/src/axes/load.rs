@@ -132,8 +132,7 @@ pub fn parse_memory(level: &str) -> Result<Option<u64>, String> {
     if level.is_empty() {
         return Ok(None);
     }
-    let bytes =
-        parse_bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
+    let bytes = parse_bytes(level).ok_or_else(|| format!("invalid size `{level}`; write it like `256MiB`"))?;
     if bytes < MIN_MEMORY {
         let least = ByteSize(MIN_MEMORY);
         return Err(format!("`{level}` is too little: the measuring process itself needs {least}"));

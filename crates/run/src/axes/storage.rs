@@ -108,8 +108,7 @@ pub const DEVICE: Axis = Axis::new(
 
 fn check_device(check: &LevelCheck) -> Result<()> {
     let level = device::parse_device(check.level()).unwrap_or_default();
-    let zram =
-        level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
+    let zram = level == Some(BackingDevice::Zram) || (level.is_none() && check.plan.device.backing == Backing::Zram);
     let why = "this kernel makes no zram devices (CONFIG_ZRAM, or modprobe zram)";
     require(!zram || zram::is_supported(check.kernel), || check.missing_error(why))
 }
@@ -125,11 +124,8 @@ pub const FAULTS: Axis = Axis::new(
 
 fn check_faults(check: &LevelCheck) -> Result<()> {
     let guest = setting("on", "qemu");
-    let why = || {
-        format!(
-            "fsarena injects faults only in guests, never into devices of this machine; take a guest: {guest}"
-        )
-    };
+    let why =
+        || format!("fsarena injects faults only in guests, never into devices of this machine; take a guest: {guest}");
     require(check.level().is_empty(), || check.missing_error(why()))
 }
 
@@ -148,9 +144,7 @@ fn check_layer(check: &LevelCheck) -> Result<()> {
     layers::check_filesystem(check.variant)?;
     let types = check.kernel.mountable_filesystems()?;
     let guest = setting("on", "qemu");
-    let why = || {
-        format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}")
-    };
+    let why = || format!("this kernel has no {module} filesystem; try `modprobe {module}`, or take a guest: {guest}");
     require(types.contains(module), || check.missing_error(why()))?;
     layers::check_programs(level).map_err(|why| check.missing_error(why))
 }

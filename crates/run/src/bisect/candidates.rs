@@ -92,13 +92,8 @@ impl Candidates {
         match &self.history {
             History::Git { repo, .. } => {
                 let commit = format!("{name}^{{commit}}");
-                let argv = self.git(repo.as_ref()).args([
-                    "rev-parse",
-                    "--verify",
-                    "--quiet",
-                    "--end-of-options",
-                    &commit,
-                ]);
+                let argv =
+                    self.git(repo.as_ref()).args(["rev-parse", "--verify", "--quiet", "--end-of-options", &commit]);
                 match argv.run_checked(&mut |_| {}) {
                     Ok(finished) => Ok(finished.stdout.trim().into()),
                     Err(CommandError::Failed { output, ended, .. }) if ended != CommandEnd::Exit(1) => {
@@ -162,10 +157,8 @@ impl Candidates {
         let (repo, build) = match &self.history {
             History::Git { repo, build, .. } => (repo, build),
             History::List(_) => {
-                let levels = self
-                    .template
-                    .iter()
-                    .map(|(factor, text)| (factor.clone(), text.replace(LEVEL_PLACEHOLDER, id)));
+                let levels =
+                    self.template.iter().map(|(factor, text)| (factor.clone(), text.replace(LEVEL_PLACEHOLDER, id)));
                 return Ok(Candidate { label: id.into(), levels: levels.collect(), ..Candidate::default() });
             }
         };
@@ -175,11 +168,9 @@ impl Candidates {
             let argv = self.as_user("git").args(["clone", "--quiet", "--shared", "--no-checkout", "--"]);
             run_successfully(&argv.arg(repo).arg(tree))?;
         }
-        let log =
-            run_successfully(&self.git(repo.as_ref()).args(["log", "-1", "--format=%h%x00%s", id]))?.stdout;
+        let log = run_successfully(&self.git(repo.as_ref()).args(["log", "-1", "--format=%h%x00%s", id]))?.stdout;
         let (label, subject) = log.trim_end().split_once('\0').unwrap_or((id, ""));
-        let mut candidate =
-            Candidate { label: label.into(), subject: subject.into(), ..Candidate::default() };
+        let mut candidate = Candidate { label: label.into(), subject: subject.into(), ..Candidate::default() };
         let variant_dir = self.dir.join("made").join(label);
         match self.build(id, tree, build, &variant_dir) {
             Ok(levels) => candidate.levels = levels,
@@ -191,13 +182,7 @@ impl Candidates {
 
     /// Checks out a commit in `tree`, builds it, and returns the levels of its variant. What they need of the tree goes to
     /// `variant_dir`.
-    fn build(
-        &self,
-        id: &str,
-        tree: &Path,
-        build: &[Vec<String>],
-        variant_dir: &Path,
-    ) -> Result<Levels, BuildFailure> {
+    fn build(&self, id: &str, tree: &Path, build: &[Vec<String>], variant_dir: &Path) -> Result<Levels, BuildFailure> {
         if variant_dir.exists() {
             std::fs::remove_dir_all(variant_dir).map_err(Error::io("removing", variant_dir))?;
         }
@@ -207,10 +192,7 @@ impl Candidates {
         for words in build {
             let (program, args) =
                 words.split_first().ok_or_else(|| BuildFailure::Candidate("an empty command".into()))?;
-            self.run_build_step(
-                &self.as_user(program).args(args).cwd(tree),
-                &variant_dir.with_extension("log"),
-            )?;
+            self.run_build_step(&self.as_user(program).args(args).cwd(tree), &variant_dir.with_extension("log"))?;
         }
         let mut levels = Levels::new();
         for (id, text) in &self.template {
@@ -240,19 +222,14 @@ impl Candidates {
         std::fs::write(log, &output).map_err(Error::io("writing", log))?;
         let last = or_printed_nothing(&output).lines().next_back().unwrap_or_default().to_string();
         let words = argv.words().join(" ");
-        Err(BuildFailure::Candidate(format!(
-            "{words}: {}: {last} (all of it: {})",
-            finished.ended(),
-            log.display()
-        )))
+        Err(BuildFailure::Candidate(format!("{words}: {}: {last} (all of it: {})", finished.ended(), log.display())))
     }
 
     /// Copies what a level of a factor names in the tree: of a kernel the file that boots and the modules that guests need.
     /// Returns the level that names the copy.
     fn copy_out(&self, id: &str, path: &Path, to: &Path) -> Result<String, BuildFailure> {
         if id == factor::KERNEL {
-            let found =
-                kernel::find(&path.to_string_lossy(), &KernelDirs::of_this_machine(None), &mut |_| {});
+            let found = kernel::find(&path.to_string_lossy(), &KernelDirs::of_this_machine(None), &mut |_| {});
             let found = found.map_err(|error| BuildFailure::Candidate(error.to_string()))?;
             copy_kernel(&found, to)?;
         } else {
@@ -344,10 +321,7 @@ mod tests {
     fn files_of_the_tree_become_part_of_a_level() {
         let tree = tempfile::tempdir().unwrap();
         std::fs::write(tree.path().join("options"), "noatime\n").unwrap();
-        assert_eq!(
-            insert_files("a,{file:options},{file:options}", tree.path()).unwrap(),
-            "a,noatime,noatime"
-        );
+        assert_eq!(insert_files("a,{file:options},{file:options}", tree.path()).unwrap(), "a,noatime,noatime");
         assert_eq!(insert_files("{tree}/x", tree.path()).unwrap(), "{tree}/x");
         assert!(insert_files("{file:none}", tree.path()).unwrap_err().starts_with("none: "));
         assert!(insert_files("{file:options", tree.path()).is_err());

@@ -60,8 +60,7 @@ impl GuestStarter<'_> {
         initramfs.set_config(cell.config)?;
         let path = initramfs.path.clone();
         let machine = Machine { initramfs: Some(&path), ..cell.machine.clone() };
-        let counting =
-            self.counter.iter().flat_map(|counter| counter.count_arguments(&machine.dir.join(COUNTS_FILE)));
+        let counting = self.counter.iter().flat_map(|counter| counter.count_arguments(&machine.dir.join(COUNTS_FILE)));
         let stdin = self.terminal.take().map_or_else(Stdio::null, Stdio::from);
         self.run(&machine, machine.guest_command(counting, stdin), emit)
     }

@@ -45,11 +45,7 @@ impl EarlyGuests {
     pub fn new(kernel: &SysRoot, guest_memory: u64) -> EarlyGuests {
         let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
         let fitting = available_memory(kernel).map_or(1, |free| free / guest_memory.max(1));
-        EarlyGuests {
-            upcoming: VecDeque::new(),
-            begun: vec![],
-            max_running: cpus.min(fitting as usize).max(1),
-        }
+        EarlyGuests { upcoming: VecDeque::new(), begun: vec![], max_running: cpus.min(fitting as usize).max(1) }
     }
 
     /// Takes the cells that will probably come next, in this order. Guests of other cells are ended.

@@ -97,11 +97,7 @@ impl HostPrograms {
 
     /// The rights of a workload that starts programs: those of its user, in a kernel that is there for its cell alone.
     pub fn role(&self) -> ProcessRole {
-        ProcessRole::Supervisor(Rights {
-            user: self.user.clone(),
-            has_mount_namespace: false,
-            has_pid_namespace: true,
-        })
+        ProcessRole::Supervisor(Rights { user: self.user.clone(), has_mount_namespace: false, has_pid_namespace: true })
     }
 
     /// The mount options that give a filesystem without owners to the user of the workload.
@@ -116,10 +112,8 @@ impl HostPrograms {
 
     /// The files that the guests of a cell have in memory from the beginning; None if the guests read files from this machine.
     pub fn files_in_memory(&self, cell: &Cell) -> Option<HostTree> {
-        let (_, opened) = self
-            .rehearsed
-            .iter()
-            .find(|(workload, _)| *workload == cell.workload && self.counts_instructions)?;
+        let (_, opened) =
+            self.rehearsed.iter().find(|(workload, _)| *workload == cell.workload && self.counts_instructions)?;
         let files = opened.files.iter().map(|file| file.path.clone()).collect();
         Some(HostTree { files, names: opened.names.clone() })
     }
@@ -158,9 +152,8 @@ impl HostPrograms {
             fits
         };
         opened.files.retain(fits);
-        let own = |name: &Path| {
-            is_in_own_dir(name) || name.to_string_lossy().starts_with(GuestPlan::ABSENT_PATH_PREFIX)
-        };
+        let own =
+            |name: &Path| is_in_own_dir(name) || name.to_string_lossy().starts_with(GuestPlan::ABSENT_PATH_PREFIX);
         opened.names.retain(|name| !own(name));
         self.rehearsed.push((cell.workload.clone(), opened));
     }
@@ -188,11 +181,7 @@ impl HostPrograms {
         GuestPrograms {
             environment: variables.map(|(name, value)| (name.into(), value.into())).collect(),
             copies: self.copies.clone(),
-            in_memory: known
-                .iter()
-                .flat_map(|(_, opened)| &opened.files)
-                .map(|file| file.path.clone())
-                .collect(),
+            in_memory: known.iter().flat_map(|(_, opened)| &opened.files).map(|file| file.path.clone()).collect(),
             paths_to_look_up: known.map(|(_, opened)| opened.names.clone()).unwrap_or_default(),
             is_packed,
             is_rehearsal,
@@ -219,8 +208,7 @@ impl HostPrograms {
                         begins; their addresses are not random, and their clock stands at the beginning of the run";
             return vec![Note::new(NoteKind::Remark, text).task("programs")];
         }
-        let Some((task, worst)) = self.most_requests.iter().max_by(|a, b| a.1.share.total_cmp(&b.1.share))
-        else {
+        let Some((task, worst)) = self.most_requests.iter().max_by(|a, b| a.1.share.total_cmp(&b.1.share)) else {
             return vec![];
         };
         let total: f64 = self.most_requests.values().map(|requests| requests.count).sum();
@@ -291,10 +279,8 @@ pub fn fill_source_dir(run: &RunContext, copies: &[PathBuf], dir: &Path, emit: R
         if seen.contains(&cell.workload) {
             continue;
         }
-        let request = AgentRequest {
-            paths_to_copy: Some(std::mem::take(&mut copies)),
-            ..run.request(&cell, root.path(), dir)
-        };
+        let request =
+            AgentRequest { paths_to_copy: Some(std::mem::take(&mut copies)), ..run.request(&cell, root.path(), dir) };
         let staged = with_log(emit, |log| {
             child::run_agent(&run.journal, &request, &Confinement::default(), &mut |event| {
                 if let CellEvent::Command(record) = event {
@@ -356,8 +342,7 @@ mod tests {
         let mut programs = programs(0);
         let mut sample = crate::testing::sample("tar", 1.0);
         for (wait, expected) in [(1.0, 1), (30.0, 2)] {
-            for (id, value) in
-                [(reading::HOST_ROUND_TRIPS, 7.0), (reading::HOST_WAIT, wait), (reading::ELAPSED, 100.0)]
+            for (id, value) in [(reading::HOST_ROUND_TRIPS, 7.0), (reading::HOST_WAIT, wait), (reading::ELAPSED, 100.0)]
             {
                 sample.readings.set(id, value);
             }

@@ -162,11 +162,7 @@ impl Images {
     pub fn make_stage_disk(&self, run: &RunContext, copies: &[PathBuf], log: Log) -> Result<ScratchDevice> {
         let RunContext { plan, requirements, journal, .. } = run;
         let files = MadeDir::make_tree(journal, &self.guest_files.path().join("stage"))?;
-        packed_programs::pack_programs(
-            requirements.packed_programs.iter().map(String::as_str),
-            files.path(),
-            log,
-        )?;
+        packed_programs::pack_programs(requirements.packed_programs.iter().map(String::as_str), files.path(), log)?;
         packed_programs::pack_file(Path::new("/etc/mke2fs.conf"), files.path())?;
         for path in copies {
             let copy = files.path().join(COPIES_DIR).join(path.strip_prefix("/").unwrap_or(path));
@@ -235,18 +231,12 @@ impl Images {
         if let Some(packed) = packed {
             packed.finish(emit)?;
         }
-        let other_images = other_images
-            .into_values()
-            .chain(source_disks_by_round.into_values())
-            .chain(cell_images.into_values());
+        let other_images =
+            other_images.into_values().chain(source_disks_by_round.into_values()).chain(cell_images.into_values());
         for device in Rc::into_inner(mkfs_image).into_iter().chain(other_images).chain([source_disk]) {
             with_log(emit, |log| device.release(log))??;
         }
-        inputs
-            .map(|(dir, _)| dir)
-            .into_iter()
-            .chain([guest_files, dir])
-            .try_for_each(|dir| remove_run_dir(dir, emit))
+        inputs.map(|(dir, _)| dir).into_iter().chain([guest_files, dir]).try_for_each(|dir| remove_run_dir(dir, emit))
     }
 }
 

@@ -115,11 +115,7 @@ impl InitramfsPacker {
     }
 
     /// These modules and those of the virtual hardware, each after its dependencies.
-    fn with_dependencies<'a>(
-        &self,
-        modules: &Modules,
-        wanted: impl Iterator<Item = &'a str>,
-    ) -> Result<Vec<Module>> {
+    fn with_dependencies<'a>(&self, modules: &Modules, wanted: impl Iterator<Item = &'a str>) -> Result<Vec<Module>> {
         if !modules.is_known() {
             return Ok(vec![]);
         }
@@ -145,10 +141,7 @@ impl InitramfsPacker {
 pub fn guest_modules(modules: &Modules) -> Vec<Module> {
     let mut names = usual_modules(modules);
     names.extend(
-        HARDWARE_MODULES
-            .iter()
-            .chain(&emulator::MEMORY_DISK_DRIVERS)
-            .chain(&["crc32c_generic", "crc32c_intel"]),
+        HARDWARE_MODULES.iter().chain(&emulator::MEMORY_DISK_DRIVERS).chain(&["crc32c_generic", "crc32c_intel"]),
     );
     let mut all = BTreeMap::new();
     for name in names.into_iter().filter(|name| modules.has(name)) {

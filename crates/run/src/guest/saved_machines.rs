@@ -78,9 +78,7 @@ pub fn why_not_saved(guest: &GuestPlan, kernels: &Kernels) -> Option<String> {
         );
     }
     let lacking = kernels.by_level.values().find(|kernel| !emulator::has_memory_disks(&kernel.modules));
-    lacking.map(|kernel| {
-        format!("{} has no disks in memory ({})", kernel.name(), MEMORY_DISK_DRIVERS.join(", "))
-    })
+    lacking.map(|kernel| format!("{} has no disks in memory ({})", kernel.name(), MEMORY_DISK_DRIVERS.join(", ")))
 }
 
 impl SavedMachine {
@@ -160,20 +158,12 @@ impl GuestStarter<'_> {
         let text = serde_json::to_vec(cell.config).map_err(|error| RunError::Agent(error.to_string()))?;
         std::fs::write(&config, text).map_err(Error::io("writing", &config))?;
         let memory = Some(MemoryFile { path: &memory, is_written: false });
-        let machine = Machine {
-            config: Some(&config),
-            memory,
-            clock_start: machines.clock(tree),
-            ..cell.machine.clone()
-        };
+        let machine =
+            Machine { config: Some(&config), memory, clock_start: machines.clock(tree), ..cell.machine.clone() };
         let (monitor, qemu_end) = UnixStream::pair().map_err(Error::io("connecting", "QEMU"))?;
-        let counting =
-            self.counter.iter().flat_map(|counter| counter.count_arguments(&machine.dir.join(COUNTS_FILE)));
-        let further = RESTORE_ARGUMENTS
-            .map(OsString::from)
-            .into_iter()
-            .chain(SnapshotDraft::monitor_arguments())
-            .chain(counting);
+        let counting = self.counter.iter().flat_map(|counter| counter.count_arguments(&machine.dir.join(COUNTS_FILE)));
+        let further =
+            RESTORE_ARGUMENTS.map(OsString::from).into_iter().chain(SnapshotDraft::monitor_arguments()).chain(counting);
         let launch = machine.guest_command(further, Stdio::from(OwnedFd::from(qemu_end)));
         write_command_line(machine.dir, "command.json", &launch)?;
         let (journal, plan) = (self.owner.journal.clone(), self.owner.guest_plan.clone());
@@ -251,11 +241,7 @@ impl GuestStarter<'_> {
 
 /// The directory of the machine that runs share which boot this initramfs with this kernel and disks of these sizes. None
 /// if other users can write there.
-fn shared_machine_dir_of(
-    shared: &Path,
-    cell: &GuestCell,
-    initramfs: &Path,
-) -> Result<Option<PathBuf>, Error> {
+fn shared_machine_dir_of(shared: &Path, cell: &GuestCell, initramfs: &Path) -> Result<Option<PathBuf>, Error> {
     let digest = |path: &Path| cache::digest(File::open(path)?).map_err(std::io::Error::other);
     let mut parts = vec![digest(initramfs).map_err(Error::io("reading", initramfs))?];
     for image in cell.machine.test_images.iter().map(PathBuf::as_path).chain([cell.machine.source_image]) {

@@ -55,13 +55,7 @@ pub struct GuestExit {
 impl GuestExit {
     /// A guest that was not started.
     pub fn not_started(outcome: Outcome) -> GuestExit {
-        GuestExit {
-            outcome,
-            boot_time: None,
-            has_sent: false,
-            opened: AccessedPaths::default(),
-            shell_exit_code: None,
-        }
+        GuestExit { outcome, boot_time: None, has_sent: false, opened: AccessedPaths::default(), shell_exit_code: None }
     }
 }
 
@@ -77,8 +71,7 @@ pub fn run_guest(
     emit: CellSink,
 ) -> Result<GuestExit> {
     let launched_at = Instant::now();
-    let (mut boot_time, mut has_sent, mut opened, mut shell_exit_code) =
-        (None, false, AccessedPaths::default(), None);
+    let (mut boot_time, mut has_sent, mut opened, mut shell_exit_code) = (None, false, AccessedPaths::default(), None);
     let broken = |why: String| CellError::internal(format!("the guest {why}"));
     let (end, console) = run_until(owner, launch, &mut |line, power_cut_at| {
         has_sent = true;
@@ -115,9 +108,7 @@ pub fn run_guest(
     }
     let outcome = match end {
         // A filesystem that lost synced files is a finding, which the guest reports in full: its console explains nothing.
-        SessionEnd::Value(Outcome::Failed { why, cause })
-            if !console.lines.is_empty() && cause != Cause::Violation =>
-        {
+        SessionEnd::Value(Outcome::Failed { why, cause }) if !console.lines.is_empty() && cause != Cause::Violation => {
             Outcome::Failed { why: describe_failure(&why, None, &console), cause }
         }
         SessionEnd::Value(outcome) => outcome,
@@ -149,11 +140,7 @@ type OnLine<'a, T> = &'a mut dyn FnMut(&str, &mut Option<Instant>) -> Result<Opt
 ///
 /// # Errors
 /// The emulator cannot be started, or the undo journal cannot be written.
-fn run_until<T>(
-    owner: GuestOwner,
-    launch: GuestCommand,
-    on_line: OnLine<T>,
-) -> Result<(SessionEnd<T>, ConsoleEnd)> {
+fn run_until<T>(owner: GuestOwner, launch: GuestCommand, on_line: OnLine<T>) -> Result<(SessionEnd<T>, ConsoleEnd)> {
     let mut guest = launch.start()?;
     // If this process and the process that guards the guest are killed, `recover` kills the rest of the group.
     let group = owner.journal.note(kill_group_step(guest.pid()))?;
@@ -207,8 +194,7 @@ fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, on_line: OnLine<T>) ->
     let started_at = Instant::now();
     let (mut last_line_at, mut power_cut_at) = (None::<Instant>, None::<Instant>);
     loop {
-        if cancel::requested().is_some() || owner.is_needless.is_some_and(|flag| flag.load(Ordering::Relaxed))
-        {
+        if cancel::requested().is_some() || owner.is_needless.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
             return SessionEnd::Interrupted;
         }
         if power_cut_at.is_some_and(|time| Instant::now() >= time) {
@@ -240,11 +226,8 @@ fn receive_until<T>(guest: &mut Guest, owner: GuestOwner, on_line: OnLine<T>) ->
 /// The failure of a guest that has been silent for longer than it may be; None if it may.
 fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Option<CellError> {
     let timeout = Duration::try_from_secs_f64(plan.patience_s).unwrap_or(Duration::MAX);
-    let (limit, since) = if is_booting {
-        (timeout.min(BOOT_TIMEOUT), "since it was started")
-    } else {
-        (timeout, "in its work")
-    };
+    let (limit, since) =
+        if is_booting { (timeout.min(BOOT_TIMEOUT), "since it was started") } else { (timeout, "in its work") };
     if silent <= limit {
         return None;
     }
@@ -255,8 +238,7 @@ fn silence_failure(plan: &GuestPlan, silent: Duration, is_booting: bool) -> Opti
     } else {
         setting("guest_timeout", "")
     };
-    let why =
-        format!("the guest has sent nothing for {seconds:.0} s {since}, so fsarena ended it ({advice})");
+    let why = format!("the guest has sent nothing for {seconds:.0} s {since}, so fsarena ended it ({advice})");
     Some(CellError::new(Cause::Work, why))
 }
 

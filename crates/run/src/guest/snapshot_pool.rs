@@ -64,8 +64,7 @@ impl SnapshotPool {
         packer: &mut InitramfsPacker,
         owner: GuestOwner,
     ) -> Result<Option<Snapshot>> {
-        let Some(snapshot_dir) =
-            snapshot::snapshot_dir(&self.cache, machine, &packer.distinguishing_names(demands))
+        let Some(snapshot_dir) = snapshot::snapshot_dir(&self.cache, machine, &packer.distinguishing_names(demands))
         else {
             let why = format!("{} is missing, or other users can write to it", self.cache.display());
             self.give_up(&self.cache.clone(), machine, &why);
@@ -84,11 +83,7 @@ impl SnapshotPool {
         // During unpacking memory holds both the file and its contents, and the contents may take at most half of memory.
         if (machine.memory_mib << 20) < 3 * file_size(&initramfs.path) + MIN_MEMORY_BYTES {
             let flag = setting("guest_memory", "");
-            self.give_up(
-                &snapshot_dir,
-                machine,
-                &format!("it has too little memory for all modules ({flag})"),
-            );
+            self.give_up(&snapshot_dir, machine, &format!("it has too little memory for all modules ({flag})"));
             return Ok(None);
         }
         let boot_config =
@@ -115,12 +110,7 @@ impl SnapshotPool {
 
     /// Boots a machine and saves its snapshot in the directory `snapshot_dir`. None if that fails: the guest of the cell
     /// then boots itself, and if that fails too, the cell fails.
-    fn make(
-        &mut self,
-        machine: &Machine,
-        snapshot_dir: &Path,
-        owner: GuestOwner,
-    ) -> Result<Option<Snapshot>> {
+    fn make(&mut self, machine: &Machine, snapshot_dir: &Path, owner: GuestOwner) -> Result<Option<Snapshot>> {
         let begun = Instant::now();
         let (draft, stdin) = match SnapshotDraft::begin(&self.cache, snapshot_dir.into()) {
             Ok(begun) => begun,
@@ -134,16 +124,13 @@ impl SnapshotPool {
         let launch = machine.guest_command(SnapshotDraft::monitor_arguments(), stdin);
         write_command_line(machine.dir, "boot.json", &launch)?;
         let dir = draft.dir.display().to_string();
-        let keep = || {
-            draft.save(&machine.console()).map_err(|error| std::io::Error::other(format!("{dir}: {error}")))
-        };
+        let keep = || draft.save(&machine.console()).map_err(|error| std::io::Error::other(format!("{dir}: {error}")));
         let end = run_until_ready(owner, launch, keep)?;
         unfinished.remove()?;
         match end {
             SessionEnd::Value(snapshot) => {
                 let took = begun.elapsed().as_secs_f64();
-                let text =
-                    format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
+                let text = format!("a machine with it was booted in {took:.1} s and is kept: guests begin with it");
                 self.note(snapshot_dir, machine, &text);
                 self.verified.insert(snapshot_dir.into());
                 Ok(Some(snapshot))

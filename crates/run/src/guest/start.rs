@@ -158,11 +158,7 @@ impl AgeingGuest<'_> {
 
 impl GuestExecutor {
     /// The command that makes a filesystem in the guest. Where instructions are counted, it draws nothing at random.
-    pub(super) fn mkfs_words(
-        &self,
-        def: &FsDef,
-        options: &VariantOptions,
-    ) -> Result<Vec<String>, fsarena_fs::Error> {
+    pub(super) fn mkfs_words(&self, def: &FsDef, options: &VariantOptions) -> Result<Vec<String>, fsarena_fs::Error> {
         let mut options = options.clone();
         if self.guest_plan.emulator == Emulator::Exact {
             grammar::pin_random_values(def, &mut options.mkfs);
@@ -174,9 +170,7 @@ impl GuestExecutor {
     pub(super) fn purpose(&self, cell: &Cell) -> GuestPurpose {
         match &self.programs {
             Some(programs) if self.run.shell.is_none() && programs.is_new(cell) => GuestPurpose::Rehearse,
-            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => {
-                GuestPurpose::Verify
-            }
+            Some(programs) if self.run.shell.is_none() && programs.is_unverified(cell) => GuestPurpose::Verify,
             _ => GuestPurpose::Measure,
         }
     }
@@ -233,12 +227,8 @@ impl GuestExecutor {
             memory_mib: self.guest_plan.memory.as_u64() >> 20,
             dir: &dir,
         };
-        let demands = KernelDemands {
-            level,
-            modules: &machine.kernel.modules,
-            def: formatted.facts.def,
-            further: &further,
-        };
+        let demands =
+            KernelDemands { level, modules: &machine.kernel.modules, def: formatted.facts.def, further: &further };
         let config = GuestConfig {
             modules: self.packer.modules(demands)?.iter().map(|module| module.name.clone()).collect(),
             events: machine.events(),
@@ -298,12 +288,7 @@ impl GuestExecutor {
 
     /// The devices between the disks of the guest of a cell and its filesystem. Only the guest has the device for a filesystem
     /// above links, so it gets the command that makes the filesystem.
-    pub(super) fn stack(
-        &self,
-        cell: &Cell,
-        formatted: &CellFilesystem,
-        layout: &DeviceLayout,
-    ) -> Result<StackConfig> {
+    pub(super) fn stack(&self, cell: &Cell, formatted: &CellFilesystem, layout: &DeviceLayout) -> Result<StackConfig> {
         let VariantFacts { def, options, size_bytes, .. } = &formatted.facts;
         let mut stack = guests::guest_stack(&cell.variant, layout, options.raid)?;
         if !stack.links.is_empty() {
@@ -362,9 +347,7 @@ impl GuestExecutor {
         let age_step = ageing.map(|ageing| ageing.step.clone());
         let request = AgentRequest { mount: Some(mount), role, server_user, power, shell, age_step, ..base };
         let programs = match ageing {
-            Some(ageing) => {
-                all_programs.filter(|_| ageing.starts_programs()).map(|all| all.for_ageing_guest(cell))
-            }
+            Some(ageing) => all_programs.filter(|_| ageing.starts_programs()).map(|all| all.for_ageing_guest(cell)),
             None => all_programs.map(|programs| programs.for_guest(cell, self.run.shell.as_ref())),
         };
         let source_fs_type = self.run.plan.device.other_fs.clone();

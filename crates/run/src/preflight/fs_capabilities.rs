@@ -23,8 +23,7 @@ pub fn check<'a>(variants: impl Iterator<Item = &'a Variant>, demands: &Demands)
             } else {
                 format!(", or take another tree ({})", setting("tree", ""))
             };
-            let why =
-                format!("{} {why}; leave {} out ({}){alternative}", def.title, def.id, setting("fs", ""));
+            let why = format!("{} {why}; leave {} out ({}){alternative}", def.title, def.id, setting("fs", ""));
             return Err(RunError::of_variant(variant, why));
         }
     }
@@ -69,9 +68,7 @@ fn unsupported_reason(def: &FsDef, demands: &Demands) -> Option<String> {
 
 fn direct_io_refusal() -> String {
     let flag = setting("set", "direct=false");
-    format!(
-        "has no direct I/O, which the workload requires; take `{flag}`, which goes through the page cache"
-    )
+    format!("has no direct I/O, which the workload requires; take `{flag}`, which goes through the page cache")
 }
 
 /// Refuses a directory whose filesystem lacks direct I/O, if the workloads require it.

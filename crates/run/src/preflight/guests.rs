@@ -93,8 +93,7 @@ pub fn guest_programs(plan: &Plan, variants: &[Variant]) -> Result<Vec<String>> 
 ///
 /// If nothing fits, the level is empty too: the caller then reports what the newest kernel lacks.
 fn choose_kernel(places: &KernelDirs, wanted: &[&FsDef]) -> String {
-    let not_compiled: Vec<&FsDef> =
-        wanted.iter().copied().filter(|def| def.module_source.is_none()).collect();
+    let not_compiled: Vec<&FsDef> = wanted.iter().copied().filter(|def| def.module_source.is_none()).collect();
     for wanted in [wanted, &not_compiled] {
         if let Some(level) = available_kernel(places, wanted) {
             return level;
@@ -138,9 +137,7 @@ pub fn choose_accelerator(guest: &mut GuestPlan, kernels: &Kernels) -> Result<Op
         return Ok(None);
     };
     if guest.accelerator.is_some() {
-        return Err(RunError::Missing(format!(
-            "this run was begun with KVM, which does not work here: {why}"
-        )));
+        return Err(RunError::Missing(format!("this run was begun with KVM, which does not work here: {why}")));
     }
     guest.accelerator = Some(Accelerator::Tcg);
     let text = format!("instructions are translated, not run by KVM: {why}");
@@ -210,9 +207,7 @@ pub fn fetch_programs(variants: &[Variant], kernels: &mut Kernels) -> Result<()>
 /// Fetches the mkfs program of a filesystem, unless it is installed or fetched.
 fn fetch_mkfs_of(def: &FsDef, log: kernel::OnCommand) -> Result<()> {
     match def.packages.first().filter(|_| !available::has_mkfs(def)) {
-        Some(package) => {
-            fetch_program(def.mkfs, package, fs_capabilities::missing_mkfs_error(def).to_string(), log)
-        }
+        Some(package) => fetch_program(def.mkfs, package, fs_capabilities::missing_mkfs_error(def).to_string(), log),
         None => Ok(()),
     }
 }
@@ -223,9 +218,10 @@ fn fetch_program(name: &str, package: &str, missing: String, log: kernel::OnComm
         return Ok(());
     }
     let places = KernelDirs::of_this_machine(None);
-    places.suites.fetch_program(package, &places.cache, log).map_err(|error| {
-        RunError::Missing(format!("{missing}\nfsarena could not fetch {package} itself: {error}"))
-    })
+    places
+        .suites
+        .fetch_program(package, &places.cache, log)
+        .map_err(|error| RunError::Missing(format!("{missing}\nfsarena could not fetch {package} itself: {error}")))
 }
 
 /// Fetches what guests need to have these filesystems, unless it is here: one kernel for all of them, as a level of the
@@ -269,8 +265,7 @@ pub fn check_guest_variants(
 ) -> Result<Vec<&'static FsDef>> {
     let source_fs = plan.device.other_fs.as_str();
     // The filesystems whose mkfs can copy the files of a directory into the new filesystem.
-    let fillable =
-        FILESYSTEMS.iter().filter(|def| def.contents.is_some() && def.is_general()).map(|def| def.id);
+    let fillable = FILESYSTEMS.iter().filter(|def| def.contents.is_some() && def.is_general()).map(|def| def.id);
     require(fillable.clone().any(|id| id == source_fs), || {
         let fillable = fillable.collect::<Vec<_>>().join(", ");
         RunError::Plan(format!(
@@ -306,10 +301,7 @@ pub fn check_guest_variants(
 pub fn where_to_get(def: &FsDef, here: Option<String>) -> String {
     let own = format!("{} {}", setting("kernel", "PATH"), setting("modules", "DIR"));
     if let Some(release) = here {
-        return format!(
-            "this machine has one that has it: {}",
-            setting("kernel", &format!("debian:{release}"))
-        );
+        return format!("this machine has one that has it: {}", setting("kernel", &format!("debian:{release}")));
     }
     if def.module_source.is_some() {
         let install = setting("install", def.id);
@@ -365,8 +357,7 @@ fn check_exact_axes(variant: &Variant) -> Result<()> {
     let (_, options) = filesystem_of(variant)?;
     let mut set = variant.levels.iter().filter(|(_, level)| !level.is_empty()).map(|(id, _)| id.as_str());
     let varied = set.find(|id| {
-        ![factor::AGE, factor::CLIENTS, factor::LAYER, factor::STACK, factor::FILL].contains(id)
-            && factor::is_axis(id)
+        ![factor::AGE, factor::CLIENTS, factor::LAYER, factor::STACK, factor::FILL].contains(id) && factor::is_axis(id)
     });
     let Some(axis) = varied.or(options.raid.map(|_| factor::RAID)) else { return Ok(()) };
     let why = format!(
@@ -410,15 +401,13 @@ fn check_axes(variant: &Variant, kernel: &GuestKernel) -> Result<()> {
     let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let links = link_names(variant)?;
     require(links.is_empty() || options.journal.is_none(), || {
-        let why =
-            "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
+        let why = "the journal of a filesystem on stacked devices lies inside it: leave out `journal` or `stack`";
         RunError::of_variant(variant, why)
     })?;
     let level = variant.level(factor::STACK);
     let missing = |why| RunError::Missing(format!("variant {}: stack={level}: {why}", variant.name));
     links::check_programs(level).map_err(missing)?;
-    let stack =
-        StackConfig { array: options.raid.map(MdArray::from_raid), faults, links, ..StackConfig::default() };
+    let stack = StackConfig { array: options.raid.map(MdArray::from_raid), faults, links, ..StackConfig::default() };
     for module in further_modules(variant, &stack, &options.mount) {
         if kernel.modules.is_known() && !kernel.modules.has(&module) {
             let (variant, kernel) = (&variant.name, kernel.name());
@@ -437,14 +426,7 @@ pub fn guest_stack(variant: &Variant, layout: &DeviceLayout, raid: Option<Raid>)
     let faults = device::parse_faults(variant.level(factor::FAULTS)).map_err(RunError::Plan)?;
     let (further_disks, has_journal) = (layout.members.len().saturating_sub(1), layout.journal.is_some());
     let array = raid.map(MdArray::from_raid);
-    Ok(StackConfig {
-        further_disks,
-        has_journal,
-        array,
-        faults,
-        links: link_names(variant)?,
-        ..StackConfig::default()
-    })
+    Ok(StackConfig { further_disks, has_journal, array, faults, links: link_names(variant)?, ..StackConfig::default() })
 }
 
 /// The names of the links of a variant's stack.
@@ -456,8 +438,7 @@ fn link_names(variant: &Variant) -> Result<Vec<String>> {
 /// The modules that a variant requires besides those of its filesystem: for the stack, the I/O scheduler, and character
 /// sets of the mount options `mount`.
 pub fn further_modules(variant: &Variant, stack: &StackConfig, mount: &str) -> Vec<String> {
-    let scheduler =
-        SCHEDULER_MODULES.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
+    let scheduler = SCHEDULER_MODULES.into_iter().find(|(level, _)| *level == variant.level(factor::SCHEDULER));
     let fixed = stack.modules().into_iter().chain(scheduler.map(|(_, module)| module));
     let layer = layers::module(variant.level(factor::LAYER));
     fixed.chain(layer).map(String::from).chain(available::charset_modules(mount)).collect()
@@ -517,8 +498,7 @@ mod tests {
     #[test]
     fn the_error_of_an_unsupported_filesystem_names_a_kernel_that_supports_it() {
         let (_dir, modules) = modules(&["ext4"]);
-        let kernel =
-            GuestKernel { image: "/k".into(), release: "6.1".into(), modules, ..GuestKernel::default() };
+        let kernel = GuestKernel { image: "/k".into(), release: "6.1".into(), modules, ..GuestKernel::default() };
         let def = filesystems::find("reiser4").unwrap();
         let why = unsupported_error(&kernel, def).to_string();
         assert_eq!(

@@ -99,11 +99,9 @@ pub fn check_source_device(kernel: &SysRoot, plan: &Plan, needed: u64) -> Result
     let Some(source) = &plan.device.other_device else { return Ok(()) };
     let device = open_source_disk(kernel, source)?;
     let number = |path: &Path| path.metadata().map(|meta| meta.rdev()).ok();
-    let erased =
-        matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&source.path));
+    let erased = matches!(&plan.device.backing, Backing::Erase { path, .. } if number(path) == number(&source.path));
     let (erase_flag, other_flag) = (setting("erase", ""), setting("other", ""));
-    let why =
-        || format!("{} is both {erase_flag} and {other_flag}; name another device", source.path.display());
+    let why = || format!("{} is both {erase_flag} and {other_flag}; name another device", source.path.display());
     require(!erased, || RunError::Plan(why()))?;
     check_size(&source.path, device.size_bytes(), "the source disk needs", needed)
 }
@@ -136,10 +134,8 @@ pub fn check_images(
     source_disk_bytes: u64,
 ) -> Result<()> {
     let sum = |kind: BackingDevice| {
-        let bytes = devices
-            .iter()
-            .filter(|device| device.storage == DeviceStorage::Made(kind))
-            .map(|device| device.bytes);
+        let bytes =
+            devices.iter().filter(|device| device.storage == DeviceStorage::Made(kind)).map(|device| device.bytes);
         bytes.fold(0, u64::saturating_add)
     };
     for device in devices {
@@ -150,8 +146,7 @@ pub fn check_images(
     if device.other_device.is_none() {
         limits::check_file_size("the image of the source disk", source_disk_bytes)?;
     }
-    let (mut in_other_dir, mut on_disk, mut in_memory) =
-        (0, sum(BackingDevice::Loop), sum(BackingDevice::Ram));
+    let (mut in_other_dir, mut on_disk, mut in_memory) = (0, sum(BackingDevice::Loop), sum(BackingDevice::Ram));
     // The image of the source disk lies in the directory that the user named, or beside the other images.
     match (&device.other_device, &device.other_dir, &device.backing) {
         (Some(_), ..) => {}
@@ -239,8 +234,7 @@ fn check_image_dir(kernel: &SysRoot, dir: &Path) -> Result<()> {
         Ok(_) => dir.to_path_buf(),
         Err(error) if dir == Path::new(RAM_DIR) => {
             let flag = setting("on", "loop:DIR");
-            let fix =
-                format!("images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `{flag}`");
+            let fix = format!("images in memory lie there: `mount -t tmpfs tmpfs /dev/shm`, or take `{flag}`");
             return Err(RunError::Missing(format!("{RAM_DIR}: {error}; {fix}")));
         }
         Err(error) => {
@@ -275,8 +269,7 @@ mod tests {
         };
         let least = ext4.size_with_inodes(room.bytes, room.inodes, 0);
         // The filesystem of the source disk does not count.
-        let (xfs, levels) =
-            (filesystems::find("xfs").unwrap(), [(factor::FS.to_string(), "xfs".to_string())]);
+        let (xfs, levels) = (filesystems::find("xfs").unwrap(), [(factor::FS.to_string(), "xfs".to_string())]);
         let only_xfs = Variant { name: "xfs".into(), levels: levels.into() };
         assert_eq!(needed_bytes(&[ext4, xfs], &[only_xfs], room), xfs.size_for(room.bytes, room.inodes));
         assert_eq!(size(""), ext4.size_for(room.bytes, room.inodes));

@@ -17,15 +17,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// The factors of the device below a filesystem, and of the disk that guests use for it.
-const DEVICE_FACTORS: [&str; 7] = [
-    factor::DEVICE,
-    factor::STACK,
-    factor::JOURNAL,
-    factor::RAID,
-    factor::FAULTS,
-    factor::LIMIT,
-    factor::SCHEDULER,
-];
+const DEVICE_FACTORS: [&str; 7] =
+    [factor::DEVICE, factor::STACK, factor::JOURNAL, factor::RAID, factor::FAULTS, factor::LIMIT, factor::SCHEDULER];
 
 /// Refuses variants whose read-only filesystem meets a workload that writes, and variants in memory with a device.
 pub fn check(plan: &Plan, variants: &[Variant]) -> Result<()> {
@@ -65,8 +58,7 @@ fn check_read_only(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
             )
         })?;
     }
-    let stacked =
-        !variant.level(factor::STACK).is_empty() && matches!(plan.device.backing, Backing::Guest(_));
+    let stacked = !variant.level(factor::STACK).is_empty() && matches!(plan.device.backing, Backing::Guest(_));
     require(!stacked, || {
         let why = format!(
             "the image of {} is written to its disk before the guest has a stack; leave out `stack`, or take {}",
@@ -108,13 +100,7 @@ fn check_in_memory(plan: &Plan, variant: &Variant, def: &FsDef) -> Result<()> {
 
 /// Checks that memory has room for the files of filesystems in memory, and the disk for the files and the images of
 /// read-only ones.
-pub fn check_room(
-    kernel: &SysRoot,
-    plan: &Plan,
-    variants: &[Variant],
-    runs: &Path,
-    room: Room,
-) -> Result<()> {
+pub fn check_room(kernel: &SysRoot, plan: &Plan, variants: &[Variant], runs: &Path, room: Room) -> Result<()> {
     let mut images = BTreeSet::new();
     for variant in variants.iter().filter(|variant| !variant.is_bare_device()) {
         let def = filesystems::find(variant.level(factor::FS))?;
@@ -128,8 +114,7 @@ pub fn check_room(
     if images.is_empty() {
         return Ok(());
     }
-    let work_dirs: BTreeSet<String> =
-        variants.iter().flat_map(|variant| work_dirs_of(plan, variant)).collect();
+    let work_dirs: BTreeSet<String> = variants.iter().flat_map(|variant| work_dirs_of(plan, variant)).collect();
     // Each work has its files, and an image with each filesystem and its options.
     let needed = room.bytes.saturating_mul((work_dirs.len() * (1 + images.len())) as u64);
     let dir = match plan.device.backing {
@@ -150,9 +135,7 @@ fn check_memory(kernel: &SysRoot, plan: &Plan, variant: &Variant, def: &FsDef, r
     let limit = parse_memory(variant.level(factor::MEMORY)).map_err(RunError::Plan)?;
     let (available, fix) = match (&plan.device.backing, limit) {
         (_, Some(limit)) => (limit, format!("raise the level of `{}`", factor::MEMORY)),
-        (Backing::Guest(guest), None) => {
-            (guest.memory.as_u64(), format!("more {}", setting("guest_memory", "")))
-        }
+        (Backing::Guest(guest), None) => (guest.memory.as_u64(), format!("more {}", setting("guest_memory", ""))),
         _ => (available_memory_or_missing(kernel)?, "free some memory".into()),
     };
     let needed = def.size_for(room.bytes, room.inodes);
@@ -175,10 +158,7 @@ mod tests {
     fn readers_are_listed_with_the_settings_that_they_need() {
         let readers = list_reading_workloads();
         assert!(readers.contains(&"read-tree".to_string()), "{readers:?}");
-        assert!(
-            readers.iter().any(|reader| reader.starts_with("fileio with modes=seqrd,rndrd")),
-            "{readers:?}"
-        );
+        assert!(readers.iter().any(|reader| reader.starts_with("fileio with modes=seqrd,rndrd")), "{readers:?}");
         assert!(!readers.iter().any(|reader| reader.starts_with("coreutils")), "{readers:?}");
     }
 }

@@ -18,15 +18,8 @@ use std::path::{Path, PathBuf};
 /// The largest scratch image for an erased device, in bytes.
 const MAX_IMAGE_BYTES: u64 = 16 << 30;
 /// The factors whose levels a trial tests. The filesystem is the first.
-const TRIED_FACTORS: [&str; 7] = [
-    factor::FS,
-    factor::OPTIONS,
-    factor::MKFS,
-    factor::MKFS_PROGRAM,
-    factor::MOUNT,
-    factor::JOURNAL,
-    factor::RAID,
-];
+const TRIED_FACTORS: [&str; 7] =
+    [factor::FS, factor::OPTIONS, factor::MKFS, factor::MKFS_PROGRAM, factor::MOUNT, factor::JOURNAL, factor::RAID];
 /// Up to this many combinations of levels, all are tried; above, a selection. A trial takes a fifth of a second or more.
 const MAX_TRIALS: usize = 32;
 
@@ -132,8 +125,7 @@ impl Trial<'_> {
         let refusal = self.try_mkfs_and_mount(&devices, log)?;
         // The erased device may support options that an image does not, so there only misspelt names count.
         if let Some((why, suggestion)) = refusal.filter(|(_, suggestion)| suggestion.is_some() || !erases) {
-            let suggestion =
-                suggestion.map_or(String::new(), |suggestion| format!(". Did you mean `{suggestion}`?"));
+            let suggestion = suggestion.map_or(String::new(), |suggestion| format!(". Did you mean `{suggestion}`?"));
             return Err(RunError::of_variant(self.variant, why + &suggestion));
         }
         Ok(members.into_iter().chain(journal).try_for_each(|device| device.release(log))?)
@@ -159,19 +151,12 @@ impl Trial<'_> {
         }
         if let Err(error) = lifecycle::format(devices.clone(), def, &self.options, log) {
             if def.traits.read_only {
-                let why = format!(
-                    "{} refuses `{}`: {}",
-                    def.mkfs,
-                    self.options.mkfs.join(" "),
-                    failure_reason(error)?
-                );
+                let why = format!("{} refuses `{}`: {}", def.mkfs, self.options.mkfs.join(" "), failure_reason(error)?);
                 return Ok(Some((why, None)));
             }
             let why = format!("{} refuses `{mkfs_level}`: {}", def.mkfs, failure_reason(error)?);
             // Without mkfs options of the user the cause is an option set; that variant fails later, in its own cell.
-            return Ok(
-                Some((why, grammar::suggest_feature(def, mkfs_level))).filter(|_| !mkfs_level.is_empty())
-            );
+            return Ok(Some((why, grammar::suggest_feature(def, mkfs_level))).filter(|_| !mkfs_level.is_empty()));
         }
         lifecycle::check_option_set(def, self.variant, devices.first())?;
         self.try_mount(devices, log)
@@ -196,8 +181,7 @@ impl Trial<'_> {
 
     /// Finds the option because of which the kernel rejects the mount, by trying each alone; `message` is that of mount(8).
     fn find_refused_option(&self, device: &Path, message: String) -> Refusal {
-        let (id, [mkfs, mount]) =
-            (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));
+        let (id, [mkfs, mount]) = (self.def.id, [factor::MKFS, factor::MOUNT].map(|id| self.variant.level(id)));
         let try_option = |option: &str| mount::reason_for_refused_option(device, self.def.id, option);
         // Why the kernel rejects a mount without options.
         let plain = try_option("");
@@ -212,9 +196,8 @@ impl Trial<'_> {
                 (format!("this kernel cannot mount {id} made with `{mkfs}`: {why}"), None)
             }
             None => {
-                let suggestion = mount
-                    .split(',')
-                    .find_map(|option| grammar::suggest_mount_option(self.def, option.trim()));
+                let suggestion =
+                    mount.split(',').find_map(|option| grammar::suggest_mount_option(self.def, option.trim()));
                 (format!("{id} cannot be mounted with `{mount}`: {message}"), suggestion)
             }
         }
@@ -278,8 +261,7 @@ mod tests {
         assert_eq!(chosen.len(), 40);
         for variant in &many {
             for id in [factor::MKFS, factor::MOUNT] {
-                let same =
-                    |other: &&Variant| [factor::FS, id].iter().all(|id| other.level(id) == variant.level(id));
+                let same = |other: &&Variant| [factor::FS, id].iter().all(|id| other.level(id) == variant.level(id));
                 assert!(chosen.iter().any(same), "{} {id}", variant.name);
             }
         }
@@ -288,11 +270,8 @@ mod tests {
     #[test]
     fn the_reason_is_the_line_with_a_word_like_invalid_else_the_first() {
         let failed = |output: &str| {
-            let failed = CommandError::Failed {
-                command: "mkfs".into(),
-                ended: CommandEnd::Exit(1),
-                output: output.into(),
-            };
+            let failed =
+                CommandError::Failed { command: "mkfs".into(), ended: CommandEnd::Exit(1), output: output.into() };
             failure_reason(failed.into()).unwrap()
         };
         let mke2fs = "mke2fs 1.47.0 (5-Feb-2023)\n\nInvalid filesystem option set: ^has_jounal\n";

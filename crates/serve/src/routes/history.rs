@@ -20,11 +20,9 @@ const NO_REFERENCE: &str = "none";
 /// them.
 pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> PageResult {
     let shared = state.0.clone();
-    let listed =
-        run_blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable_folder_page)?;
+    let listed = run_blocking(move || shared.overviews.list(&shared.folder)).await?.map_err(unreadable_folder_page)?;
     let parameter = |name| query_values(&query, name).next().map(String::from);
-    let no_history =
-        || MessagePage::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
+    let no_history = || MessagePage::new(StatusCode::NOT_FOUND, "Found no run with a history in this folder.");
     let study = parameter("study").or_else(|| most_common_study(&listed)).ok_or_else(no_history)?;
     let runs: Vec<Arc<Overview>> =
         listed.iter().filter(|run| fits_history(run, &study)).take(MAX_RUNS).cloned().collect();
@@ -33,8 +31,7 @@ pub async fn page(state: State, Query(query): Query<Vec<(String, String)>>) -> P
     let primary_metric =
         runs.first().and_then(|run| run.plan.as_ref()).map(|plan| (state.analysis.primary_metric)(plan));
     let metric = parameter("metric").or(primary_metric).unwrap_or_else(|| "elapsed".into());
-    let default_reference =
-        || choose_reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
+    let default_reference = || choose_reference(&variant, runs.iter().map(|run| run.summary.variants.as_slice()));
     let reference = parameter("reference").or_else(default_reference).filter(|name| *name != NO_REFERENCE);
     let history_query = HistoryQuery { study, metric, variant, reference };
     let studies = studies(&listed);
@@ -103,8 +100,7 @@ fn render_history(
     }
     let mut history = history_page(&query, points);
     link_runs(&mut history.document, runs);
-    let Fragment { title, html } =
-        html::render_fragment(&history.document).map_err(|error| error.to_string())?;
+    let Fragment { title, html } = html::render_fragment(&history.document).map_err(|error| error.to_string())?;
     let metrics = templates::metrics_to_choose(&query.metric);
     templates::render(&templates::HistoryPage { query, studies, variants, metrics, title, body: html })
 }

@@ -31,10 +31,8 @@ pub async fn page(state: State, Path(id): Path<String>) -> PageResult {
 pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) -> PageResult {
     let found = find_run(&state, id).await?;
     if found.dir.event_log_file().metadata().is_ok_and(|log| log.len() > MAX_LOG_BYTES) {
-        let message = format!(
-            "The event log of this run has more than {} MiB, the limit of this page.",
-            MAX_LOG_BYTES >> 20
-        );
+        let message =
+            format!("The event log of this run has more than {} MiB, the limit of this page.", MAX_LOG_BYTES >> 20);
         return Err(unprocessable_page(message));
     }
     let last_id = headers.get("last-event-id").and_then(|id| id.to_str().ok()?.trim().parse().ok());
@@ -53,10 +51,7 @@ pub async fn events(state: State, Path(id): Path<String>, headers: HeaderMap) ->
 const MAX_LOG_BYTES: u64 = 256 << 20;
 
 /// The record of a run before its first event, and the intervals of its primary metric.
-fn beginning(
-    shared: &Arc<SharedData>,
-    found: &FoundRun,
-) -> fsarena_store::Result<(RunRecord, VariantIntervals)> {
+fn beginning(shared: &Arc<SharedData>, found: &FoundRun) -> fsarena_store::Result<(RunRecord, VariantIntervals)> {
     let plan = found.dir.plan()?;
     let metric = (shared.analysis.primary_metric)(&plan);
     let variants = matrix::expand(&plan);
@@ -84,8 +79,7 @@ fn message_stream(
     changed: watch::Receiver<u64>,
     last_id: Option<u64>,
 ) -> impl Stream<Item = Result<Event, Infallible>> {
-    let listener =
-        Listener { feed, changed, last_id, ready: VecDeque::new(), has_state: false, ended: false };
+    let listener = Listener { feed, changed, last_id, ready: VecDeque::new(), has_state: false, ended: false };
     stream::unfold(listener, |mut listener| async move {
         loop {
             if let Some(message) = listener.ready.pop_front() {
@@ -94,9 +88,7 @@ fn message_stream(
             if listener.ended {
                 return None;
             }
-            if (listener.has_state || !listener.feed.is_caught_up())
-                && listener.changed.changed().await.is_err()
-            {
+            if (listener.has_state || !listener.feed.is_caught_up()) && listener.changed.changed().await.is_err() {
                 return None;
             }
             if listener.feed.is_caught_up() {

@@ -27,12 +27,8 @@ pub async fn find_run(shared: &Arc<SharedData>, id: String) -> Result<FoundRun, 
 ///
 /// # Errors
 /// A page with the status 500 if the work panics.
-pub async fn run_blocking<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, MessagePage> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|_| internal_error_page("This failed; that is a fault of fsarena."))
+pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, MessagePage> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| internal_error_page("This failed; that is a fault of fsarena."))
 }
 
 /// A page with the status 500: the folder of runs cannot be read.
@@ -52,9 +48,5 @@ pub fn unprocessable_page(text: impl Into<String>) -> MessagePage {
 
 /// The values of a parameter in a query, without empty ones.
 pub fn query_values<'q>(query: &'q [(String, String)], name: &str) -> impl Iterator<Item = &'q str> {
-    query
-        .iter()
-        .filter(move |(key, _)| key == name)
-        .map(|(_, value)| value.trim())
-        .filter(|value| !value.is_empty())
+    query.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
 }

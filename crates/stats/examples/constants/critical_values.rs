@@ -68,8 +68,7 @@ fn count_below(bits: &[u64; WORDS], rank: usize) -> u32 {
 pub fn simulate_critical_values(paths: &[Path], alpha: f64) -> Vec<Option<usize>> {
     let mut alive: Vec<&Path> = paths.iter().collect();
     let mut value = |at: usize| {
-        let c =
-            if at == 0 { exact_first_value(alpha) } else { simulated_value(&alive, at, alpha, paths.len()) };
+        let c = if at == 0 { exact_first_value(alpha) } else { simulated_value(&alive, at, alpha, paths.len()) };
         if let Some(c) = c {
             alive.retain(|path| path[at] as usize > c);
         }
@@ -134,8 +133,7 @@ mod tests {
     fn few_paths_come_near_the_constants() {
         let paths = simulate_paths(20_000, 2);
         for alpha in [0.05, 0.10] {
-            let critical: Vec<usize> =
-                simulate_critical_values(&paths, alpha).into_iter().flatten().collect();
+            let critical: Vec<usize> = simulate_critical_values(&paths, alpha).into_iter().flatten().collect();
             for ((look, c), error) in LOOKS.iter().zip(&critical).zip(crossed_shares(&paths, &critical)) {
                 let stored = if alpha == 0.05 { look.c05 } else { look.c10 };
                 assert!(c.abs_diff(stored) <= 2 + stored / 50, "{look:?}: {c}");

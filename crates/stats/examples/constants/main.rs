@@ -17,8 +17,7 @@ fn main() {
     let paths = simulate_paths(count as usize, seed);
     println!("{count} paths in {:.1} s", start.elapsed().as_secs_f64());
     for alpha in [0.05, 0.10] {
-        let stored: Vec<usize> =
-            LOOKS.iter().map(|look| if alpha == 0.05 { look.c05 } else { look.c10 }).collect();
+        let stored: Vec<usize> = LOOKS.iter().map(|look| if alpha == 0.05 { look.c05 } else { look.c10 }).collect();
         let (again, error) = (simulate_critical_values(&paths, alpha), crossed_shares(&paths, &stored));
         println!("\nalpha {alpha}\n    n  stored   again   spent %  error %   ± %   one step %   verdict");
         for (at, look) in LOOKS.iter().enumerate() {
@@ -46,10 +45,5 @@ fn main() {
 fn argument(name: &str) -> Option<u64> {
     let mut arguments = std::env::args().skip_while(|argument| argument != name);
     arguments.next()?;
-    Some(
-        arguments
-            .next()
-            .and_then(|value| value.parse().ok())
-            .unwrap_or_else(|| panic!("{name} takes a number")),
-    )
+    Some(arguments.next().and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{name} takes a number")))
 }

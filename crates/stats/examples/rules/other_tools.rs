@@ -68,8 +68,7 @@ const ALPHA: f64 = 0.05;
 pub fn rounds_needed(effects: &[f64], runs: usize, seed: u64) -> Vec<RoundsNeeded> {
     let mut all = Vec::new();
     for drifts in [false, true] {
-        let needs =
-            |tool| move |(effect, rounds): (&f64, _)| RoundsNeeded { tool, drifts, effect: *effect, rounds };
+        let needs = |tool| move |(effect, rounds): (&f64, _)| RoundsNeeded { tool, drifts, effect: *effect, rounds };
         let own = effects.iter().map(|effect| (effect, rounds_fsarena_needs(drifts, *effect, runs, seed)));
         all.extend(own.map(needs(None)));
         for tool in Tool::ALL {
@@ -95,28 +94,16 @@ fn rounds_fsarena_needs(drifts: bool, effect: f64, runs: usize, seed: u64) -> Op
 /// effect).
 fn log_ratios_in_random_order(drifts: bool, theta: f64, rng: &mut impl Rng) -> Vec<f64> {
     let x = simulate_series(drifts, 2 * LAST_LOOK_ROUNDS, rng);
-    x.chunks_exact(2)
-        .map(|pair| if rng.random() { pair[1] - pair[0] } else { pair[0] - pair[1] } + theta)
-        .collect()
+    x.chunks_exact(2).map(|pair| if rng.random() { pair[1] - pair[0] } else { pair[0] - pair[1] } + theta).collect()
 }
 
 /// For each effect, the smallest number of rounds with which the tool finds it in four of five runs.
-fn rounds_tool_needs(
-    tool: Tool,
-    drifts: bool,
-    effects: &[f64],
-    runs: usize,
-    seed: u64,
-) -> Vec<Option<usize>> {
+fn rounds_tool_needs(tool: Tool, drifts: bool, effects: &[f64], runs: usize, seed: u64) -> Vec<Option<usize>> {
     let mut needed = vec![None; effects.len()];
     for look in LOOKS {
         let statistics = |theta: f64| {
             in_parallel(runs, |run| {
-                let mut x = simulate_series(
-                    drifts,
-                    2 * look.rounds,
-                    &mut run_rng(mix(seed, look.rounds as u64), run),
-                );
+                let mut x = simulate_series(drifts, 2 * look.rounds, &mut run_rng(mix(seed, look.rounds as u64), run));
                 x[look.rounds..].iter_mut().for_each(|x| *x += theta);
                 tool.statistic(&x[..look.rounds], &x[look.rounds..])
             })
@@ -196,8 +183,7 @@ fn welch_t(a: &[f64], b: &[f64]) -> (f64, f64) {
 /// The normal approximation of the Mann–Whitney U test for m values of a and n of b without ties, with the correction for
 /// continuity: (|U − mn/2| − ½) / √(mn(m + n + 1)/12) (Mann and Whitney 1947).
 fn mann_whitney_z(a: &[f64], b: &[f64]) -> f64 {
-    let mut all: Vec<(f64, bool)> =
-        a.iter().map(|x| (*x, false)).chain(b.iter().map(|x| (*x, true))).collect();
+    let mut all: Vec<(f64, bool)> = a.iter().map(|x| (*x, false)).chain(b.iter().map(|x| (*x, true))).collect();
     all.sort_unstable_by(|x, y| x.0.total_cmp(&y.0));
     let ranks: usize = all.iter().enumerate().filter(|(_, (_, of_b))| *of_b).map(|(at, _)| at + 1).sum();
     let (m, n) = (a.len() as f64, b.len() as f64);

@@ -8,11 +8,8 @@ use fsarena_core::series::SeriesTable;
 
 const VARIANTS: [&str; 3] = ["a", "b", "c"];
 /// Task, parameter, seconds of `a`, and how many times as much `b` and `c` take.
-const TASKS: [(&str, &str, f64, [f64; 3]); 3] = [
-    ("one", "", 1.0, [1.0, 1.1, 1.2]),
-    ("two", "4", 3.0, [1.0, 1.0, 2.0]),
-    ("two", "8", 6.0, [1.0, 1.0, 1.0]),
-];
+const TASKS: [(&str, &str, f64, [f64; 3]); 3] =
+    [("one", "", 1.0, [1.0, 1.1, 1.2]), ("two", "4", 3.0, [1.0, 1.0, 2.0]), ("two", "8", 6.0, [1.0, 1.0, 1.0])];
 
 /// A run over this number of rounds; each value moves by up to 0.7%, differently for each task, variant and round.
 fn record(rounds: u32) -> RunRecord {
@@ -41,10 +38,7 @@ fn record(rounds: u32) -> RunRecord {
         status: RunStatus { complete: true, why: String::new() },
         plan: toml::from_str(plan).unwrap(),
         hosts: vec![],
-        variants: VARIANTS
-            .iter()
-            .map(|name| Variant { name: name.to_string(), levels: Default::default() })
-            .collect(),
+        variants: VARIANTS.iter().map(|name| Variant { name: name.to_string(), levels: Default::default() }).collect(),
         tasks: TASKS.iter().map(task).collect(),
         readings: vec![
             reading("elapsed_ns", Direction::Lower),
@@ -176,10 +170,7 @@ fn the_outcome_with_dropped_rounds_is_reported() {
     record.notes.push((Some(3), Note::new(NoteKind::Dropped, "throttled")));
     let judged = judged(&record, "one.elapsed: a < b");
     assert_eq!(judged.verdict.unwrap().rounds, 7);
-    assert_eq!(
-        (judged.outcome(), judged.outcome_with_all_rounds),
-        (Outcome::Inconclusive, Some(Outcome::Held))
-    );
+    assert_eq!((judged.outcome(), judged.outcome_with_all_rounds), (Outcome::Inconclusive, Some(Outcome::Held)));
 }
 
 #[test]
@@ -197,18 +188,9 @@ fn the_explanation_states_when_a_claim_is_true() {
     assert_eq!(explanation("x.elapsed: a < b by 5%"), "true where x.elapsed of a over b is under 0.95");
     assert_eq!(explanation("x.elapsed: a <= b"), "true where x.elapsed of a over b is 1.01 or less");
     assert_eq!(explanation("x.elapsed: a != b"), "true where x.elapsed of a over b is under 1 or over 1");
-    assert_eq!(
-        explanation("x.elapsed: a == 2 * b"),
-        "true where x.elapsed of a over b is from 1.9802 to 2.02"
-    );
-    assert_eq!(
-        explanation("x.elapsed: a >= y.elapsed"),
-        "true where x.elapsed of a over y.elapsed is 0.9901 or more"
-    );
-    assert_eq!(
-        explanation("x.elapsed: best is a"),
-        "a is best: true where every other variant is worse than a"
-    );
+    assert_eq!(explanation("x.elapsed: a == 2 * b"), "true where x.elapsed of a over b is from 1.9802 to 2.02");
+    assert_eq!(explanation("x.elapsed: a >= y.elapsed"), "true where x.elapsed of a over y.elapsed is 0.9901 or more");
+    assert_eq!(explanation("x.elapsed: best is a"), "a is best: true where every other variant is worse than a");
     assert_eq!(
         explanation("x.elapsed: best is not a"),
         "a is not best: true where some other variant is better than a"

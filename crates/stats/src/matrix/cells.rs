@@ -144,23 +144,17 @@ impl Matrix {
         for row in rows {
             if row.block_size == 0 || row.threads == 0 {
                 let (variant, mode) = (&row.variant, &row.mode);
-                return Err(MatrixError(format!(
-                    "{variant} {mode}: a cell needs a block size and threads above zero"
-                )));
+                return Err(MatrixError(format!("{variant} {mode}: a cell needs a block size and threads above zero")));
             }
             if matrix.variants.iter().all(|variant| variant.name != row.variant) {
-                matrix
-                    .variants
-                    .push(MatrixVariant { name: row.variant.clone(), is_bare_device: row.is_bare_device });
+                matrix.variants.push(MatrixVariant { name: row.variant.clone(), is_bare_device: row.is_bare_device });
             }
             if matrix.modes.iter().all(|mode| mode.name != row.mode) {
                 matrix.modes.push(Mode::named(&row.mode));
             }
         }
         for row in rows {
-            let at = matrix
-                .find(&row.variant, &row.mode, row.block_size, row.threads)
-                .expect("its axes are there");
+            let at = matrix.find(&row.variant, &row.mode, row.block_size, row.threads).expect("its axes are there");
             let usable = |value: Option<f64>| value.filter(|v| v.is_finite() && *v > 0.0).unwrap_or(f64::NAN);
             let values: Vec<f64> = row.iops.iter().copied().map(usable).collect();
             if let Some(centre) = centre(&values) {
@@ -295,13 +289,7 @@ impl Contrast {
     }
 
     /// Compares the bytes per second of two cells: ln(b/a). `limit` is a ratio.
-    pub fn bandwidth_ratio(
-        matrix: &Matrix,
-        b: CellPosition,
-        a: CellPosition,
-        side: Side,
-        limit: f64,
-    ) -> Contrast {
+    pub fn bandwidth_ratio(matrix: &Matrix, b: CellPosition, a: CellPosition, side: Side, limit: f64) -> Contrast {
         let offset = (matrix.sizes[b.size] as f64 / matrix.sizes[a.size] as f64).ln();
         Contrast { offset, ..Contrast::iops_ratio(b, a, side, limit) }
     }
@@ -309,8 +297,7 @@ impl Contrast {
     /// Its value in each round that has all its cells, in the order of the rounds.
     pub fn values_by_round(&self, matrix: &Matrix) -> Vec<f64> {
         let rounds = self.terms.iter().map(|(at, _)| matrix.values(*at).len()).min().unwrap_or(0);
-        let term =
-            |round: usize| move |(at, weight): &(CellPosition, f64)| weight * matrix.values(*at)[round].ln();
+        let term = |round: usize| move |(at, weight): &(CellPosition, f64)| weight * matrix.values(*at)[round].ln();
         let value = |round| self.terms.iter().map(term(round)).sum::<f64>() + self.offset;
         (0..rounds).map(value).filter(|value| value.is_finite()).collect()
     }
@@ -336,11 +323,7 @@ impl Contrast {
             Side::Above => ratio.ln() > self.limit,
         };
         let breaks_rule = is_beyond_limit(ratio.low) && is_beyond_limit(ratio.high);
-        Some(ContrastOutcome {
-            ratio,
-            breaks_rule,
-            e_value: if is_beyond_limit(ratio.value) { e_value } else { 0.0 },
-        })
+        Some(ContrastOutcome { ratio, breaks_rule, e_value: if is_beyond_limit(ratio.value) { e_value } else { 0.0 } })
     }
 
     /// The same contrast for another matrix, with cells of the same names and numbers. None if that matrix lacks one.
@@ -349,10 +332,7 @@ impl Contrast {
             let (variant, mode) = (&from.variants[at.variant].name, &from.modes[at.mode].name);
             Some((to.find(variant, mode, from.sizes[at.size], from.threads[at.threads])?, *weight))
         };
-        Some(Contrast {
-            terms: self.terms.iter().map(translated_term).collect::<Option<_>>()?,
-            ..self.clone()
-        })
+        Some(Contrast { terms: self.terms.iter().map(translated_term).collect::<Option<_>>()?, ..self.clone() })
     }
 }
 
@@ -374,16 +354,9 @@ mod tests {
 
     #[test]
     fn axes_are_sorted_and_missing_cells_have_no_value() {
-        let matrix = Matrix::new(&[
-            row(4096, 2, &[Some(10.0)]),
-            row(512, 1, &[Some(40.0)]),
-            row(512, 2, &[Some(0.0)]),
-        ])
-        .unwrap();
-        assert_eq!(
-            (matrix.sizes.as_slice(), matrix.threads.as_slice()),
-            ([512, 4096].as_slice(), [1, 2].as_slice())
-        );
+        let matrix =
+            Matrix::new(&[row(4096, 2, &[Some(10.0)]), row(512, 1, &[Some(40.0)]), row(512, 2, &[Some(0.0)])]).unwrap();
+        assert_eq!((matrix.sizes.as_slice(), matrix.threads.as_slice()), ([512, 4096].as_slice(), [1, 2].as_slice()));
         let at = matrix.find("a", "seqrd", 4096, 2).unwrap();
         assert_eq!((matrix.iops(at), matrix.bandwidth(at)), (Some(10.0), Some(40_960.0)));
         assert_eq!(matrix.iops(CellPosition { threads: 0, ..at }), None, "never measured");
@@ -459,8 +432,7 @@ mod tests {
         };
         let breaks_rule = |slow_is_client_bound, fast_is_client_bound, side| {
             let matrix =
-                Matrix::new(&[row(1, 100.0, fast_is_client_bound), row(2, 50.0, slow_is_client_bound)])
-                    .unwrap();
+                Matrix::new(&[row(1, 100.0, fast_is_client_bound), row(2, 50.0, slow_is_client_bound)]).unwrap();
             let at = |threads| matrix.find("x", "seqrd", 512, threads).unwrap();
             let contrast = match side {
                 Side::Below => Contrast::iops_ratio(at(2), at(1), side, 0.95),
@@ -477,8 +449,7 @@ mod tests {
 
     #[test]
     fn a_round_that_lacks_one_of_the_cells_is_skipped() {
-        let (matrix, a, b) =
-            matrix_of_two_cells(&[Some(100.0), None, Some(1.0)], &[Some(50.0), Some(7.0), Some(1.0)]);
+        let (matrix, a, b) = matrix_of_two_cells(&[Some(100.0), None, Some(1.0)], &[Some(50.0), Some(7.0), Some(1.0)]);
         let d = Contrast::iops_ratio(b, a, Side::Below, 0.95).values_by_round(&matrix);
         assert_eq!(d.len(), 2);
         assert!((d[0] - 0.5f64.ln()).abs() < 1e-12 && d[1] == 0.0);

@@ -110,8 +110,7 @@ pub fn group_into_findings(
 ) -> Vec<Finding> {
     // A region of a break may cross borders. A region of a level may not: on both sides of a border it has different causes.
     let (breaks, levels) = flags.into_iter().partition(|flag| flag.rule.finds_breaks());
-    let mut regions =
-        [group_into_regions(breaks, &BTreeSet::new()), group_into_regions(levels, borders)].concat();
+    let mut regions = [group_into_regions(breaks, &BTreeSet::new()), group_into_regions(levels, borders)].concat();
     regions.sort_by_key(|flags| (flags[0].rule, flags[0].at));
     let mut tables: BTreeMap<(usize, usize), Vec<FindingPart>> = BTreeMap::new();
     for flags in regions {
@@ -128,8 +127,7 @@ pub fn group_into_findings(
 fn finding_of(mut parts: Vec<FindingPart>, selected_trials: &[usize]) -> Finding {
     let all: BTreeSet<CellPosition> = parts.iter().flat_map(FindingPart::cells).collect();
     // A break that covers most of the region describes it best.
-    let describes_best =
-        |part: &FindingPart| part.rule.bounds_region() && 3 * part.flags.len() >= 2 * all.len();
+    let describes_best = |part: &FindingPart| part.rule.bounds_region() && 3 * part.flags.len() >= 2 * all.len();
     parts.sort_by(|a, b| describes_best(b).cmp(&describes_best(a)).then(b.weight().total_cmp(&a.weight())));
     let worst = parts[0].worst_flag();
     let reliability = match (worst.ratio.rounds, worst.ratio.provisional) {
@@ -151,8 +149,7 @@ fn group_by_cause(mut parts: Vec<FindingPart>) -> Vec<Vec<FindingPart>> {
     for part in parts {
         let mut matching = [true, false].into_iter().filter_map(|same_kind| {
             let joins = |other: &FindingPart| {
-                (part.rule.finds_breaks() == other.rule.finds_breaks()) == same_kind
-                    && have_one_cause(&part, other)
+                (part.rule.finds_breaks() == other.rule.finds_breaks()) == same_kind && have_one_cause(&part, other)
             };
             groups.iter().position(|group| group.iter().any(joins))
         });
@@ -362,10 +359,7 @@ mod tests {
         let row = [(0, 0), (0, 1), (0, 2), (0, 3)];
         let level = part(Rule::Serialised, 0.3, &row);
         assert!(have_one_cause(&part(Rule::ScalingCollapse, 0.9, &row[2..]), &level), "a detail");
-        assert!(
-            !have_one_cause(&part(Rule::ScalingCollapse, 0.3, &row[2..]), &level),
-            "large, and elsewhere too"
-        );
+        assert!(!have_one_cause(&part(Rule::ScalingCollapse, 0.3, &row[2..]), &level), "large, and elsewhere too");
         assert!(have_one_cause(&part(Rule::ScalingCollapse, 0.3, &row[1..]), &level), "the same cells");
     }
 
@@ -390,10 +384,8 @@ mod tests {
 
     #[test]
     fn neighbours_form_a_region_and_diagonal_cells_do_not() {
-        let found = group_into_regions(
-            vec![flag(0, 0), flag(1, 1), flag(1, 0), flag(3, 3), flag(2, 2)],
-            &BTreeSet::new(),
-        );
+        let found =
+            group_into_regions(vec![flag(0, 0), flag(1, 1), flag(1, 0), flag(3, 3), flag(2, 2)], &BTreeSet::new());
         assert_eq!(places(found), [vec![(0, 0), (1, 0), (1, 1)], vec![(2, 2)], vec![(3, 3)]]);
     }
 

@@ -96,12 +96,7 @@ fn compare_sequential_with_random(screening: &mut Screening) {
             if screening.is_at_ceiling(at) {
                 continue;
             }
-            let tests = screening.with_device_contrast(Contrast::iops_ratio(
-                at,
-                random,
-                Side::Below,
-                SEQUENTIAL_SHARE,
-            ));
+            let tests = screening.with_device_contrast(Contrast::iops_ratio(at, random, Side::Below, SEQUENTIAL_SHARE));
             screening.flag_cell(Rule::SequentialBelowRandom, at, Some(random), tests);
         }
     }
@@ -115,12 +110,7 @@ fn check_scaling(screening: &mut Screening) {
             let previous = cells[i - 1];
             if !screening.is_at_ceiling(cells[i]) {
                 screening.flag_series(Rule::ScalingCollapse, &cells[i..], previous, |screening, at| {
-                    screening.with_device_contrast(Contrast::iops_ratio(
-                        at,
-                        previous,
-                        Side::Below,
-                        SCALING_SHARE,
-                    ))
+                    screening.with_device_contrast(Contrast::iops_ratio(at, previous, Side::Below, SCALING_SHARE))
                 });
             }
         }
@@ -179,21 +169,11 @@ fn flag_falling_bandwidth(screening: &mut Screening, columns: &[Vec<CellPosition
         for (column, i) in found {
             let (before, after) = (column[i - 1], column[i]);
             if flags_high_side {
-                screening.flag_series(
-                    Rule::BandwidthFalls,
-                    column[..i].iter().rev(),
-                    after,
-                    |screening, at| {
-                        let test = Contrast::bandwidth_ratio(
-                            screening.matrix,
-                            at,
-                            after,
-                            Side::Above,
-                            1.0 / MONOTONE_SHARE,
-                        );
-                        screening.with_device_contrast(test)
-                    },
-                );
+                screening.flag_series(Rule::BandwidthFalls, column[..i].iter().rev(), after, |screening, at| {
+                    let test =
+                        Contrast::bandwidth_ratio(screening.matrix, at, after, Side::Above, 1.0 / MONOTONE_SHARE);
+                    screening.with_device_contrast(test)
+                });
             } else {
                 screening.flag_series(Rule::BandwidthFalls, &column[i..], before, |screening, at| {
                     screening.with_device_contrast(bandwidth_below(screening, at, before))
@@ -235,9 +215,7 @@ fn flag_serialised_row(screening: &mut Screening, cells: &[CellPosition], too_hi
     if count(last) < THREADS_RANGE * count(first) || cells.iter().any(|at| screening.is_at_ceiling(*at)) {
         return;
     }
-    let (Some(best), Some(witness)) =
-        (best_cell(screening, later), find_witness(screening, *first, too_high))
-    else {
+    let (Some(best), Some(witness)) = (best_cell(screening, later), find_witness(screening, *first, too_high)) else {
         return;
     };
     // The row is serialised if no larger thread count gains throughput and the witness exceeds even the best of them.
@@ -277,19 +255,13 @@ fn find_witness(
         let modes = (0..screening.matrix.modes.len()).filter(|mode| is_comparable(*mode));
         let rows = modes.filter(|mode| (variant, *mode) != (subject.variant, subject.mode));
         rows.filter_map(|mode| {
-            best_of_sound_row(
-                screening,
-                &screening.matrix.along_threads(variant, mode, subject.size),
-                too_high,
-            )
+            best_of_sound_row(screening, &screening.matrix.along_threads(variant, mode, subject.size), too_high)
         })
         .collect::<Vec<_>>()
     };
-    let own =
-        best_cell(screening, &screening.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
-    let is_ahead = |at: &CellPosition| {
-        screening.matrix.iops(*at) > screening.matrix.iops(own).map(|most| HEADROOM_FACTOR * most)
-    };
+    let own = best_cell(screening, &screening.matrix.along_threads(subject.variant, subject.mode, subject.size))?;
+    let is_ahead =
+        |at: &CellPosition| screening.matrix.iops(*at) > screening.matrix.iops(own).map(|most| HEADROOM_FACTOR * most);
     let variants = &screening.matrix.variants;
     let rank = |variant: &usize| (!variants[*variant].is_bare_device, *variant != subject.variant);
     let mut order: Vec<usize> = (0..variants.len()).collect();
@@ -313,9 +285,7 @@ fn best_of_sound_row(
         return None;
     }
     let best = best_cell(screening, cells)?;
-    let gains = Contrast::iops_ratio(best, cells[0], Side::Above, GAIN_FACTOR)
-        .evaluate(screening.matrix)?
-        .breaks_rule;
+    let gains = Contrast::iops_ratio(best, cells[0], Side::Above, GAIN_FACTOR).evaluate(screening.matrix)?.breaks_rule;
     (gains || screening.is_at_ceiling(best)).then_some(best)
 }
 
@@ -338,8 +308,7 @@ fn compare_with_peers(screening: &mut Screening) {
 fn peers(screening: &Screening, cells: &[CellPosition], suspects: &BTreeSet<CellPosition>) -> Vec<usize> {
     let is_sound = |at: CellPosition| !suspects.contains(&at) && screening.matrix.iops(at).is_some();
     let is_peer = |variant: &usize| {
-        *variant != cells[0].variant
-            && cells.iter().all(|at| is_sound(CellPosition { variant: *variant, ..*at }))
+        *variant != cells[0].variant && cells.iter().all(|at| is_sound(CellPosition { variant: *variant, ..*at }))
     };
     let mut variants: Vec<usize> = screening.subjects().into_iter().filter(is_peer).collect();
     let first = |variant: &usize| {
@@ -352,9 +321,8 @@ fn peers(screening: &Screening, cells: &[CellPosition], suspects: &BTreeSet<Cell
 /// Flags a cell that is far behind every peer. The flag names the peer with the nearest value.
 fn flag_far_behind(screening: &mut Screening, at: CellPosition, suspects: &BTreeSet<CellPosition>) {
     let peers = peers(screening, &[at], suspects);
-    let test = |variant: &usize| {
-        Contrast::iops_ratio(at, CellPosition { variant: *variant, ..at }, Side::Below, BEHIND_SHARE)
-    };
+    let test =
+        |variant: &usize| Contrast::iops_ratio(at, CellPosition { variant: *variant, ..at }, Side::Below, BEHIND_SHARE);
     if let Some(nearest) = peers.first() {
         let tests = peers.iter().map(test).collect();
         screening.flag_cell(Rule::FarBehind, at, Some(CellPosition { variant: *nearest, ..at }), tests);
@@ -364,12 +332,7 @@ fn flag_far_behind(screening: &mut Screening, at: CellPosition, suspects: &BTree
 /// Flags a cliff: from column[i] to the next smaller block size, the variant's throughput relative to every peer drops to less
 /// than [`CLIFF_FACTOR`] times the ratio of the block sizes, which a limit on operations per second alone would cause. Also
 /// flags still smaller block sizes as long as they stay below the same limit. A cell without peers is not flagged.
-fn flag_cliff(
-    screening: &mut Screening,
-    column: &[CellPosition],
-    i: usize,
-    suspects: &BTreeSet<CellPosition>,
-) {
+fn flag_cliff(screening: &mut Screening, column: &[CellPosition], i: usize, suspects: &BTreeSet<CellPosition>) {
     let edge = column[i];
     let size = |at: CellPosition| screening.matrix.sizes[at.size] as f64;
     let limit = (CLIFF_FACTOR * size(column[i - 1]) / size(edge)).ln();
@@ -398,9 +361,7 @@ fn flag_polish_residuals(screening: &mut Screening) {
     let explained: BTreeSet<CellPosition> = screening.flags.iter().map(|flag| flag.at).collect();
     for (variant, mode) in screening.subject_modes() {
         let is_tested = |at: &CellPosition| {
-            (at.variant, at.mode) == (variant, mode)
-                && !explained.contains(at)
-                && !screening.is_at_ceiling(*at)
+            (at.variant, at.mode) == (variant, mode) && !explained.contains(at) && !screening.is_at_ceiling(*at)
         };
         let log = |at: CellPosition| Some(((at.size, at.threads), screening.matrix.iops(at)?.ln()));
         let residuals = median_polish(&screening.matrix.cells().filter(is_tested).filter_map(log).collect());
@@ -448,8 +409,8 @@ fn contrast_with_interpolation(
 fn median_polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThreads, f64> {
     let mut residuals = values.clone();
     for _ in 0..SWEEPS {
-        let change = subtract_medians(&mut residuals, |place| place.0)
-            + subtract_medians(&mut residuals, |place| place.1);
+        let change =
+            subtract_medians(&mut residuals, |place| place.0) + subtract_medians(&mut residuals, |place| place.1);
         if change < 1e-9 {
             break;
         }
@@ -458,10 +419,7 @@ fn median_polish(values: &BTreeMap<SizeAndThreads, f64>) -> BTreeMap<SizeAndThre
 }
 
 /// Subtracts from every value the median of its line; returns the sum of the absolute medians.
-fn subtract_medians(
-    residuals: &mut BTreeMap<SizeAndThreads, f64>,
-    line: impl Fn(&SizeAndThreads) -> usize,
-) -> f64 {
+fn subtract_medians(residuals: &mut BTreeMap<SizeAndThreads, f64>, line: impl Fn(&SizeAndThreads) -> usize) -> f64 {
     let mut lines: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for (place, value) in residuals.iter() {
         lines.entry(line(place)).or_default().push(*value);

@@ -42,9 +42,7 @@ impl<'a> Screening<'a> {
 
     /// The indices of the variants that rules apply to: all but the bare device.
     pub fn subjects(&self) -> Vec<usize> {
-        (0..self.matrix.variants.len())
-            .filter(|variant| !self.matrix.variants[*variant].is_bare_device)
-            .collect()
+        (0..self.matrix.variants.len()).filter(|variant| !self.matrix.variants[*variant].is_bare_device).collect()
     }
 
     /// Every combination of a subject and a mode.
@@ -74,16 +72,13 @@ impl<'a> Screening<'a> {
     /// Whether the device limits a cell: its bandwidth is near the largest bandwidth of the device. False if that is unknown.
     pub fn is_at_ceiling(&self, at: CellPosition) -> bool {
         let ceiling = self.device_bandwidth.or(self.measured_bandwidths[at.mode]);
-        ceiling.is_some_and(|most| {
-            self.matrix.bandwidth(at).is_some_and(|bandwidth| bandwidth >= CEILING_SHARE * most)
-        })
+        ceiling.is_some_and(|most| self.matrix.bandwidth(at).is_some_and(|bandwidth| bandwidth >= CEILING_SHARE * most))
     }
 
     /// Returns a contrast within one variant, and if the bare device has the same cells, also the contrast relative to it. The
     /// second subtracts the effect of the device.
     pub fn with_device_contrast(&self, contrast: Contrast) -> Vec<Contrast> {
-        let device_term =
-            |(at, weight): &(CellPosition, f64)| Some((self.matrix.bare_device_cell(*at)?, -weight));
+        let device_term = |(at, weight): &(CellPosition, f64)| Some((self.matrix.bare_device_cell(*at)?, -weight));
         let Some(device_terms) = contrast.terms.iter().map(device_term).collect::<Option<Vec<_>>>() else {
             return vec![contrast];
         };
@@ -92,13 +87,7 @@ impl<'a> Screening<'a> {
     }
 
     /// Makes one comparison: flags the cell if every test is beyond its limit.
-    pub fn flag_cell(
-        &mut self,
-        rule: Rule,
-        at: CellPosition,
-        against: Option<CellPosition>,
-        tests: Vec<Contrast>,
-    ) {
+    pub fn flag_cell(&mut self, rule: Rule, at: CellPosition, against: Option<CellPosition>, tests: Vec<Contrast>) {
         self.test_cell(rule, at, against, tests, true);
     }
 
@@ -137,8 +126,7 @@ impl<'a> Screening<'a> {
         if !outcomes.iter().all(|outcome| outcome.breaks_rule) {
             return false;
         }
-        let flag =
-            Flag { rule, at, against, ratio: outcomes[0].ratio, tests, trial: self.e_values.len() - 1 };
+        let flag = Flag { rule, at, against, ratio: outcomes[0].ratio, tests, trial: self.e_values.len() - 1 };
         match self.flags.iter_mut().find(|known| known.rule == rule && known.at == at) {
             Some(known) if known.deviation() < flag.deviation() => *known = flag,
             Some(_) => {}
@@ -152,13 +140,10 @@ impl<'a> Screening<'a> {
     pub fn drop_isolated_flags(&mut self) {
         let is_kept = |region: &Vec<Flag>| {
             region.len() > 1
-                || region
-                    .iter()
-                    .any(|flag| !flag.ratio.provisional || flag.deviation() > -ISOLATED_LIMIT.ln())
+                || region.iter().any(|flag| !flag.ratio.provisional || flag.deviation() > -ISOLATED_LIMIT.ln())
         };
         let flags = std::mem::take(&mut self.flags);
-        self.flags =
-            group_into_regions(flags, &BTreeSet::new()).into_iter().filter(is_kept).flatten().collect();
+        self.flags = group_into_regions(flags, &BTreeSet::new()).into_iter().filter(is_kept).flatten().collect();
         self.borders = self.flags.iter().filter_map(border).collect();
     }
 
@@ -171,21 +156,18 @@ impl<'a> Screening<'a> {
 
     /// Cells that are higher than the device can explain.
     pub fn too_high(&self) -> BTreeSet<CellPosition> {
-        let is_high = |flag: &&Flag| {
-            matches!(flag.rule, Rule::AboveDevice | Rule::BandwidthFalls) && flag.ratio.value > 1.0
-        };
+        let is_high =
+            |flag: &&Flag| matches!(flag.rule, Rule::AboveDevice | Rule::BandwidthFalls) && flag.ratio.value > 1.0;
         self.flags.iter().filter(is_high).map(|flag| flag.at).collect()
     }
 }
 
 /// The largest bandwidth of the bare device in the direction of a mode, in bytes per second.
 fn measured_bandwidth(matrix: &Matrix, mode: &Mode) -> Option<f64> {
-    let has_same_direction = |other: &Mode| {
-        other.name == mode.name || (mode.kind.is_some() && other.direction() == mode.direction())
-    };
-    let is_device_cell = |at: &CellPosition| {
-        matrix.variants[at.variant].is_bare_device && has_same_direction(&matrix.modes[at.mode])
-    };
+    let has_same_direction =
+        |other: &Mode| other.name == mode.name || (mode.kind.is_some() && other.direction() == mode.direction());
+    let is_device_cell =
+        |at: &CellPosition| matrix.variants[at.variant].is_bare_device && has_same_direction(&matrix.modes[at.mode]);
     matrix.cells().filter(is_device_cell).filter_map(|at| matrix.bandwidth(at)).max_by(f64::total_cmp)
 }
 

@@ -76,8 +76,7 @@ impl Growth {
     /// largest amount itself; empty where [`Growth::beyond`] is None.
     pub fn extrapolations(&self, steps: u32) -> Vec<Extrapolation> {
         let (Some(choice), levels) = (&self.choice, Levels::of(&self.series)) else { return vec![] };
-        let at =
-            |step: u32| levels.extrapolate(choice, MAX_MULTIPLE.powf(f64::from(step) / f64::from(steps)));
+        let at = |step: u32| levels.extrapolate(choice, MAX_MULTIPLE.powf(f64::from(step) / f64::from(steps)));
         (0..=steps).filter_map(at).collect()
     }
 }
@@ -117,11 +116,7 @@ fn fit_by_profile(points: &[(f64, f64)], range: (f64, f64), law: impl Fn(f64, f6
     };
     let mut reach = 0.5;
     while reach > 1e-4 {
-        match [centre - reach, centre + reach]
-            .map(|step| (step, at(step)))
-            .into_iter()
-            .find(|f| f.1.rss < best.rss)
-        {
+        match [centre - reach, centre + reach].map(|step| (step, at(step))).into_iter().find(|f| f.1.rss < best.rss) {
             Some(better) => (centre, best) = better,
             None => reach /= 2.0,
         }
@@ -146,8 +141,7 @@ fn best_knee(n: &[f64], x: &[f64], y: &[f64]) -> Option<(f64, LinearFit)> {
     let mut best = knees(n).filter_map(fit).min_by(|a, b| a.1.rss.total_cmp(&b.1.rss))?;
     let mut reach = (ends.1 - ends.0) / 64.0;
     while reach > 1e-6 {
-        let beside =
-            [best.0 - reach, best.0 + reach].into_iter().filter(|knee| (ends.0..=ends.1).contains(knee));
+        let beside = [best.0 - reach, best.0 + reach].into_iter().filter(|knee| (ends.0..=ends.1).contains(knee));
         match beside.filter_map(fit).find(|beside| beside.1.rss < best.1.rss) {
             Some(better) => best = better,
             None => reach /= 2.0,
@@ -233,20 +227,13 @@ impl Levels {
             let change = fit.beta[2] - fit.beta[1];
             (change - half, change + half)
         };
-        if let Some(Law::Bend { b, knee, after, .. }) = choice.and_then(LawChoice::winner).map(|fit| fit.law)
-        {
+        if let Some(Law::Bend { b, knee, after, .. }) = choice.and_then(LawChoice::winner).map(|fit| fit.law) {
             let best = fits.iter().min_by(|a, b| a.1.rss.total_cmp(&b.1.rss));
-            let is_certain =
-                best.map(|(_, fit)| change(fit, fit.rss)).is_some_and(|(low, high)| low * high > 0.0);
-            let possible_knees =
-                || fits.iter().filter(|(_, fit)| fit.rss <= most).map(|(knee, _)| knee.exp());
+            let is_certain = best.map(|(_, fit)| change(fit, fit.rss)).is_some_and(|(low, high)| low * high > 0.0);
+            let possible_knees = || fits.iter().filter(|(_, fit)| fit.rss <= most).map(|(knee, _)| knee.exp());
             let (low, high) = (possible_knees().fold(knee, f64::min), possible_knees().fold(knee, f64::max));
             if is_certain {
-                return BendFinding::Bends(Bend {
-                    at: Estimate { value: knee, low, high },
-                    before: b,
-                    after,
-                });
+                return BendFinding::Bends(Bend { at: Estimate { value: knee, low, high }, before: b, after });
             }
         }
         let is_slight = |(_, fit): &(f64, LinearFit)| {
@@ -323,9 +310,7 @@ mod tests {
         // A deviation of 0.1% that is not that of any law.
         let wobble = [1.001, 0.999, 1.0005, 0.9995, 1.0008, 0.9992, 1.0];
         let n = [1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6];
-        analyse_growth(unreplicated(
-            &n.into_iter().zip(wobble).map(|(n, off)| (n, law(n) * off)).collect::<Vec<_>>(),
-        ))
+        analyse_growth(unreplicated(&n.into_iter().zip(wobble).map(|(n, off)| (n, law(n) * off)).collect::<Vec<_>>()))
     }
 
     #[test]
@@ -347,9 +332,7 @@ mod tests {
         assert_eq!((ahead.len(), ahead[0].amount, ahead[8]), (9, 1e6, growth.beyond.unwrap()));
         let widths: Vec<f64> = ahead.iter().map(|at| at.cost.high / at.cost.low).collect();
         assert!(widths.is_sorted(), "{widths:?}");
-        assert!(
-            analyse_growth(unreplicated(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)])).extrapolations(8).is_empty()
-        );
+        assert!(analyse_growth(unreplicated(&[(1.0, 1.0), (2.0, 1.0), (3.0, 1.0)])).extrapolations(8).is_empty());
     }
 
     #[test]

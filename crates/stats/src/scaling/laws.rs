@@ -128,9 +128,7 @@ impl Law {
             Law::Constant { a } => a.ln(),
             Law::Fixed { a, c } => (a + c / n).ln(),
             Law::Logarithm { a, b, first } => a.ln() + (1.0 + b * (n / first).ln()).ln(),
-            Law::Bend { a, b, knee, after } => {
-                a.ln() + b * n.min(knee).ln() + after * (n / knee).ln().max(0.0)
-            }
+            Law::Bend { a, b, knee, after } => a.ln() + b * n.min(knee).ln() + after * (n / knee).ln().max(0.0),
         }
     }
 
@@ -313,10 +311,7 @@ impl Candidate {
         let [sigma, kappa] = self.squares();
         let derivatives = |n: f64| {
             let denominator = usl_denominator(n, sigma, kappa);
-            [
-                -2.0 * self.roots[0] * (n - 1.0) / denominator,
-                -2.0 * self.roots[1] * n * (n - 1.0) / denominator,
-            ]
+            [-2.0 * self.roots[0] * (n - 1.0) / denominator, -2.0 * self.roots[1] * n * (n - 1.0) / denominator]
         };
         let rows: Vec<[f64; 2]> = points.iter().map(|(n, _)| derivatives(*n)).collect();
         let means = [0, 1].map(|column| mean(rows.iter().map(|row| row[column])));
@@ -456,8 +451,7 @@ fn score_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<ScoredFit> {
 fn lack_of_fit(fit: &FittedLaw, points: &[(f64, f64)]) -> Option<LackOfFit> {
     let (n, d, p) = (points.len(), distinct_count(points), fit.law.curve_parameters());
     // Pure error: the sum of squared differences of values from the mean at their number of clients.
-    let pure: f64 =
-        points.chunk_by(|a, b| a.0 == b.0).map(|group| squared_deviations(group.iter().map(|p| p.1))).sum();
+    let pure: f64 = points.chunk_by(|a, b| a.0 == b.0).map(|group| squared_deviations(group.iter().map(|p| p.1))).sum();
     if n <= d || d <= p || pure <= 0.0 {
         return None;
     }

@@ -15,9 +15,7 @@ impl LinearFit {
     /// Fits y = X·β, by the normal equations. None if the columns of X depend on each other.
     pub fn of(rows: &[Vec<f64>], y: &[f64]) -> Option<LinearFit> {
         let columns = rows.first()?.len();
-        let sum = |term: &dyn Fn(&Vec<f64>, f64) -> f64| {
-            rows.iter().zip(y).map(|(row, y)| term(row, *y)).sum::<f64>()
-        };
+        let sum = |term: &dyn Fn(&Vec<f64>, f64) -> f64| rows.iter().zip(y).map(|(row, y)| term(row, *y)).sum::<f64>();
         let squares = (0..columns).map(|i| (0..columns).map(|j| sum(&|row, _| row[i] * row[j])).collect());
         let inverse = invert(squares.collect())?;
         let moments: Vec<f64> = (0..columns).map(|i| sum(&|row, y| row[i] * y)).collect();

@@ -112,8 +112,7 @@ impl Series {
     /// One bootstrap resample: of the rounds, or without rounds of the values at each number of clients. None if a number of
     /// clients would have no value.
     pub(super) fn resample(&self, rng: &mut impl Rng) -> Option<Series> {
-        let mut draw =
-            |count: usize| -> Vec<usize> { (0..count).map(|_| rng.random_range(0..count)).collect() };
+        let mut draw = |count: usize| -> Vec<usize> { (0..count).map(|_| rng.random_range(0..count)).collect() };
         let take = |row: &Vec<f64>, at: &[usize]| -> Vec<f64> { at.iter().map(|at| row[*at]).collect() };
         let x: Vec<Vec<f64>> = if self.paired {
             let rounds = draw(self.rounds());
@@ -132,10 +131,7 @@ impl Series {
 }
 
 /// The distinct numbers of clients, ascending. Fails unless all numbers and values are positive.
-fn distinct_numbers(
-    name: &str,
-    points: impl Iterator<Item = (f64, f64)> + Clone,
-) -> Result<Vec<f64>, SeriesError> {
+fn distinct_numbers(name: &str, points: impl Iterator<Item = (f64, f64)> + Clone) -> Result<Vec<f64>, SeriesError> {
     for (n, x) in points.clone() {
         for (what, value) in [("number of clients", n), ("throughput", x)] {
             // The limit keeps sums finite.

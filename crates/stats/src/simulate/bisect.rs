@@ -130,13 +130,7 @@ mod tests {
 
     #[test]
     fn the_confirmation_notices_a_wrong_step() {
-        assert_eq!(
-            end_of_bisection(9, 10.0, |_, _, _| Some(ComparisonResult::Good)),
-            BisectionEnd::Inconclusive
-        );
-        assert_eq!(
-            end_of_bisection(9, 10.0, |_, _, _| Some(ComparisonResult::Bad)),
-            BisectionEnd::Inconclusive
-        );
+        assert_eq!(end_of_bisection(9, 10.0, |_, _, _| Some(ComparisonResult::Good)), BisectionEnd::Inconclusive);
+        assert_eq!(end_of_bisection(9, 10.0, |_, _, _| Some(ComparisonResult::Bad)), BisectionEnd::Inconclusive);
     }
 }

@@ -115,9 +115,8 @@ pub fn growth_checks(runs: usize, seed: u64) -> Vec<GrowthCheck> {
         let found = in_parallel(runs, |run| {
             let growth = analyse_growth(simulate_costs(truth, &mut run_rng(seed, run)));
             let true_cost = truth.cost(MAX_MULTIPLE * AMOUNTS[AMOUNTS.len() - 1]);
-            let contains = growth
-                .beyond
-                .is_some_and(|beyond| beyond.cost.low <= true_cost && true_cost <= beyond.cost.high);
+            let contains =
+                growth.beyond.is_some_and(|beyond| beyond.cost.low <= true_cost && true_cost <= beyond.cost.high);
             (growth.bend, contains)
         });
         GrowthCheck {
@@ -162,8 +161,7 @@ mod tests {
 
     #[test]
     fn wrong_intervals_and_bends_break_the_promise() {
-        let check =
-            |truth, bends, straight, missed| GrowthCheck { truth, runs: 200, bends, straight, missed };
+        let check = |truth, bends, straight, missed| GrowthCheck { truth, runs: 200, bends, straight, missed };
         let states = [
             check(Truth::Power, 0, 200, 40),
             check(Truth::Power, 40, 0, 0),

@@ -5,9 +5,7 @@
 //! (the typical ratio in the headline). If the shapes of the noise differ, a long simulation determines the pseudo-median.
 
 use super::noise::{Noise, SD, simulate_measurements};
-use super::{
-    ErrorCount, PromiseState, ROUNDS, count_runs, in_parallel, lower_limit_of_largest, run_rng, upper_limit,
-};
+use super::{ErrorCount, PromiseState, ROUNDS, count_runs, in_parallel, lower_limit_of_largest, run_rng, upper_limit};
 use crate::average::median;
 use crate::critical_values::{LOOKS, cautious_critical_value};
 use crate::decision::{MAX_REGRET, Recommendation};
@@ -110,9 +108,7 @@ impl WrongRecommendations {
     pub fn state(&self) -> Option<PromiseState> {
         let ErrorCount { wrong, runs } = self.errors;
         Noise::ALL.contains(&self.noise).then(|| match self.errors.state(MOST_WRONG) {
-            PromiseState::Broken if lower_limit_of_largest(wrong, runs, KIND_COUNT) <= MOST_WRONG => {
-                PromiseState::Open
-            }
+            PromiseState::Broken if lower_limit_of_largest(wrong, runs, KIND_COUNT) <= MOST_WRONG => PromiseState::Open,
             state => state,
         })
     }
@@ -122,8 +118,7 @@ impl WrongRecommendations {
 pub fn simulate_wrong_recommendations(runs: usize, seed: u64) -> Vec<WrongRecommendations> {
     let noises = Noise::ALL.into_iter().chain([Noise::TwoSpeeds]);
     let of_noise = |noise: Noise| {
-        let kinds =
-            VARIANT_COUNTS.into_iter().flat_map(|variants| Shapes::ALL.map(|shapes| (variants, shapes)));
+        let kinds = VARIANT_COUNTS.into_iter().flat_map(|variants| Shapes::ALL.map(|shapes| (variants, shapes)));
         let all: Vec<WrongRecommendations> =
             kinds.flat_map(|(variants, shapes)| simulate_kind(noise, shapes, variants, runs, seed)).collect();
         SPREADS.into_iter().filter_map(move |spread| {
@@ -135,13 +130,7 @@ pub fn simulate_wrong_recommendations(runs: usize, seed: u64) -> Vec<WrongRecomm
 }
 
 /// Simulates every spread, gap and current variant for one noise, shape and number of variants.
-fn simulate_kind(
-    noise: Noise,
-    shapes: Shapes,
-    variants: usize,
-    runs: usize,
-    seed: u64,
-) -> Vec<WrongRecommendations> {
+fn simulate_kind(noise: Noise, shapes: Shapes, variants: usize, runs: usize, seed: u64) -> Vec<WrongRecommendations> {
     let noises = shapes.noises(noise, variants);
     let seed = mix(seed, mix(noise as u64, 100 * shapes as u64 + variants as u64));
     let centre = pseudo_median(&noises, (200 * runs).clamp(20_000, 1_000_000), seed);
@@ -158,15 +147,7 @@ fn simulate_kind(
     let erred = in_parallel(runs, errs_in_cases);
     let counted = cases.iter().enumerate().map(|(at, (spread, gap, current))| {
         let errors = ErrorCount { wrong: erred.iter().filter(|run| run[at]).count(), runs };
-        WrongRecommendations {
-            noise,
-            spread: spread * SD,
-            shapes,
-            variants,
-            gap: *gap,
-            current: *current,
-            errors,
-        }
+        WrongRecommendations { noise, spread: spread * SD, shapes, variants, gap: *gap, current: *current, errors }
     });
     counted.collect()
 }
@@ -210,8 +191,7 @@ fn erring_cases(logs: &[Vec<f64>], cases: &[(f64, f64, Option<usize>)]) -> Vec<b
 
 /// The regrets after some rounds.
 fn regrets(logs: &[Vec<f64>], rounds: usize) -> Regrets {
-    let values: Vec<Vec<f64>> =
-        logs.iter().map(|logs| logs[..rounds].iter().map(|log| log.exp()).collect()).collect();
+    let values: Vec<Vec<f64>> = logs.iter().map(|logs| logs[..rounds].iter().map(|log| log.exp()).collect()).collect();
     Regrets::compute(&values, &[], Direction::Lower, 1)
 }
 
@@ -270,9 +250,8 @@ const DIFFERENCES_TO_FIND: [(f64, f64, usize); 2] = [(0.05, 1.0, 12), (0.2, 10.0
 
 /// Simulates how soon a difference is found, for each noise. In every second run, a rival is the current variant.
 pub fn simulate_timely_recommendations(runs: usize, seed: u64) -> Vec<TimelyRecommendations> {
-    let kinds = DIFFERENCES_TO_FIND
-        .into_iter()
-        .flat_map(|found| TIMELY_VARIANT_COUNTS.map(|variants| (found, variants)));
+    let kinds =
+        DIFFERENCES_TO_FIND.into_iter().flat_map(|found| TIMELY_VARIANT_COUNTS.map(|variants| (found, variants)));
     let of_kind = |((gap, spread, by), variants): ((f64, f64, usize), usize)| {
         Noise::ALL.map(|noise| {
             let noises = vec![(noise, 1.0); variants];
@@ -299,8 +278,7 @@ mod tests {
     #[test]
     fn a_rival_with_bounded_cost_is_wrong_only_above_five_per_cent() {
         let regrets = regrets(&[vec![0.0; 12], vec![-0.1; 12]], 12);
-        let wrong =
-            |spread: f64, gap: f64| newly_recommended(&recommend(&regrets, spread, gap, None)).contains(&1);
+        let wrong = |spread: f64, gap: f64| newly_recommended(&recommend(&regrets, spread, gap, None)).contains(&1);
         // The rival measures 10% less at spread 1: with a gap of 20% it is still behind.
         assert_eq!([wrong(1.0, 0.08), wrong(1.0, 0.2), wrong(10.0, 0.2)], [true, false, true]);
         let cases = [(1.0, 0.08, None), (1.0, 0.2, None), (1.0, 0.08, Some(1))];

@@ -132,8 +132,7 @@ impl MeanCheck {
     /// The state of the promise; None for shapes without a promise.
     pub fn state(&self) -> Option<PromiseState> {
         let has_too_few_intervals = self.share_with_interval < LEAST_WITH_INTERVAL;
-        let state =
-            |limit| if has_too_few_intervals { PromiseState::Broken } else { self.misses.state(limit) };
+        let state = |limit| if has_too_few_intervals { PromiseState::Broken } else { self.misses.state(limit) };
         self.limit().map(state)
     }
 }
@@ -195,8 +194,7 @@ mod tests {
     #[test]
     fn shapes_have_a_mean_of_one() {
         let size = |shape: Shape| if shape == Shape::Quiet { 0.1 * RELATIVE_SD } else { RELATIVE_SD };
-        for shape in [Shape::Quiet, Shape::Normal, Shape::Exponential, Shape::LogNormal, Shape::WideLogNormal]
-        {
+        for shape in [Shape::Quiet, Shape::Normal, Shape::Exponential, Shape::LogNormal, Shape::WideLogNormal] {
             let mut rng = run_rng(3, shape as u64);
             let costs: Vec<f64> = (0..100_000).map(|_| shape.cost(&mut rng)).collect();
             assert!((mean(&costs) - 1.0).abs() < 0.005, "{shape:?}: {}", mean(&costs));
@@ -213,8 +211,7 @@ mod tests {
         assert_eq!(checks.len(), 30);
         assert!(checks.iter().all(|check| check.state() != Some(PromiseState::Broken)), "{checks:?}");
         // Stalls that few runs of 20 rounds have seen are not excluded.
-        let missed =
-            |shapes: ShapePair| checks.iter().find(|check| check.shapes == shapes).unwrap().misses.wrong;
+        let missed = |shapes: ShapePair| checks.iter().find(|check| check.shapes == shapes).unwrap().misses.wrong;
         assert!(missed((Shape::Quiet, Shape::Stalls)) > 30 && missed((Shape::Quiet, Shape::Pareto)) > 10);
         assert_eq!(mean_checks(3, 1), mean_checks(3, 1));
     }

@@ -147,8 +147,7 @@ pub fn simulate_series(drifts: bool, runs: usize, rng: &mut impl Rng) -> Vec<f64
 
 /// The next value of an AR(.95) whose standard deviation is 1%.
 fn next_drift(drift: f64, rng: &mut impl Rng) -> f64 {
-    DRIFT_AUTOCORRELATION * drift
-        + SD * (1.0 - DRIFT_AUTOCORRELATION * DRIFT_AUTOCORRELATION).sqrt() * normal(rng)
+    DRIFT_AUTOCORRELATION * drift + SD * (1.0 - DRIFT_AUTOCORRELATION * DRIFT_AUTOCORRELATION).sqrt() * normal(rng)
 }
 
 fn spiky_measurement(rng: &mut impl Rng) -> f64 {
@@ -175,9 +174,8 @@ mod tests {
         let x = simulate_series(true, 200_000, &mut run_rng(1, 0));
         let n = x.len() as f64;
         let mean = x.iter().sum::<f64>() / n;
-        let covariance = |lag: usize| {
-            x.iter().zip(&x[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / (n - lag as f64)
-        };
+        let covariance =
+            |lag: usize| x.iter().zip(&x[lag..]).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>() / (n - lag as f64);
         // Var = 1%² noise + 1%² drift; at lag 1 only the drift is left, times 0.95.
         assert!((covariance(0) / 2e-4 - 1.0).abs() < 0.05, "{}", covariance(0));
         assert!((covariance(1) / 0.95e-4 - 1.0).abs() < 0.1, "{}", covariance(1));

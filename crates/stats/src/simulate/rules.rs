@@ -107,8 +107,7 @@ impl Rule {
             Rule::Equivalence => "equivalence at its margin".into(),
             Rule::Coverage => "interval misses the effect at some look".into(),
             Rule::Gate { tasks, passes } => {
-                let error =
-                    if passes { "passes a task at its margin" } else { "fails tasks at their margin" };
+                let error = if passes { "passes a task at its margin" } else { "fails tasks at their margin" };
                 format!("gate of {} {error}", plural(tasks, "task"))
             }
             Rule::Best(effects) => format!("best of 8 variants, {}", effects.name()),
@@ -142,9 +141,7 @@ impl Rule {
     /// Whether the rule errs in a simulated run.
     pub(super) fn errs(self, noise: Noise, order: Order, rng: &mut impl Rng) -> bool {
         match self {
-            Rule::Sequential => {
-                rounds_to_find_difference(&simulate_log_ratios(noise, order, ROUNDS, rng)).is_some()
-            }
+            Rule::Sequential => rounds_to_find_difference(&simulate_log_ratios(noise, order, ROUNDS, rng)).is_some(),
             Rule::EValue => {
                 let mut evidence = Evidence::against(0.0);
                 simulate_log_ratios(noise, order, ROUNDS, rng).into_iter().any(|d| {
@@ -188,8 +185,7 @@ fn regret_errs(variants: usize, unequal: bool, noise: Noise, order: Order, rng: 
         let of_rival = simulate_log_ratios(noise, order, ROUNDS, rng);
         let d: Vec<f64> = of_rival.iter().zip(&of_best).map(|(rival, best)| size * rival - best).collect();
         let is_below_truth = |walsh: &WalshAverages, look: &Look| {
-            cautious_critical_value(look.rounds, variants - 1)
-                .is_some_and(|critical| walsh.lies_below(critical, 0.0))
+            cautious_critical_value(look.rounds, variants - 1).is_some_and(|critical| walsh.lies_below(critical, 0.0))
         };
         rounds_at_first_look(&d, is_below_truth).is_some()
     })
@@ -250,9 +246,7 @@ fn images_err(images: usize, grouped: bool, noise: Noise, rng: &mut impl Rng) ->
 fn history_errs(noise: Noise, split: fn(u32) -> u32, rng: &mut impl Rng) -> bool {
     let mut level = 0.0;
     let mut levels = vec![];
-    for rounds in
-        simulate_log_ratios(noise, Order::Random, HISTORY_RUNS * HISTORY_ROUNDS, rng).chunks(HISTORY_ROUNDS)
-    {
+    for rounds in simulate_log_ratios(noise, Order::Random, HISTORY_RUNS * HISTORY_ROUNDS, rng).chunks(HISTORY_ROUNDS) {
         level += HISTORY_STEP * SD * normal(rng);
         levels.push(level + median(rounds).unwrap_or(0.0));
     }
@@ -281,8 +275,8 @@ fn history_changes(levels: &[f64]) -> Vec<(usize, f64)> {
     let ends: Vec<usize> = std::iter::once(0).chain(places).chain([levels.len()]).collect();
     let mut found = vec![];
     for segment_ends in ends.windows(3) {
-        let medians = median(&levels[segment_ends[0]..segment_ends[1]])
-            .zip(median(&levels[segment_ends[1]..segment_ends[2]]));
+        let medians =
+            median(&levels[segment_ends[0]..segment_ends[1]]).zip(median(&levels[segment_ends[1]..segment_ends[2]]));
         found.push((segment_ends[1], medians.map_or(0.0, |(before, after)| after - before)));
     }
     found

@@ -118,11 +118,9 @@ fn simulate_run(costs: &[Vec<f64>], truth: &[f64], eliminates: bool, split: usiz
         if regrets.provisional {
             continue;
         }
-        let is_too_low =
-            |variant: usize| regrets.of(variant).is_some_and(|bound| bound < truth[variant] - least);
+        let is_too_low = |variant: usize| regrets.of(variant).is_some_and(|bound| bound < truth[variant] - least);
         // If several variants are equally good, the best is lost only with the last of them.
-        let is_best_lost =
-            variants.clone().all(|variant| truth[variant] > least || regrets.is_dominated(variant));
+        let is_best_lost = variants.clone().all(|variant| truth[variant] > least || regrets.is_dominated(variant));
         search.erred |= is_best_lost || variants.clone().any(is_too_low);
         eliminated = variants.clone().map(|variant| eliminates && regrets.is_dominated(variant)).collect();
         search.possible = variants.clone().filter(|variant| !regrets.is_dominated(*variant)).collect();

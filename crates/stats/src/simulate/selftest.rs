@@ -158,8 +158,7 @@ mod tests {
     fn a_small_selftest_has_every_check_and_repeats_itself() {
         let report = run_selftest(5, 1);
         assert_eq!(report.checks.len(), 145);
-        let (negative, others): (Vec<&Check>, _) =
-            report.checks.iter().partition(|check| check.is_negative());
+        let (negative, others): (Vec<&Check>, _) = report.checks.iter().partition(|check| check.is_negative());
         assert!(others.iter().all(|check| check.errors.wrong < 4), "{report:?}");
         assert!(negative.iter().all(|check| check.errors.wrong > 1), "{negative:?}");
         assert_eq!(report.negative.state(), PromiseState::Kept, "{:?}", report.negative);

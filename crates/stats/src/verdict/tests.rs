@@ -118,8 +118,7 @@ fn outcome_and_rival(
 #[test]
 fn best_is_held_only_if_ahead_of_every_rival() {
     let (ahead, far_ahead, equal, behind) = (around(-0.05), around(-0.2), around(0.001), around(0.05));
-    let judged =
-        |rivals: &[&[f64]]| outcome_and_rival("x: best is a", rivals, Direction::Lower, None).unwrap();
+    let judged = |rivals: &[&[f64]]| outcome_and_rival("x: best is a", rivals, Direction::Lower, None).unwrap();
     assert_eq!(judged(&[&far_ahead, &ahead]), (Outcome::Held, 1));
     assert_eq!(judged(&[&far_ahead, &equal]), (Outcome::Inconclusive, 1));
     assert_eq!(judged(&[&far_ahead, &behind, &equal]), (Outcome::Refuted, 1));
@@ -138,20 +137,14 @@ fn best_and_worst_follow_the_metric() {
         ("x: best is not a", &below, Direction::Lower, Outcome::Refuted),
         ("x: worst is not a", &below, Direction::Lower, Outcome::Held),
     ] {
-        assert_eq!(
-            outcome_and_rival(text, &[d], direction, None).unwrap().0,
-            expected,
-            "{text} {direction:?}"
-        );
+        assert_eq!(outcome_and_rival(text, &[d], direction, None).unwrap().0, expected, "{text} {direction:?}");
     }
 }
 
 #[test]
 fn best_is_equivalent_if_within_the_margin_of_each_rival() {
     let (ahead, equal) = (around(-0.05), around(0.001));
-    let judged = |margin| {
-        outcome_and_rival("x: best is a", &[&ahead, &equal], Direction::Lower, Some(margin)).unwrap()
-    };
+    let judged = |margin| outcome_and_rival("x: best is a", &[&ahead, &equal], Direction::Lower, Some(margin)).unwrap();
     assert_eq!(judged(0.01), (Outcome::Equivalent, 1));
     assert_eq!(judged(0.004), (Outcome::Inconclusive, 1));
 }
@@ -169,14 +162,8 @@ fn one_of_many_rivals_ahead_by_luck_is_not_enough() {
     // n = 8 and every round ahead: 95% for one rival, not for the best of six.
     let (behind, equal) = (vec![0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08], around(0.0)[..8].to_vec());
     let six: Vec<&[f64]> = vec![&behind, &equal, &equal, &equal, &equal, &equal];
-    assert_eq!(
-        outcome_and_rival("x: best is a", &[&behind], Direction::Lower, None).unwrap().0,
-        Outcome::Refuted
-    );
-    assert_eq!(
-        outcome_and_rival("x: best is a", &six, Direction::Lower, None).unwrap().0,
-        Outcome::Inconclusive
-    );
+    assert_eq!(outcome_and_rival("x: best is a", &[&behind], Direction::Lower, None).unwrap().0, Outcome::Refuted);
+    assert_eq!(outcome_and_rival("x: best is a", &six, Direction::Lower, None).unwrap().0, Outcome::Inconclusive);
 }
 
 #[test]
@@ -212,10 +199,7 @@ fn a_verdict_by_mean_is_withheld_with_its_interval() {
     let one_round: Vec<f64> = (0..48).map(|i| if i == 9 { 30.0 } else { 0.97 }).collect();
     let costs = SharedCosts::of(&[1.0; 48], &one_round).unwrap();
     let verdict = judge_means(&pair("x: a > b"), &costs, None);
-    assert_eq!(
-        (verdict.outcome, verdict.withheld),
-        (Outcome::Inconclusive, Some(WithheldReason::OneRoundDominates))
-    );
+    assert_eq!((verdict.outcome, verdict.withheld), (Outcome::Inconclusive, Some(WithheldReason::OneRoundDominates)));
     // The ratio of the means lies between those of the rounds.
     assert!((verdict.interval.0 + 0.03).abs() < 1e-9 && (verdict.interval.1 - 29.0).abs() < 1e-9);
 }

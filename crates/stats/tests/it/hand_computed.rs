@@ -50,12 +50,7 @@ fn plan() -> Plan {
 
 /// In round 1 variant 2 (btrfs) fails before "tar", and it never runs again.
 fn record() -> RunRecord {
-    let task = |name: &str, in_totals| TaskInfo {
-        id: TaskId::new(name),
-        title: name.into(),
-        number: None,
-        in_totals,
-    };
+    let task = |name: &str, in_totals| TaskInfo { id: TaskId::new(name), title: name.into(), number: None, in_totals };
     let tasks = vec![task("mkfs", false), task("untar", true), task("tar", true)];
     let (mut cells, mut samples) = (Vec::new(), SampleTable { values: vec![vec![]], ..Default::default() });
     for round in 0..ROUNDS {
@@ -139,10 +134,7 @@ fn tasks_totals_and_winners_match_values_computed_by_hand() {
     assert!(untar.variants[2].ratio.unwrap().provisional);
     assert_eq!(untar.with_too_few_rounds(), [2]);
     // Letters, best first: ext4 apart from xfs; btrfs apart from neither.
-    assert_eq!(
-        untar.variants.iter().map(|variant| variant.letters.as_str()).collect::<Vec<_>>(),
-        ["a", "b", "ab"]
-    );
+    assert_eq!(untar.variants.iter().map(|variant| variant.letters.as_str()).collect::<Vec<_>>(), ["a", "b", "ab"]);
 }
 
 #[test]
@@ -251,9 +243,8 @@ fn a_task_that_the_page_cache_served_ranks_no_variant() {
     let (yes, no) = (direct(true), direct(false));
     let reading = |id: &str| MetricSpec { id: id.into(), ..record.readings[0].clone() };
     let readings = ["written_bytes", "device_write_bytes"].map(reading);
-    let served = |row: usize| {
-        record.samples.task[row] == 1 && record.cells[record.samples.cell[row] as usize].variant == 2
-    };
+    let served =
+        |row: usize| record.samples.task[row] == 1 && record.cells[record.samples.cell[row] as usize].variant == 2;
     let device = (0..record.samples.len()).map(|row| if served(row) { 0.0 } else { 100.0 }).collect();
     let rows = record.samples.len();
     record.readings.extend(readings);

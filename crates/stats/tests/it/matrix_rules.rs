@@ -92,9 +92,13 @@ fn a_saturated_matrix_has_no_findings() {
 
 #[test]
 fn sequential_below_random_is_one_region() {
-    let matrix = table(&["a", "b"], |variant, mode, size, threads| {
-        if (variant, mode) == ("a", "seqwr") && size <= 1024 && threads >= 16 { 0.8 } else { 1.0 }
-    });
+    let matrix =
+        table(
+            &["a", "b"],
+            |variant, mode, size, threads| {
+                if (variant, mode) == ("a", "seqwr") && size <= 1024 && threads >= 16 { 0.8 } else { 1.0 }
+            },
+        );
     let analysis = find_anomalies(&matrix, Some(DEVICE));
     let finding = only(&analysis);
     assert_eq!(rules(finding), [Rule::SequentialBelowRandom]);
@@ -124,10 +128,8 @@ fn a_collapse_reaches_as_far_as_the_loss_lasts() {
 #[test]
 fn a_lone_dip_of_a_published_table_is_not_claimed_and_a_deep_one_is() {
     let dip = |share: f64| {
-        let mut rows =
-            rows(&["a"], |_, _, size, threads| 1e5 / sound(size, threads) / size as f64, &mut |_| 1.0, 1);
-        let cell =
-            rows.iter_mut().find(|r| (r.mode.as_str(), r.block_size, r.threads) == ("rndwr", 1024, 16));
+        let mut rows = rows(&["a"], |_, _, size, threads| 1e5 / sound(size, threads) / size as f64, &mut |_| 1.0, 1);
+        let cell = rows.iter_mut().find(|r| (r.mode.as_str(), r.block_size, r.threads) == ("rndwr", 1024, 16));
         let value = &mut cell.unwrap().iops[0];
         *value = value.map(|v| v * share);
         find_anomalies(&Matrix::new(&rows).unwrap(), None)
@@ -161,8 +163,7 @@ fn a_cache_under_small_blocks_is_the_odd_side_of_the_fall() {
     };
     let matrix = table(&["a", "b"], cached);
     let high = |analysis: &MatrixAnalysis| {
-        let found =
-            analysis.findings.iter().find(|f| f.main_part().rule == Rule::BandwidthFalls).unwrap().clone();
+        let found = analysis.findings.iter().find(|f| f.main_part().rule == Rule::BandwidthFalls).unwrap().clone();
         assert!(found.main_part().worst_flag().ratio.value > 10.0);
         assert!(cells(&matrix, &found).iter().all(|(size, _)| *size < 2048));
     };
@@ -179,9 +180,13 @@ fn a_cache_under_small_blocks_is_the_odd_side_of_the_fall() {
 
 #[test]
 fn one_thread_at_a_time_is_serialised_where_random_shows_more() {
-    let matrix = table(&["a", "b"], |variant, mode, size, threads| {
-        if (variant, mode) == ("b", "seqrd") { sound(size, 1) / sound(size, threads) } else { 1.0 }
-    });
+    let matrix =
+        table(
+            &["a", "b"],
+            |variant, mode, size, threads| {
+                if (variant, mode) == ("b", "seqrd") { sound(size, 1) / sound(size, threads) } else { 1.0 }
+            },
+        );
     let analysis = find_anomalies(&matrix, Some(DEVICE));
     let finding = only(&analysis);
     let serialised = finding.parts.iter().find(|part| part.rule == Rule::Serialised).unwrap();
@@ -262,10 +267,7 @@ fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_rounds() {
     let first = Matrix::new(&rows(&["a", "b"], locked, &mut drift, 8)).unwrap();
     let mut analysis = find_anomalies(&first, None);
     let finding = only(&analysis);
-    assert_eq!(
-        (finding.reliability, first.variants[finding.variant].name.as_str()),
-        (Reliability::Unconfirmed, "a")
-    );
+    assert_eq!((finding.reliability, first.variants[finding.variant].name.as_str()), (Reliability::Unconfirmed, "a"));
 
     let wanted = positions_to_rerun(&analysis.findings);
     assert!(wanted.len() >= 2 && wanted.len() < 20, "{}", wanted.len());
@@ -287,9 +289,7 @@ fn a_planted_lock_is_found_in_noise_and_confirmed_on_fresh_rounds() {
 #[test]
 fn missing_and_single_cells_have_no_findings() {
     let mut rows = rows(&["a", "b"], |_, _, _, _| 1.0, &mut |_| 1.0, 1);
-    rows.retain(|r| {
-        !(r.block_size * u64::from(r.threads)).is_multiple_of(3072) && r.threads != 8 || r.variant == "b"
-    });
+    rows.retain(|r| !(r.block_size * u64::from(r.threads)).is_multiple_of(3072) && r.threads != 8 || r.variant == "b");
     rows[5].iops = vec![None];
     assert_eq!(find_anomalies(&Matrix::new(&rows).unwrap(), None).findings, []);
     assert_eq!(find_anomalies(&Matrix::new(&rows[..1]).unwrap(), None).findings, []);

@@ -13,8 +13,7 @@ fn engel() -> Matrix {
         .lines()
         .skip(1)
         .map(|line| {
-            let [variant, mode, size, threads, iops] =
-                line.split(',').collect::<Vec<_>>().try_into().unwrap();
+            let [variant, mode, size, threads, iops] = line.split(',').collect::<Vec<_>>().try_into().unwrap();
             MatrixRow {
                 variant: variant.to_string(),
                 is_bare_device: false,
@@ -84,10 +83,7 @@ fn the_stated_ceiling_excuses_one_cell_and_suppresses_nothing_else() {
     let matrix = engel();
     let names = |device| -> BTreeSet<_> {
         let analysis = find_anomalies(&matrix, device);
-        lines(&matrix, &analysis.findings)
-            .into_iter()
-            .map(|(variant, mode, rule, ..)| (variant, mode, rule))
-            .collect()
+        lines(&matrix, &analysis.findings).into_iter().map(|(variant, mode, rule, ..)| (variant, mode, rule)).collect()
     };
     let (with, without) = (names(Some(DEVICE)), names(None));
     assert!(with.is_subset(&without));
@@ -101,8 +97,7 @@ fn figures_that_a_reader_can_look_up() {
     let matrix = engel();
     let analysis = find_anomalies(&matrix, Some(DEVICE));
     let find = |variant: &str, mode: &str, rule| {
-        let named =
-            |f: &&Finding| matrix.variants[f.variant].name == variant && matrix.modes[f.mode].name == mode;
+        let named = |f: &&Finding| matrix.variants[f.variant].name == variant && matrix.modes[f.mode].name == mode;
         let mut parts = analysis.findings.iter().filter(named).flat_map(|finding| &finding.parts);
         parts.find(|part| part.rule == rule).unwrap()
     };

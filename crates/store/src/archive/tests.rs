@@ -90,9 +90,8 @@ fn archives_beyond_the_limits_are_refused() {
         (0..5).map(|number| member(format!("{number}").as_bytes(), EntryType::Regular, b"")).collect();
     assert_refused(&many, "more than 4 members");
     assert_refused(&[member(b"a", EntryType::Regular, &[0; 4 << 20])], "and the limit is");
-    let zeros: Vec<Vec<u8>> = (0..4)
-        .map(|number| member(format!("{number}").as_bytes(), EntryType::Regular, &[0; 60 << 10]))
-        .collect();
+    let zeros: Vec<Vec<u8>> =
+        (0..4).map(|number| member(format!("{number}").as_bytes(), EntryType::Regular, &[0; 60 << 10])).collect();
     assert_refused(&zeros, "decompression bomb");
     // Members end after the first, and zeros follow.
     let zeros_after_end = [member(b"a", EntryType::Regular, b"x"), vec![0; 4 << 20]].concat();

@@ -7,13 +7,7 @@ use fsarena_core::event::{Event, Note, NoteKind, Outcome};
 use fsarena_core::{host::Host, metric::TIMER_READINGS};
 
 /// Writes a shard of a plan of four rounds of two variants, as a host with this name and build would.
-fn shard_of(
-    root: &Path,
-    (number, of): (u32, u32),
-    hostname: &str,
-    build: &str,
-    edit: impl Fn(&mut Plan),
-) -> RunDir {
+fn shard_of(root: &Path, (number, of): (u32, u32), hostname: &str, build: &str, edit: impl Fn(&mut Plan)) -> RunDir {
     let mut plan = plan(&["ext4", "xfs"]);
     plan.stop.rounds = 4;
     plan.stop.shard = format!("{number}/{of}").parse().ok();
@@ -79,8 +73,7 @@ fn an_interrupted_shard_adds_its_remaining_cells_later() {
     let shard_1 = shard(root.path(), 1, "h1");
     let whole = root.path().join("whole.db");
     std::fs::copy(shard_1.database_file(), &whole).unwrap();
-    let delete_round =
-        "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE round = 2; DELETE FROM round WHERE number = 2";
+    let delete_round = "PRAGMA foreign_keys = ON; DELETE FROM cell WHERE round = 2; DELETE FROM round WHERE number = 2";
     Connection::open(shard_1.database_file()).unwrap().execute_batch(delete_round).unwrap();
     assert_eq!(merge(root.path(), std::slice::from_ref(&shard_1)).unwrap().added, 2);
     std::fs::copy(&whole, shard_1.database_file()).unwrap();
@@ -123,8 +116,7 @@ fn shards_of_other_plans_builds_or_rounds_are_refused_by_name() {
 fn devices_may_have_other_names_on_other_machines() {
     let root = tempfile::tempdir().unwrap();
     let erase = |path: &str| Backing::Erase { path: path.into(), signature: None };
-    let shards = [(1, "/dev/disk/by-id/x"), (2, "/dev/disk/by-id/y")].map(|(number, path)| {
-        shard_of(root.path(), (number, 2), path, "b1", |plan| plan.device.backing = erase(path))
-    });
+    let shards = [(1, "/dev/disk/by-id/x"), (2, "/dev/disk/by-id/y")]
+        .map(|(number, path)| shard_of(root.path(), (number, 2), path, "b1", |plan| plan.device.backing = erase(path)));
     assert!(merge(root.path(), &shards).unwrap().complete);
 }

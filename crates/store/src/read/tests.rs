@@ -33,10 +33,7 @@ fn columns_hold_the_measured_values() {
     assert_eq!(record.samples.cell, [0, 0, 1, 1, 2, 2, 3, 3]);
     assert_eq!(record.samples.task, [0, 1, 0, 1, 0, 1, 0, 1]);
     let (info, elapsed) = record.metric("elapsed_ns").unwrap();
-    assert_eq!(
-        (info.unit.suffix(), elapsed.into_owned()),
-        ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0])
-    );
+    assert_eq!((info.unit.suffix(), elapsed.into_owned()), ("ns", vec![0.0, 0.0, 1.0, 1.0, 10.0, 10.0, 11.0, 11.0]));
 }
 
 #[test]
@@ -60,12 +57,8 @@ fn errors_for_damaged_rows_name_the_table() {
         )
     };
     let value = without_types("value", "sample, metric, value");
-    let cell = without_types(
-        "cell",
-        "id, hash, round, position, variant, workload, outcome, host, started_at, spent",
-    );
-    let columns =
-        "id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help";
+    let cell = without_types("cell", "id, hash, round, position, variant, workload, outcome, host, started_at, spent");
+    let columns = "id, name, unit, direction, scope, over_tasks, over_ranks, over_hosts, numerator, denominator, help";
     let metric = without_types("metric", columns);
     for (sql, expected) in [
         (format!("{value} UPDATE value SET value = 'fast'"), "not a number in table value"),
@@ -190,8 +183,7 @@ fn latencies_add_up_over_rounds_without_dropped_ones() {
     let root = tempfile::tempdir().unwrap();
     let record = read(&write_rounds(root.path(), 3)).unwrap();
     let task = record.tasks.iter().position(|task| task.id.name == "load").unwrap();
-    let pooled: Vec<_> =
-        record.latencies.iter().map(|(key, latencies)| (*key, latencies.entries().to_vec())).collect();
+    let pooled: Vec<_> = record.latencies.iter().map(|(key, latencies)| (*key, latencies.entries().to_vec())).collect();
     assert_eq!(pooled, [((task, 0), vec![(100, 1 + 3), (200, 2)])]);
 }
 
@@ -253,7 +245,6 @@ fn tasks_are_sorted_by_the_first_parameter_that_differs() {
         ("rnd", &[("bs", "all")]),
         ("rnd", &[]),
     ];
-    let shown =
-        ["rnd", "rnd[bs=512,threads=2]", "rnd[bs=512,threads=16]", "rnd[bs=4096,threads=1]", "rnd[bs=all]"];
+    let shown = ["rnd", "rnd[bs=512,threads=2]", "rnd[bs=512,threads=16]", "rnd[bs=4096,threads=1]", "rnd[bs=all]"];
     assert_eq!(group_and_print(&tasks), shown);
 }

@@ -33,13 +33,7 @@ fn every_event_can_be_read_back() {
     let variants = vec!["ext4".to_string(), "xfs".to_string()];
     let note = Note::new(NoteKind::IdleTimeout, "slow").variant(&cell.variant.name).task("untar").fix("wait");
     let events = [
-        Event::RunStarted {
-            rounds: 8,
-            variants: variants.clone(),
-            tasks_per_cell: 1,
-            already_done: 0,
-            budget_s: None,
-        },
+        Event::RunStarted { rounds: 8, variants: variants.clone(), tasks_per_cell: 1, already_done: 0, budget_s: None },
         Event::Note(Note::new(NoteKind::Fairness, "unfair")),
         Event::Command(command("losetup")),
         Event::RoundStarted { round: 0, order: variants },
@@ -67,25 +61,16 @@ fn every_event_can_be_read_back() {
     assert!(record.started.ends_with('Z') && record.ended >= record.started);
     assert_eq!(record.commands, 4);
     assert_eq!(record.hosts, [host("b1")]);
-    assert_eq!(
-        record.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(),
-        ["ext4", "xfs"]
-    );
+    assert_eq!(record.variants.iter().map(|variant| variant.name.as_str()).collect::<Vec<_>>(), ["ext4", "xfs"]);
     assert_eq!(record.tasks, [sample("untar", 0.0).task]);
     let stored_cell = &record.cells[0];
     assert_eq!((&stored_cell.id, stored_cell.round, stored_cell.position), (&id.0, 0, 0));
     assert_eq!(record.variants[stored_cell.variant], cell.variant);
-    assert_eq!(
-        (stored_cell.workload.as_str(), &stored_cell.outcome, stored_cell.host),
-        ("tasks", &Outcome::Done, 0)
-    );
+    assert_eq!((stored_cell.workload.as_str(), &stored_cell.outcome, stored_cell.host), ("tasks", &Outcome::Done, 0));
     assert!(stored_cell.started_at > 1.7e9);
     assert_eq!(stored_cell.spent[0].0, SpentOn::Total);
     assert_eq!(stored_cell.spent[1..], [(SpentOn::Timed, 11), (SpentOn::Idle, 7)]);
-    assert_eq!(
-        (record.samples.cell, record.samples.task, record.samples.started_at),
-        (vec![0], vec![0], vec![1e9])
-    );
+    assert_eq!((record.samples.cell, record.samples.task, record.samples.started_at), (vec![0], vec![0], vec![1e9]));
     let ids: Vec<_> = record.readings.iter().map(|reading| reading.id.as_str()).collect();
     assert_eq!(ids, TIMER_READINGS.iter().map(|def| def.id).collect::<Vec<_>>());
     assert_eq!(record.readings[0].help, TIMER_READINGS[0].help);
@@ -138,18 +123,13 @@ fn interrupted_cells_are_dropped_and_failed_ones_keep_their_samples() {
     let record = read(&run).unwrap();
     assert_eq!(record.status.why, "running");
     assert_eq!((record.cells.len(), record.samples.len()), (1, 2));
-    assert_eq!(
-        record.cells[0].outcome,
-        Outcome::Failed { why: "cp failed".into(), cause: Default::default() }
-    );
+    assert_eq!(record.cells[0].outcome, Outcome::Failed { why: "cp failed".into(), cause: Default::default() });
     let state = RunState::new(record);
     assert!(!state.has_measured(&first.id()) && !state.has_measured(&second.id()));
     let departures: Vec<_> = state.departures().into_iter().collect();
     let departure = VariantDeparture { round: 0, why: "cp failed".into(), cause: Cause::default() };
     assert_eq!(departures, [(second.variant.name.clone(), departure)]);
-    writer
-        .apply(&Event::Note(Note::new(NoteKind::VariantFailed, "gone").variant(&first.variant.name)))
-        .unwrap();
+    writer.apply(&Event::Note(Note::new(NoteKind::VariantFailed, "gone").variant(&first.variant.name))).unwrap();
     assert_eq!(RunState::new(read(&run).unwrap()).departures().len(), 2);
 }
 
@@ -184,8 +164,7 @@ fn a_resumed_run_is_not_complete_any_more() {
     let root = tempfile::tempdir().unwrap();
     let (run, mut writer) = create_run(root.path(), &plan(&["ext4"]));
     writer.apply(&Event::RunFinished { why: "time is up".into(), complete: false }).unwrap();
-    let started =
-        Event::RunStarted { rounds: 1, variants: vec![], tasks_per_cell: 0, already_done: 0, budget_s: None };
+    let started = Event::RunStarted { rounds: 1, variants: vec![], tasks_per_cell: 0, already_done: 0, budget_s: None };
     writer.apply(&started).unwrap();
     drop(writer);
     assert_eq!(read(&run).unwrap().status.why, "interrupted");

@@ -37,9 +37,7 @@ fn make(setup: &LinkSetup) -> Result<PathBuf> {
     let provided = provided_sectors(&setup.device_below)?;
     if provided < setup.sectors {
         let needed = setup.sectors;
-        return Err(Error::other(format!(
-            "{needed} sectors are needed, and {provided} fit beside the checksums"
-        )));
+        return Err(Error::other(format!("{needed} sectors are needed, and {provided} fit beside the checksums")));
     }
     let device = setup.mapper.replace_table(&setup.name, &table(setup.sectors))?;
     write_checksums(&device, setup.sectors * SECTOR_BYTES)?;

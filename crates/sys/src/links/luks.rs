@@ -56,20 +56,13 @@ fn make(setup: &LinkSetup) -> Result<PathBuf> {
     format_header(setup)?;
     let segment = read_segment(&setup.device_below)?;
     let offset: u64 = segment.offset.parse().map_err(Error::other)?;
-    let arguments = format!(
-        "{} {} 0 {} {}",
-        segment.encryption,
-        key_hex(),
-        setup.device_below.display(),
-        offset / SECTOR_BYTES
-    );
+    let arguments =
+        format!("{} {} 0 {} {}", segment.encryption, key_hex(), setup.device_below.display(), offset / SECTOR_BYTES);
     let option = match segment.sector_size {
         SECTOR_BYTES => String::new(),
         size => format!(" 1 sector_size:{size}"),
     };
-    setup
-        .mapper
-        .make(&setup.name, &[Target::whole(round_to_4k_sectors(setup.sectors), "crypt", arguments + &option)])
+    setup.mapper.make(&setup.name, &[Target::whole(round_to_4k_sectors(setup.sectors), "crypt", arguments + &option)])
 }
 
 /// Writes the header with cryptsetup(8).
@@ -118,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_data_segment_is_read_from_the_header() {
-        let json = b"{\"keyslots\":{},\"segments\":{\"0\":{\"type\":\"crypt\",\"offset\":\"16777216\",\"size\":\"dynamic\",\
+        let json =
+            b"{\"keyslots\":{},\"segments\":{\"0\":{\"type\":\"crypt\",\"offset\":\"16777216\",\"size\":\"dynamic\",\
             \"encryption\":\"aes-xts-plain64\",\"sector_size\":4096}}}\0\0";
         let found = parse_segment(json).unwrap();
         assert_eq!((found.offset.as_str(), found.sector_size), ("16777216", 4096));

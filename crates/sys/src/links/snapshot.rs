@@ -28,8 +28,7 @@ fn copy_sectors(sectors: u64) -> u64 {
 fn make(setup: &LinkSetup) -> Result<PathBuf> {
     let LinkSetup { mapper, name, device_below, sectors, .. } = setup;
     let data = mapper.make_part(&format!("{name}-data"), device_below, 0, *sectors)?;
-    let copies =
-        mapper.make_part(&format!("{name}-copies"), device_below, *sectors, copy_sectors(*sectors))?;
+    let copies = mapper.make_part(&format!("{name}-copies"), device_below, *sectors, copy_sectors(*sectors))?;
     clear_superblock(&copies)?;
     mapper.make_part(name, &data, 0, *sectors)
 }

@@ -199,10 +199,7 @@ impl OpenJournal {
 
     fn append(&mut self, line: &JournalLine) -> Result<(), Error> {
         let bytes = line.to_bytes().map_err(Error::io("noting in", &self.path))?;
-        self.file
-            .write_all(&bytes)
-            .and_then(|()| self.file.sync_data())
-            .map_err(Error::io("writing", &self.path))
+        self.file.write_all(&bytes).and_then(|()| self.file.sync_data()).map_err(Error::io("writing", &self.path))
     }
 }
 
@@ -318,8 +315,8 @@ impl Owner {
         // The pid in the PID namespace of this /proc mount, which may differ from that of this process.
         let pid = target.to_str().and_then(|pid| pid.parse().ok());
         let pid = pid.ok_or_else(|| unreadable("it has no process id"))?;
-        let start_time = process::start_time(kernel, pid)
-            .ok_or_else(|| unreadable("it has no start time of this process"))?;
+        let start_time =
+            process::start_time(kernel, pid).ok_or_else(|| unreadable("it has no start time of this process"))?;
         let namespace = kernel.path("proc/self/ns/pid").metadata().ok().map(|meta| meta.ino());
         Ok(Owner {
             pid,
@@ -340,8 +337,8 @@ impl Owner {
             let namespaces_differ = are_known_to_differ(&self.pid_namespace, &here.pid_namespace);
             return if namespaces_differ { OwnerPlace::OtherNamespace } else { OwnerPlace::Here };
         }
-        let hosts_differ = are_known_to_differ(&self.host, &here.host)
-            || are_known_to_differ(&self.machine_id, &here.machine_id);
+        let hosts_differ =
+            are_known_to_differ(&self.host, &here.host) || are_known_to_differ(&self.machine_id, &here.machine_id);
         if hosts_differ { OwnerPlace::OtherHost } else { OwnerPlace::EarlierBoot }
     }
 
@@ -576,8 +573,7 @@ mod tests {
         assert_eq!(work.remove().unwrap(), None);
         assert!(!tree.exists() && kept.exists());
         drop(journal);
-        let counts =
-            crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
+        let counts = crate::undo::recover(&crate::kernel::SysRoot::host(), state.path(), &mut |_| {}).unwrap();
         assert_eq!(counts, Default::default());
     }
 }

@@ -14,9 +14,7 @@ impl UndoStep {
         match self {
             UndoStep::Unmount { target, dir } if !mount::may_hide_directory(target, *dir) => Ok(()),
             UndoStep::Unmount { target, .. } => mount::unmount_in(kernel, target, &mut |_| {}),
-            UndoStep::Detach { image, identity } => {
-                loopdev::detach_image(kernel, image, *identity, &mut |_| {})
-            }
+            UndoStep::Detach { image, identity } => loopdev::detach_image(kernel, image, *identity, &mut |_| {}),
             UndoStep::RemoveFile { path, identity } => remove_file(kernel, path, *identity),
             UndoStep::RemoveDir { path, identity, with_contents } => {
                 remove_dir(kernel, path, *identity, *with_contents)
@@ -87,20 +85,14 @@ fn remove_file(kernel: &SysRoot, path: &Path, identity: Option<Identity>) -> Res
     if !is_ours(path, identity, is_new, "it is another file than the one fsarena made there")? {
         return Ok(());
     }
-    if let Some(device) = loopdev::devices_of_identified_image(kernel, path, Identity::at_path(path))?.first()
-    {
+    if let Some(device) = loopdev::devices_of_identified_image(kernel, path, Identity::at_path(path))?.first() {
         return Err(not_ours(path, format!("it is still attached to {}", device.display())));
     }
     std::fs::remove_file(path).map_err(Error::io("removing", path))
 }
 
 /// Removes a directory that fsarena made: with everything in it if `with_contents`, and only an empty one otherwise.
-fn remove_dir(
-    kernel: &SysRoot,
-    path: &Path,
-    identity: Option<Identity>,
-    with_contents: bool,
-) -> Result<(), Error> {
+fn remove_dir(kernel: &SysRoot, path: &Path, identity: Option<Identity>, with_contents: bool) -> Result<(), Error> {
     if !is_ours(path, identity, Metadata::is_dir, OTHER_DIR)? {
         return Ok(());
     }
@@ -171,31 +163,22 @@ impl UndoStep {
                 if !mount::is_mounted(kernel, target)? {
                     return Ok(());
                 }
-                let when =
-                    if rebooted { "was mounted there after the last boot" } else { "is still mounted there" };
+                let when = if rebooted { "was mounted there after the last boot" } else { "is still mounted there" };
                 not_done(target, format!("something {when}"))
             }
             UndoStep::Detach { image, identity } => {
-                if let Some(device) =
-                    loopdev::devices_of_image_even_renamed(kernel, image, *identity)?.first()
-                {
-                    return not_done(
-                        device,
-                        format!("{image:?} is still attached to it, maybe under another name"),
-                    );
+                if let Some(device) = loopdev::devices_of_image_even_renamed(kernel, image, *identity)?.first() {
+                    return not_done(device, format!("{image:?} is still attached to it, maybe under another name"));
                 }
                 Ok(())
             }
-            UndoStep::RemoveFile { path, .. }
-            | UndoStep::RemoveDir { path, .. }
-            | UndoStep::RemoveTree { path } => check_absent(path),
+            UndoStep::RemoveFile { path, .. } | UndoStep::RemoveDir { path, .. } | UndoStep::RemoveTree { path } => {
+                check_absent(path)
+            }
             _ if rebooted => Ok(()),
             UndoStep::KillGroup { pgid, start_time } => {
                 if let Some(pid) = process::living_group_pids(kernel, *pgid, *start_time)?.first() {
-                    return not_done(
-                        Path::new("process"),
-                        format!("{} still runs", process::describe(kernel, *pid)),
-                    );
+                    return not_done(Path::new("process"), format!("{} still runs", process::describe(kernel, *pid)));
                 }
                 Ok(())
             }
@@ -287,8 +270,7 @@ mod tests {
             crate::testkit::skipped("this filesystem does not record when a file was made");
             return;
         }
-        let earlier =
-            |identity: Identity| Some(Identity { made_at: identity.made_at.map(|at| at - 1), ..identity });
+        let earlier = |identity: Identity| Some(Identity { made_at: identity.made_at.map(|at| at - 1), ..identity });
         let steps = [
             UndoStep::RemoveFile { path: path.clone(), identity: earlier(image) },
             UndoStep::RemoveDir { path: work.clone(), identity: earlier(dir_identity), with_contents: true },
@@ -340,8 +322,7 @@ mod tests {
     fn an_empty_directory_is_removed_and_one_with_a_foreign_file_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("images");
-        let undo =
-            UndoStep::RemoveDir { path: path.clone(), identity: Some(make_dir(&path)), with_contents: false };
+        let undo = UndoStep::RemoveDir { path: path.clone(), identity: Some(make_dir(&path)), with_contents: false };
         write_file(&path.join("thesis"), "x");
         match undo.perform(&SysRoot::host()) {
             Err(Error::ForeignFiles { dir, names }) => {
@@ -374,9 +355,7 @@ mod tests {
         std::fs::remove_dir_all(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
         write_file(&path.join("made by a workload"), "x");
-        UndoStep::RemoveDir { path: path.clone(), identity, with_contents: true }
-            .perform(&SysRoot::host())
-            .unwrap();
+        UndoStep::RemoveDir { path: path.clone(), identity, with_contents: true }.perform(&SysRoot::host()).unwrap();
         assert!(!path.exists());
     }
 
@@ -388,8 +367,7 @@ mod tests {
         std::fs::create_dir_all(dir.path().join("proc/self")).unwrap();
         let line = format!("36 35 7:3 / {}/mnt rw - ext4 /dev/loop3 rw\n", tree.display());
         std::fs::write(dir.path().join("proc/self/mountinfo"), line).unwrap();
-        let error =
-            UndoStep::RemoveTree { path: tree.clone() }.perform(&SysRoot::at(dir.path())).unwrap_err();
+        let error = UndoStep::RemoveTree { path: tree.clone() }.perform(&SysRoot::at(dir.path())).unwrap_err();
         assert!(error.to_string().contains("is mounted at"), "{error}");
         assert!(tree.join("mnt").exists());
     }
@@ -416,8 +394,7 @@ mod tests {
         ] {
             assert!(attribute_has_value(text, value), "{text:?} {value:?}");
         }
-        for (text, value) in [("none [bfq]", "none"), ("8:0 100", "8:0 0"), ("8:0 100", "8:0 10"), ("", "x")]
-        {
+        for (text, value) in [("none [bfq]", "none"), ("8:0 100", "8:0 0"), ("8:0 100", "8:0 10"), ("", "x")] {
             assert!(!attribute_has_value(text, value), "{text:?} {value:?}");
         }
     }
@@ -457,11 +434,7 @@ mod tests {
             UndoStep::Unmount { target: "/nowhere".into(), dir: None },
             UndoStep::Detach { image: "/nowhere/image".into(), identity: None },
             UndoStep::KillGroup { pgid: 999_999, start_time: 1 },
-            UndoStep::DisableController {
-                root: attribute.clone(),
-                name: "io".into(),
-                group: "/nowhere".into(),
-            },
+            UndoStep::DisableController { root: attribute.clone(), name: "io".into(), group: "/nowhere".into() },
             UndoStep::RestoreAttr { path: attribute, value: "5".into(), diskseq: None },
             UndoStep::RemoveZram { number: Some(3), size_bytes: 4096, diskseq: None },
             // The name is longer than the kernel allows, so looking for it fails.

@@ -1,8 +1,6 @@
 //! Recovery (`fsarena recover`): undoes the setup that dead fsarena processes have left, as their journals describe it.
 
-use super::journal::{
-    JOURNAL_EXTENSION, Journal, JournalLine, NEW_EXTENSION, Owner, OwnerPlace, journals_dir,
-};
+use super::journal::{JOURNAL_EXTENSION, Journal, JournalLine, NEW_EXTENSION, Owner, OwnerPlace, journals_dir};
 use super::step::UndoStep;
 use crate::lock::{self, is_still_at_path};
 use crate::{Error, kernel::SysRoot, none_if_missing, process};
@@ -48,11 +46,7 @@ pub struct RecoveryCounts {
 ///
 /// # Errors
 /// The state directory or `/proc` cannot be read. A step that fails is counted in [`RecoveryCounts::failed`] instead.
-pub fn recover(
-    kernel: &SysRoot,
-    state_dir: &Path,
-    log: &mut dyn FnMut(&str),
-) -> Result<RecoveryCounts, Error> {
+pub fn recover(kernel: &SysRoot, state_dir: &Path, log: &mut dyn FnMut(&str)) -> Result<RecoveryCounts, Error> {
     recover_with_gone_host(kernel, state_dir, None, log)
 }
 
@@ -110,10 +104,7 @@ pub fn journaled_images(state_dir: &Path) -> Result<Vec<PathBuf>, Error> {
 ///
 /// # Errors
 /// A journal cannot be read.
-pub(crate) fn has_pending_step(
-    journal: &Journal,
-    matches: impl Fn(&UndoStep) -> bool,
-) -> Result<bool, Error> {
+pub(crate) fn has_pending_step(journal: &Journal, matches: impl Fn(&UndoStep) -> bool) -> Result<bool, Error> {
     Ok(pending_steps(&journal.state_dir())?.iter().any(matches))
 }
 
@@ -495,12 +486,10 @@ fn parse_journal(bytes: &[u8]) -> ParsedJournal {
         match serde_json::from_slice(line) {
             Ok(JournalLine::Owner(found)) => parsed.owner = Some(found),
             Ok(JournalLine::Done { id }) => steps_left.retain(|(known, _)| *known != id),
-            Ok(JournalLine::Setup { id, step }) => {
-                match steps_left.iter_mut().find(|(known, _)| *known == id) {
-                    Some(known) => known.1 = step,
-                    None => steps_left.push((id, step)),
-                }
-            }
+            Ok(JournalLine::Setup { id, step }) => match steps_left.iter_mut().find(|(known, _)| *known == id) {
+                Some(known) => known.1 = step,
+                None => steps_left.push((id, step)),
+            },
             Err(_) => parsed.unknown_lines += 1,
         }
     }
@@ -557,8 +546,7 @@ mod tests {
         let (image, line) = make_image(state.path());
         let journal = write_dead_journal(state.path(), &this_boot(), &[line], "{\"variant\":{\"id\":1,\"ho");
         let mut messages = vec![];
-        let counts =
-            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists(), "{messages:?}");
     }
@@ -576,8 +564,7 @@ mod tests {
                 std::fs::create_dir(&group).unwrap();
             }
             let (root, group) = (root.display(), group.display());
-            let how =
-                format!(r#"{{"undo":"disable_controller","root":"{root}","name":"io","group":"{group}"}}"#);
+            let how = format!(r#"{{"undo":"disable_controller","root":"{root}","name":"io","group":"{group}"}}"#);
             let line = format!("{{\"arm\":{{\"id\":0,\"how\":{how}}}}}\n");
             let journal = write_dead_journal(state.path(), &this_boot(), &[], &line);
             let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
@@ -595,10 +582,7 @@ mod tests {
         std::fs::write(&image, "another file").unwrap();
         let journal = write_dead_journal(state.path(), "another boot", &[line], "");
         let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(
-            counts,
-            RecoveryCounts { undone: 0, failed: 1, still_running: 0, ..RecoveryCounts::default() }
-        );
+        assert_eq!(counts, RecoveryCounts { undone: 0, failed: 1, still_running: 0, ..RecoveryCounts::default() });
         assert!(image.exists() && journal.exists());
     }
 
@@ -607,8 +591,7 @@ mod tests {
         for (target, expected) in [("/gone", (1, 0)), ("/proc", (0, 1))] {
             let state = tempfile::tempdir().unwrap();
             let step = UndoStep::Unmount { target: target.into(), dir: None };
-            let journal =
-                write_dead_journal(state.path(), "another boot", &[JournalLine::Setup { id: 0, step }], "");
+            let journal = write_dead_journal(state.path(), "another boot", &[JournalLine::Setup { id: 0, step }], "");
             let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
             assert_eq!((counts.undone, counts.failed), expected);
             assert_eq!(journal.exists(), counts.failed > 0);
@@ -626,8 +609,7 @@ mod tests {
         let text = text.replacen(&format!("\"host\":\"{host}\""), "\"host\":\"far away\"", 1);
         std::fs::write(&journal, text).unwrap();
         let mut messages = vec![];
-        let counts =
-            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(counts, RecoveryCounts { of_other_hosts: 1, ..RecoveryCounts::default() });
         assert!(image.exists() && journal.exists() && messages[0].contains("on far away"), "{messages:?}");
         // A held lock proves that the owner is alive.
@@ -637,8 +619,7 @@ mod tests {
         let counts = recover_with_gone_host(&SysRoot::host(), state.path(), gone, &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { still_running: 1, ..RecoveryCounts::default() });
         drop(lock);
-        let counts =
-            recover_with_gone_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
+        let counts = recover_with_gone_host(&SysRoot::host(), state.path(), Some("far away"), &mut |_| {}).unwrap();
         assert_eq!(counts, RecoveryCounts { undone: 1, ..RecoveryCounts::default() });
         assert!(!image.exists() && !journal.exists());
     }
@@ -675,10 +656,7 @@ mod tests {
                 .map(|id| {
                     let path = state.path().join(format!("{id}.img"));
                     std::fs::write(&path, "data").unwrap();
-                    JournalLine::Setup {
-                        id,
-                        step: UndoStep::RemoveFile { identity: Identity::at_path(&path), path },
-                    }
+                    JournalLine::Setup { id, step: UndoStep::RemoveFile { identity: Identity::at_path(&path), path } }
                 })
                 .collect();
             let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
@@ -708,12 +686,10 @@ mod tests {
             UndoStep::RemoveDir { identity: Identity::at_path(&path), path, with_contents: false },
             UndoStep::RemoveFile { path: image, identity },
         ];
-        let lines: Vec<JournalLine> =
-            (0..).zip(lines).map(|(id, step)| JournalLine::Setup { id, step }).collect();
+        let lines: Vec<JournalLine> = (0..).zip(lines).map(|(id, step)| JournalLine::Setup { id, step }).collect();
         let journal = write_dead_journal(state.path(), &this_boot(), &lines, "");
         let mut messages = vec![];
-        let counts =
-            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!((counts.failed, journal.exists()), (2, true));
         assert!(messages.iter().any(|line| line.contains("test.img, which fsarena made")), "{messages:?}");
         assert!(!messages.iter().any(|line| line.contains("did not make")), "{messages:?}");
@@ -725,15 +701,11 @@ mod tests {
         let path = state.path().join("attribute");
         std::fs::write(&path, "changed").unwrap();
         let step = UndoStep::RestoreAttr { path: path.clone(), value: "former".into(), diskseq: None };
-        let journal =
-            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
+        let journal = write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let text = std::fs::read_to_string(&journal).unwrap();
         std::fs::write(&journal, text.replacen("owner", "own\0r", 1)).unwrap();
         let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(
-            counts,
-            RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() }
-        );
+        assert_eq!(counts, RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() });
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "former");
         assert!(journal.exists());
     }
@@ -748,10 +720,7 @@ mod tests {
         std::fs::rename(journal, &name).unwrap();
         std::fs::write(&name, "damaged\n").unwrap();
         let counts = recover(&kernel, state.path(), &mut |_| {}).unwrap();
-        assert_eq!(
-            counts,
-            RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() }
-        );
+        assert_eq!(counts, RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() });
     }
 
     #[test]
@@ -763,10 +732,7 @@ mod tests {
         let guard = journal.note(step).unwrap();
         std::fs::create_dir(&path).unwrap();
         let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(
-            counts,
-            RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() }
-        );
+        assert_eq!(counts, RecoveryCounts { undone: 0, failed: 0, still_running: 1, ..RecoveryCounts::default() });
         assert!(path.exists());
         guard.undo().unwrap();
     }
@@ -783,10 +749,7 @@ mod tests {
         std::fs::create_dir_all(journals_dir(state.path())).unwrap();
         std::fs::write(journals_dir(state.path()).join("1-0.jsonl"), text).unwrap();
         let counts = recover(&SysRoot::host(), state.path(), &mut |_| {}).unwrap();
-        assert_eq!(
-            counts,
-            RecoveryCounts { undone: 4, failed: 0, still_running: 0, ..RecoveryCounts::default() }
-        );
+        assert_eq!(counts, RecoveryCounts { undone: 4, failed: 0, still_running: 0, ..RecoveryCounts::default() });
         assert!(!tree.exists());
     }
 
@@ -797,12 +760,8 @@ mod tests {
         let later = "{\"setup\":{\"id\":7,\"how\":{\"undo\":\"remove_moon\"}}}\n";
         let journal = write_dead_journal(state.path(), &this_boot(), &[line], later);
         let mut messages = vec![];
-        let counts =
-            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
-        assert_eq!(
-            counts,
-            RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() }
-        );
+        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        assert_eq!(counts, RecoveryCounts { undone: 1, failed: 1, still_running: 0, ..RecoveryCounts::default() });
         assert!(!image.exists() && journal.exists(), "{messages:?}");
     }
 
@@ -814,11 +773,9 @@ mod tests {
         std::fs::write(path.join("thesis"), "x").unwrap();
         let identity = Identity::at_path(&path);
         let step = UndoStep::RemoveDir { path: path.clone(), identity, with_contents: false };
-        let journal =
-            write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
+        let journal = write_dead_journal(state.path(), &this_boot(), &[JournalLine::Setup { id: 0, step }], "");
         let mut messages = vec![];
-        let counts =
-            recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
+        let counts = recover(&SysRoot::host(), state.path(), &mut |text| messages.push(text.to_string())).unwrap();
         assert_eq!(counts, RecoveryCounts::default());
         assert!(path.join("thesis").exists() && !journal.exists());
         assert!(messages.iter().any(|line| line.contains("thesis")), "{messages:?}");
@@ -836,10 +793,7 @@ mod tests {
             setup_line(0, UndoStep::RemoveFile { path: "/i".into(), identity: None }),
             setup_line(
                 0,
-                UndoStep::RemoveFile {
-                    path: "/i".into(),
-                    identity: Some(Identity { dev: 1, ino: 2, made_at: None }),
-                },
+                UndoStep::RemoveFile { path: "/i".into(), identity: Some(Identity { dev: 1, ino: 2, made_at: None }) },
             ),
             setup_line(1, kill.clone()),
             setup_line(2, detach.clone()),
@@ -849,10 +803,8 @@ mod tests {
             serde_json::to_string(&JournalLine::Done { id: 4 }).unwrap() + "\n",
         ];
         let steps_left = parse_journal(lines.join("\n").as_bytes()).steps_left;
-        let file = UndoStep::RemoveFile {
-            path: "/i".into(),
-            identity: Some(Identity { dev: 1, ino: 2, made_at: None }),
-        };
+        let file =
+            UndoStep::RemoveFile { path: "/i".into(), identity: Some(Identity { dev: 1, ino: 2, made_at: None }) };
         let remove = UndoStep::RemoveGroup { path: "/g".into(), identity: None };
         assert_eq!(steps_left, [(5, remove), (1, kill), (3, unmount), (2, detach), (0, file)]);
     }

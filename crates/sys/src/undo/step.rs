@@ -160,9 +160,9 @@ impl UndoStep {
     /// The file or directory that the step removes; None for other steps.
     pub(super) fn removed_path(&self) -> Option<&Path> {
         match self {
-            UndoStep::RemoveFile { path, .. }
-            | UndoStep::RemoveDir { path, .. }
-            | UndoStep::RemoveTree { path } => Some(path),
+            UndoStep::RemoveFile { path, .. } | UndoStep::RemoveDir { path, .. } | UndoStep::RemoveTree { path } => {
+                Some(path)
+            }
             _ => None,
         }
     }
@@ -175,10 +175,7 @@ impl UndoStep {
     /// Whether a reboot does the step: mounts, loop devices, processes and kernel attributes end with the kernel, but files
     /// stay.
     pub(super) fn is_undone_by_reboot(&self) -> bool {
-        !matches!(
-            self,
-            UndoStep::RemoveFile { .. } | UndoStep::RemoveDir { .. } | UndoStep::RemoveTree { .. }
-        )
+        !matches!(self, UndoStep::RemoveFile { .. } | UndoStep::RemoveDir { .. } | UndoStep::RemoveTree { .. })
     }
 }
 
@@ -204,9 +201,7 @@ impl std::fmt::Display for UndoStep {
             }
             UndoStep::RemoveMapped { name, .. } => write!(f, "remove the device-mapper device {name}"),
             UndoStep::RemoveZram { number: Some(number), .. } => write!(f, "remove /dev/zram{number}"),
-            UndoStep::RemoveZram { number: None, .. } => {
-                f.write_str("remove the zram device, if it was made")
-            }
+            UndoStep::RemoveZram { number: None, .. } => f.write_str("remove the zram device, if it was made"),
         }
     }
 }

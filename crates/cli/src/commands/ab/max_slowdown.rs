@@ -38,11 +38,7 @@ fn parse_quantity(text: &str) -> Result<Quantity, String> {
 ///
 /// # Errors
 /// A metric of which neither less nor more is better, or a metric that is not known before the run.
-pub fn gate_claims(
-    limits: &[MaxSlowdown],
-    main_metric: Option<&str>,
-    plan: &Plan,
-) -> Result<Vec<String>, Failure> {
+pub fn gate_claims(limits: &[MaxSlowdown], main_metric: Option<&str>, plan: &Plan) -> Result<Vec<String>, Failure> {
     let mut claims = vec![];
     for limit in limits {
         let of_all = || Quantity::of_all(main_metric.unwrap_or(work::main_metric(plan)));
@@ -73,16 +69,13 @@ mod tests {
 
     #[test]
     fn a_limit_is_a_percentage_of_all_tasks_or_of_one() {
-        let parsed = |text: &str| {
-            parse_max_slowdown(text).map(|one| (one.quantity.map(|q| q.to_string()), one.percent))
-        };
+        let parsed =
+            |text: &str| parse_max_slowdown(text).map(|one| (one.quantity.map(|q| q.to_string()), one.percent));
         assert_eq!(parsed("0.5%"), Ok((None, 0.5)));
         assert_eq!(parsed("7"), Ok((None, 7.0)));
         assert_eq!(parsed("commit.latency_p99=5%"), Ok((Some("commit.latency_p99".into()), 5.0)));
         assert_eq!(parsed("rndwr.iops[bs=4096]=0.07%"), Ok((Some("rndwr.iops[bs=4096]".into()), 0.07)));
-        for wrong in
-            ["", "x", "=5%", "a b=5%", "rm.elapsed=", "rm.elapsed=0%", "x: a < b by 5%", "rm.elapsed: x=5%"]
-        {
+        for wrong in ["", "x", "=5%", "a b=5%", "rm.elapsed=", "rm.elapsed=0%", "x: a < b by 5%", "rm.elapsed: x=5%"] {
             assert!(parse_max_slowdown(wrong).is_err(), "{wrong}");
         }
     }

@@ -49,8 +49,7 @@ impl TracedTask {
         let found = record.tasks.iter().find(|info| info.id.to_string() == task);
         let found = found.ok_or_else(|| record.unknown_task(task))?;
         let chosen = record.variants.iter().find(|known| variant.is_none_or(|name| known.name == name));
-        let chosen = chosen
-            .ok_or_else(|| unknown("variant", variant.unwrap_or_default(), record.names()).at(place))?;
+        let chosen = chosen.ok_or_else(|| unknown("variant", variant.unwrap_or_default(), record.names()).at(place))?;
         Ok(TracedTask { variant: chosen.clone(), task: found.id.clone() })
     }
 
@@ -59,12 +58,7 @@ impl TracedTask {
     ///
     /// # Errors
     /// A kernel that does not support the tracer, or a run that fails or does not reach the task.
-    pub fn trace_locks(
-        &self,
-        plan: &Plan,
-        below: &Path,
-        progress: &mut dyn Consumer,
-    ) -> Result<Profile, Failure> {
+    pub fn trace_locks(&self, plan: &Plan, below: &Path, progress: &mut dyn Consumer) -> Result<Profile, Failure> {
         // Report missing kernel support before making anything.
         let trial = TraceOptions::locks(TracedTasks::Pids(vec![std::process::id()]), 0);
         drop(Tracer::start(&trial)?);
@@ -177,8 +171,7 @@ pub fn profile_variants(
     let profiling = Profiling::Stacks { hz: SAMPLES_PER_BILLION };
     let mut profiles = run_profiled(plan, runs, profiling, &task, progress)?;
     let sampled = |variant: String| {
-        let stacks =
-            profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER_CODE]);
+        let stacks = profiles.remove(&variant)?.stacks.into_iter().filter(|stack| stack.frames != [USER_CODE]);
         Some(VariantStacks {
             instructions: counted.get(&variant).and_then(|values| median(values)).unwrap_or(0.0),
             stacks: stacks.map(|stack| (stack.frames, stack.samples)).collect(),

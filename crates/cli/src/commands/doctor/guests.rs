@@ -59,8 +59,7 @@ fn check_kvm(places: &KernelDirs) -> Finding {
     }
     // The result of each trial boot in the caches: why it failed, or None if it succeeded.
     let caches = [&places.cache, &places.shared];
-    let trials: Vec<Option<String>> =
-        caches.into_iter().flat_map(|cache| trial::cached_trials(cache)).collect();
+    let trials: Vec<Option<String>> = caches.into_iter().flat_map(|cache| trial::cached_trials(cache)).collect();
     // One failure is enough: guests of that kernel run without KVM until its cached result expires, after an hour.
     if let Some(why) = trials.iter().flatten().next() {
         return limited(what, why.as_str(), "nothing to do: QEMU emulates the processor, which is slower");
@@ -77,8 +76,7 @@ fn check_counting(modules: &Modules) -> Finding {
     let version = Argv::new(QEMU).arg("--version").run().map(|finished| finished.stdout).unwrap_or_default();
     let qemu = version.lines().next().unwrap_or("a QEMU of unknown version");
     if !CounterPlugin::supports(&version) {
-        let found =
-            format!("tells instructions of programs from those of the kernel only at clock ticks: {qemu}");
+        let found = format!("tells instructions of programs from those of the kernel only at clock ticks: {qemu}");
         return limited(what, found, "QEMU 6 to 8, whose plugins can count; sums are exact anyway");
     }
     if !has_memory_disks(modules) {

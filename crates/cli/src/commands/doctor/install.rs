@@ -53,14 +53,12 @@ pub fn install(packages: &[String], show: &mut dyn FnMut(&str)) -> Result<(), Fa
     }
     show(&format!("installing: {}", packages.join(" ")));
     let apt = |args: &[&str]| Argv::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(args);
-    let failed = |error: CommandError| {
-        Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {command}"))
-    };
+    let failed =
+        |error: CommandError| Failure::new(ExitCode::Missing, format!("{error}\nInstall these packages: {command}"));
     let mut log = |_| {};
     apt(&["update", "-q"]).run_checked(&mut log).map_err(failed)?;
     // apt-get installs nothing if it does not find one of the packages, so unknown packages are left out.
-    let (known, unknown): (Vec<&str>, Vec<&str>) =
-        packages.iter().map(String::as_str).partition(|name| apt_has(name));
+    let (known, unknown): (Vec<&str>, Vec<&str>) = packages.iter().map(String::as_str).partition(|name| apt_has(name));
     if !unknown.is_empty() {
         show(&format!("not in the archives that apt knows here: {} (see doctor)", unknown.join(" ")));
     }
@@ -134,8 +132,7 @@ impl BuildSteps {
             return;
         }
         // A reader of standard error that has gone does not end the build.
-        let _ =
-            if self.on_terminal { write!(stderr(), "\r\x1b[K{line}") } else { writeln!(stderr(), "{line}") };
+        let _ = if self.on_terminal { write!(stderr(), "\r\x1b[K{line}") } else { writeln!(stderr(), "{line}") };
         self.last_line = line;
     }
 }

@@ -49,8 +49,7 @@ impl ChangeConfirmer<'_> {
             let rose = change.ln_change > 0.0;
             let is_same = |alarm: &&Alarm| alarm.rose == rose && change.near.contains(&alarm.run);
             let known = alarms.of_history(&history).filter(is_same).last().cloned();
-            if let Some(known) = known.as_ref().filter(|known| known.outcome != AlarmOutcome::NotConfirmable)
-            {
+            if let Some(known) = known.as_ref().filter(|known| known.outcome != AlarmOutcome::NotConfirmable) {
                 shown.push((change, known.clone()));
                 continue;
             }
@@ -93,9 +92,7 @@ impl ChangeConfirmer<'_> {
         for run in change.before.iter().take(MAX_TRIED_RUNS) {
             match to_confirm.plan(&read(run)?, &after, self.runs) {
                 Confirmation::Plan(plan) => {
-                    return self
-                        .compare(RunRequest::new(*plan, Destination::NewRun(self.runs.into())))
-                        .map(Some);
+                    return self.compare(RunRequest::new(*plan, Destination::NewRun(self.runs.into()))).map(Some);
                 }
                 Confirmation::NotPossible(why) => drop(obstacle.get_or_insert(why)),
                 Confirmation::SameSides => {}
@@ -135,8 +132,7 @@ impl ChangeConfirmer<'_> {
             verdict::Outcome::Held | verdict::Outcome::Equivalent => AlarmOutcome::NotConfirmed,
             verdict::Outcome::Inconclusive => AlarmOutcome::Inconclusive,
         };
-        let found =
-            judged.verdict.map_or_else(|| judged.missing.clone().unwrap_or_default(), describe_difference);
+        let found = judged.verdict.map_or_else(|| judged.missing.clone().unwrap_or_default(), describe_difference);
         let why = format!("{found}; claim: {}", judged.claim.text);
         Ok((alarm_outcome, why, outcome.run.map(|run| run.id())))
     }

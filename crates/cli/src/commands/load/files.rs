@@ -35,20 +35,14 @@ impl LoadDir {
             return usage("--size is for files that are made; one that is there has its own size");
         }
         if !exists && !job.open.recreate {
-            check_free_space(
-                &parent,
-                u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(DEFAULT_FILE_BYTES)),
-            )?;
+            check_free_space(&parent, u64::from(args.nrfiles).saturating_mul(args.size.unwrap_or(DEFAULT_FILE_BYTES)))?;
         }
         Ok(LoadDir { named_file, ..LoadDir::below(&parent)? })
     }
 
     /// Makes a new directory below an existing one.
     pub fn below(parent: &Path) -> Result<LoadDir, Failure> {
-        Ok(LoadDir {
-            scratch: ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?,
-            named_file: None,
-        })
+        Ok(LoadDir { scratch: ScratchDir::make(&existing_directory(parent)?, "fsarena-load")?, named_file: None })
     }
 
     /// The path of the directory.

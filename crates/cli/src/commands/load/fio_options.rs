@@ -129,11 +129,7 @@ impl FioFlags {
 
 /// Refuses values that `fsarena load` cannot give their effect. `ends_earlier` is whether a number of operations or bytes ends
 /// the load, `creates_by_writes` whether its writes create the files.
-pub fn refuse_other_values(
-    fio: &FioFlags,
-    ends_earlier: bool,
-    creates_by_writes: bool,
-) -> Result<(), Failure> {
+pub fn refuse_other_values(fio: &FioFlags, ends_earlier: bool, creates_by_writes: bool) -> Result<(), Failure> {
     if fio.name.len() > 1 {
         return usage(
             "--name: a load is one job; write several jobs into a job file and run it: fsarena run job.fio --fs ext4",
@@ -150,9 +146,7 @@ pub fn refuse_other_values(
         );
     }
     if fio.implied.value("overwrite").is_some() && creates_by_writes {
-        return usage(
-            "--overwrite: conflicts with --create-on-open, which begins with empty files; leave out one",
-        );
+        return usage("--overwrite: conflicts with --create-on-open, which begins with empty files; leave out one");
     }
     Ok(())
 }
@@ -213,14 +207,8 @@ const REFUSED_OPTIONS: [(&str, &str); 22] = [
         "gtod_reduce disable_lat disable_clat disable_slat disable_bw_measurement clocksource",
         "every latency is measured, and its cost is part of the result; leave it out",
     ),
-    (
-        "fsync_on_close end_syncfs sync_file_range write_barrier",
-        "use --end-fsync, --fsync N, --fdatasync N or --sync",
-    ),
-    (
-        "fallocate",
-        "files are filled with data before they are used; to create them by writes, use --create-on-open",
-    ),
+    ("fsync_on_close end_syncfs sync_file_range write_barrier", "use --end-fsync, --fsync N, --fdatasync N or --sync"),
+    ("fallocate", "files are filled with data before they are used; to create them by writes, use --create-on-open"),
     ("unlink unlink_each_loop", "files in --dir are always removed, and the one of --file is kept"),
     (
         "offset offset_increment io_limit",
@@ -240,10 +228,7 @@ const REFUSED_OPTIONS: [(&str, &str); 22] = [
         "the engine chooses how to use the ring; --iodepth and --batch are yours",
     ),
     ("exec_prerun exec_postrun", "run the command before or after fsarena"),
-    (
-        "readonly",
-        "a load makes its files first; --file names one that exists, which --rw read leaves unchanged",
-    ),
+    ("readonly", "a load makes its files first; --file names one that exists, which --rw read leaves unchanged"),
     ("client server remote-config", "one load from several machines: fsarena-mpi"),
     (
         "profile read_iolog write_iolog opendir",
@@ -255,8 +240,7 @@ const REFUSED_OPTIONS: [(&str, &str); 22] = [
 pub fn option_advice(option: &str) -> Option<String> {
     let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
     let with_underscores = name.replace('-', "_");
-    let is_in =
-        |names: &str| names.split_whitespace().any(|known| known == name || known == with_underscores);
+    let is_in = |names: &str| names.split_whitespace().any(|known| known == name || known == with_underscores);
     if let Some((_, advice)) = REFUSED_OPTIONS.iter().find(|(names, _)| is_in(names)) {
         return Some((*advice).to_string());
     }
@@ -302,10 +286,7 @@ mod tests {
             startdelay bssplit bsrange iodepth_batch iodepth_batch_complete_min write_bw_log percentile_list gtod_reduce unlink \
             overwrite cpus_allowed minimal section exec_prerun offset openfiles";
         for name in common.split_whitespace() {
-            assert!(
-                has_flag(name) != option_advice(&format!("--{name}")).is_some_and(|_| !has_flag(name)),
-                "{name}"
-            );
+            assert!(has_flag(name) != option_advice(&format!("--{name}")).is_some_and(|_| !has_flag(name)), "{name}");
         }
         // Every word of the advice that is a flag exists.
         for (names, advice) in REFUSED_OPTIONS {

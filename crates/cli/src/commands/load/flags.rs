@@ -32,13 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", value_parser = parse_whole_percent, help_heading = "Work")]
     pub rwmixread: Option<u8>,
     /// Distribution of random offsets: random, zipf:THETA, pareto:H, normal:DEVIATION%
-    #[arg(
-        long,
-        alias = "random_distribution",
-        value_name = "KIND",
-        default_value = "random",
-        help_heading = "Work"
-    )]
+    #[arg(long, alias = "random_distribution", value_name = "KIND", default_value = "random", help_heading = "Work")]
     pub random_distribution: String,
     /// Share one file position among all threads of a sequential load, as sysbench does
     #[arg(long, help_heading = "Work")]
@@ -57,13 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub iodepth: u32,
     /// Number of completions to wait for at once (fio's iodepth_batch_complete_min)
-    #[arg(
-        long,
-        alias = "iodepth_batch_complete_min",
-        value_name = "N",
-        default_value_t = 1,
-        help_heading = "Engine"
-    )]
+    #[arg(long, alias = "iodepth_batch_complete_min", value_name = "N", default_value_t = 1, help_heading = "Engine")]
     pub batch: u32,
     /// Number of threads
     #[arg(long, visible_alias = "threads", value_name = "N", default_value_t = 1, help_heading = "Engine")]
@@ -110,13 +98,7 @@ pub struct Args {
     pub ramp_time: Option<Duration>,
 
     /// Directory to create files in; fsarena removes them afterwards
-    #[arg(
-        long,
-        visible_alias = "directory",
-        value_name = "DIR",
-        default_value = ".",
-        help_heading = "Files"
-    )]
+    #[arg(long, visible_alias = "directory", value_name = "DIR", default_value = ".", help_heading = "Files")]
     pub dir: PathBuf,
     /// File to use instead; created if missing, kept, and CHANGED by writes
     #[arg(long, visible_alias = "filename", value_name = "PATH", conflicts_with_all = ["dir", "nrfiles"], help_heading = "Files")]
@@ -191,12 +173,7 @@ pub struct AccessMode {
 const MODES: AcceptedWords<AccessMode> = &[
     ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, all_reads: Some(true) }),
     ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, all_reads: Some(false) }),
-    (
-        "rw",
-        "Sequential reads and writes",
-        &["readwrite", "seqrw"],
-        AccessMode { is_random: false, all_reads: None },
-    ),
+    ("rw", "Sequential reads and writes", &["readwrite", "seqrw"], AccessMode { is_random: false, all_reads: None }),
     ("randread", "Random reads", &["rndrd"], AccessMode { is_random: true, all_reads: Some(true) }),
     ("randwrite", "Random writes", &["rndwr"], AccessMode { is_random: true, all_reads: Some(false) }),
     ("randrw", "Random reads and writes", &["rndrw"], AccessMode { is_random: true, all_reads: None }),
@@ -217,10 +194,8 @@ const SYNCS: AcceptedWords<Durability> = &[
 ];
 
 /// fio's `rate_process`.
-const PROCESSES: AcceptedWords<Arrivals> = &[
-    ("poisson", "Exponential gaps", &[], Arrivals::Poisson),
-    ("linear", "Equal gaps", &[], Arrivals::Fixed),
-];
+const PROCESSES: AcceptedWords<Arrivals> =
+    &[("poisson", "Exponential gaps", &[], Arrivals::Poisson), ("linear", "Equal gaps", &[], Arrivals::Fixed)];
 
 /// The kinds of extents that the extent check refuses by default.
 const EXTENTS: AcceptedWords<fn(&mut AllowedExtents)> = &[
@@ -248,7 +223,8 @@ fn parse_checksum(text: &str) -> Result<bool, String> {
     match text {
         "crc32" | "1" => Ok(true),
         "0" => Ok(false),
-        _ => Err("blocks of the load engine have the checksum crc32; for others run the real fio: fsarena run job.fio".into()),
+        _ => Err("blocks of the load engine have the checksum crc32; for others run the real fio: fsarena run job.fio"
+            .into()),
     }
 }
 

@@ -5,8 +5,7 @@ use super::flags::{AccessMode, Args};
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{
-    AllowedExtents, Bound, Content, Durability, Engine, LoadJob, OpenMode, Pattern, Rate, SyncCall,
-    SyncEvery, Warmup,
+    AllowedExtents, Bound, Content, Durability, Engine, LoadJob, OpenMode, Pattern, Rate, SyncCall, SyncEvery, Warmup,
 };
 
 /// Run time of a load without a limit.
@@ -129,10 +128,9 @@ mod tests {
 
     #[test]
     fn options_have_the_meaning_that_they_have_in_fio() {
-        let job = job(
-            "--rw=randrw --rwmixread=70 --bs=8k --iodepth=32 --numjobs=4 --direct=1 --runtime=20 --ramp_time=2s \
-             --rate_iops=5000 --rate_process=linear --random_distribution=zipf:1.2 --fdatasync=8",
-        );
+        let job =
+            job("--rw=randrw --rwmixread=70 --bs=8k --iodepth=32 --numjobs=4 --direct=1 --runtime=20 --ramp_time=2s \
+             --rate_iops=5000 --rate_process=linear --random_distribution=zipf:1.2 --fdatasync=8");
         assert_eq!((job.engine, job.depth, job.threads, job.block_bytes), (Engine::IoUring, 32, 4, 8192));
         assert_eq!((job.open.direct, job.read_share, job.pattern), (true, 0.7, Pattern::Zipf { theta: 1.2 }));
         assert_eq!((job.bound, job.warmup), (Bound::Seconds(20.0), Warmup::Seconds(2.0)));
@@ -199,9 +197,7 @@ mod tests {
             let parsed = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace())).unwrap();
             assert_eq!(job_of(&parsed.args).unwrap_err().exit_code(), ExitCode::Usage, "{line}");
         }
-        for line in
-            ["--rate-process linear", "--runtime 5 --io-size 1g", "--meta stat --rw read", "--files 5"]
-        {
+        for line in ["--rate-process linear", "--runtime 5 --io-size 1g", "--meta stat --rw read", "--files 5"] {
             let parsed = Line::try_parse_from(["load"].into_iter().chain(line.split_whitespace()));
             assert!(parsed.is_err(), "{line}");
         }

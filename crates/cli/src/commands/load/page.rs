@@ -51,12 +51,7 @@ pub fn data_page(
 }
 
 /// Returns the page of a load of metadata operations, phase by phase. They ran in the temporary directory `dir`.
-pub fn metadata_page(
-    job: &meta::MetaJob,
-    dir: &Path,
-    phases: &[(Operation, LoadOutcome)],
-    interrupted: bool,
-) -> Page {
+pub fn metadata_page(job: &meta::MetaJob, dir: &Path, phases: &[(Operation, LoadOutcome)], interrupted: bool) -> Page {
     let mut document = Document::default();
     document.heading(1, "Metadata load");
     let rows = phases.iter().flat_map(|(operation, outcome)| {
@@ -99,8 +94,7 @@ fn latency_table<'a>(rows: impl Iterator<Item = (String, &'a LoadOutcome, &'a Op
     for (name, outcome, kind) in rows {
         let seconds = outcome.elapsed_ns as f64 / 1e9;
         let rate = |amount: f64| if seconds > 0.0 { amount / seconds } else { 0.0 };
-        let bandwidth =
-            if kind.bytes > 0 { three_digits(rate(kind.bytes as f64) / 1e6) } else { "–".into() };
+        let bandwidth = if kind.bytes > 0 { three_digits(rate(kind.bytes as f64) / 1e6) } else { "–".into() };
         let intended = format!("{name}, from the intended start");
         let operations = [name, kind.count.to_string(), format!("{:.0}", rate(kind.count as f64)), bandwidth];
         table.rows.push(latency_row(operations, &kind.latency));

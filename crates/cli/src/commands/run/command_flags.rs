@@ -50,8 +50,7 @@ pub struct CommandFlags {
 /// The name of a plan: `name`, or `otherwise` if `name` has unusual characters or is the name of a plan of fsarena.
 pub fn plan_name<'a>(name: &'a str, otherwise: &'a str) -> &'a str {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.', '+'].contains(&letter);
-    let is_usual =
-        name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && name.chars().all(is_plain);
+    let is_usual = name.starts_with(|letter: char| letter.is_ascii_alphanumeric()) && name.chars().all(is_plain);
     if is_usual && app::shipped_plan(name).is_none() { name } else { otherwise }
 }
 
@@ -80,12 +79,8 @@ impl CommandFlags {
 
     /// The text of the plan that times the commands on the command line; None if there are none.
     pub fn plan_text(&self, given: &ExplicitFlags) -> Result<Option<String>, Failure> {
-        let texts = [
-            ("setup", &self.setup),
-            ("prepare", &self.prepare),
-            ("check", &self.check),
-            ("cache", &self.cache),
-        ];
+        let texts =
+            [("setup", &self.setup), ("prepare", &self.prepare), ("check", &self.check), ("cache", &self.cache)];
         let mut workload = Table::new();
         for (id, text) in texts {
             if let Some(text) = text {
@@ -103,11 +98,8 @@ impl CommandFlags {
             workload.insert("input".into(), input.display().to_string().into());
         }
         if !self.env.is_empty() {
-            let variables = self
-                .env
-                .iter()
-                .map(|written| environment_variable(written))
-                .collect::<Result<Vec<_>, _>>()?;
+            let variables =
+                self.env.iter().map(|written| environment_variable(written)).collect::<Result<Vec<_>, _>>()?;
             workload.insert("env".into(), variables.into());
         }
         let tasks = self.tasks(given)?;
@@ -138,8 +130,7 @@ impl CommandFlags {
         if let Some(at) = given.positions("command").first() {
             commands.push(("run", self.command.clone().into(), *at));
         }
-        let misplaced =
-            |name: &str| usage(format!("--name {name}: write it directly before the --cmd that it names"));
+        let misplaced = |name: &str| usage(format!("--name {name}: write it directly before the --cmd that it names"));
         let mut names = self.name.iter().zip(given.positions("name")).peekable();
         let mut tasks = vec![];
         for (key, command, at) in commands {

@@ -19,10 +19,7 @@ use fsarena_sys::cancel;
 /// the exit code, and the run; no run with `--dry-run`.
 pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, Option<RunDir>), Failure> {
     check_weights(&fsarena_run::work::outline(&request.plan), &args.report.weight)?;
-    fsarena_report::report::find_current_variant(
-        &matrix::expand(&request.plan),
-        args.report.current.as_deref(),
-    )?;
+    fsarena_report::report::find_current_variant(&matrix::expand(&request.plan), args.report.current.as_deref())?;
     if !request.plan.can_print_metrics() {
         let checked = args.metric.iter().try_for_each(|metric| parse_known_metric(metric).map(drop));
         checked.map_err(|fault| Failure::new(ExitCode::Usage, format!("--metric: {fault}")))?;
@@ -64,10 +61,7 @@ pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, O
         Ok(ExitCode::Done)
     };
     if cut_short && (has_samples || result.is_ok()) {
-        progress.show_message(&format!(
-            "what was measured is kept; resume with: fsarena run --resume {}",
-            run.id()
-        ));
+        progress.show_message(&format!("what was measured is kept; resume with: fsarena run --resume {}", run.id()));
     }
     // If both the run and its report failed, the failure of the run is reported.
     result?;
@@ -78,8 +72,7 @@ pub fn execute_plan(args: &Args, mut request: RunRequest) -> Result<(ExitCode, O
 fn dry_run(args: &Args, request: &RunRequest) -> Outcome {
     let (variants, requirements) = check(request)?;
     let mut progress = Progress::new(args.quiet);
-    let tried =
-        try_options(request, &variants, &requirements, &mut |done, total| progress.show_trials(done, total));
+    let tried = try_options(request, &variants, &requirements, &mut |done, total| progress.show_trials(done, total));
     if let Err(error) = tried {
         if error.cause() == Cause::Usage || cancel::requested().is_some() {
             return Err(error.into());

@@ -6,9 +6,7 @@ use crate::commands::report::{Export, parse_export};
 use crate::failure::{Failure, usage};
 use crate::flags::ExitStyle;
 use crate::flags::ExplicitFlags;
-use crate::flags::{
-    ReportFlags, RunsDir, average_parser, parse_byte_size, parse_metric, parse_percent, parse_time,
-};
+use crate::flags::{ReportFlags, RunsDir, average_parser, parse_byte_size, parse_metric, parse_percent, parse_time};
 use bytesize::ByteSize;
 use fsarena_core::average::Average;
 use fsarena_core::names::{self, unknown};
@@ -346,8 +344,7 @@ pub fn parse_factor(text: &str) -> Result<FactorLevels, String> {
 }
 
 fn parse_grid(text: &str) -> Result<(String, String), String> {
-    let (name, values) =
-        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write it NAME=FROM..TO")?;
+    let (name, values) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write it NAME=FROM..TO")?;
     grid::parse(values)?;
     Ok((name.into(), values.into()))
 }
@@ -378,11 +375,8 @@ impl Args {
         for (exporter, path) in &self.export {
             let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
             // Charts need a directory, which the exporter makes; a report needs a file in an existing directory.
-            let is_writable = if exporter.needs_folder() {
-                path.is_dir() || !path.exists()
-            } else {
-                dir.is_dir() && !path.is_dir()
-            };
+            let is_writable =
+                if exporter.needs_folder() { path.is_dir() || !path.exists() } else { dir.is_dir() && !path.is_dir() };
             if !is_writable {
                 return usage(format!(
                     "--export: cannot write {}: name a file in an existing directory, or a directory for charts",

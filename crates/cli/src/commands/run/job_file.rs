@@ -90,8 +90,8 @@ mod tests {
 
     #[test]
     fn a_plan_is_named_after_its_job_file() {
-        let named = ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"]
-            .map(|path| plan_name_of_file(Path::new(path)).to_string());
+        let named =
+            ["jobs/db.fio", "piszcz.fio", "a b.fio", ".fio"].map(|path| plan_name_of_file(Path::new(path)).to_string());
         assert_eq!(named, ["db", "fio-job", "fio-job", "fio-job"]);
     }
 

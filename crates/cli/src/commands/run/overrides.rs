@@ -19,8 +19,7 @@ impl Args {
     /// root, where the default is a guest.
     pub fn overrides_of(&self, written: &ParsedPlan) -> Result<Overrides, Failure> {
         let mut overrides = self.overrides()?;
-        let ran_in_directories =
-            written.stored.as_ref().is_some_and(|plan| plan.device.backing == Backing::Dir);
+        let ran_in_directories = written.stored.as_ref().is_some_and(|plan| plan.device.backing == Backing::Dir);
         if ran_in_directories && self.on.is_empty() && self.erase.is_none() && self.kernel.is_empty() {
             overrides.backing = None;
         }
@@ -30,8 +29,7 @@ impl Args {
     /// The overrides of these flags for any plan.
     pub fn overrides(&self) -> Result<Overrides, Failure> {
         let (backing, directories) = self.backing_and_directories()?;
-        let kernels =
-            self.kernel.iter().map(|level| absolute_kernel_level(level)).collect::<Result<_, _>>()?;
+        let kernels = self.kernel.iter().map(|level| absolute_kernel_level(level)).collect::<Result<_, _>>()?;
         let mut factors = vec![];
         for (id, levels) in [
             (factor::FS, self.fs.clone()),
@@ -130,8 +128,7 @@ impl Args {
 
     /// A note for users who did not choose a guest but get one because they are not root.
     pub fn default_guest_note(&self, plan: &Plan) -> Option<String> {
-        let is_chosen =
-            !self.on.is_empty() || self.erase.is_some() || !self.kernel.is_empty() || self.resume.is_some();
+        let is_chosen = !self.on.is_empty() || self.erase.is_some() || !self.kernel.is_empty() || self.resume.is_some();
         let Backing::Guest(guest) = &plan.device.backing else { return None };
         if is_chosen || is_root() {
             return None;
@@ -196,9 +193,7 @@ pub(super) fn kernel_path(level: &str) -> PathBuf {
 pub fn absolute_levels(mut variant: Levels) -> Result<Levels, Failure> {
     for (id, level) in &mut variant {
         match id.as_str() {
-            factor::DIR | factor::MKFS_PROGRAM if !level.is_empty() => {
-                *level = absolute_text(level.as_ref())?
-            }
+            factor::DIR | factor::MKFS_PROGRAM if !level.is_empty() => *level = absolute_text(level.as_ref())?,
             factor::KERNEL => *level = absolute_kernel_level(level)?,
             _ => {}
         }
@@ -234,8 +229,7 @@ pub fn absolute_text(path: &Path) -> Result<String, Failure> {
 
 /// A seed for runs without `--seed`, from the clock and the boot id.
 fn fresh_seed(kernel: &SysRoot) -> u64 {
-    let now =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64);
     let boot = fsarena_sys::process::boot_id(kernel).unwrap_or_default();
     boot.bytes().fold(now, |seed, byte| fsarena_core::schedule::mix(seed, u64::from(byte)))
 }

@@ -36,11 +36,7 @@ impl Args {
             (!is_guest, &GUEST_FLAGS, "requires a guest: --on qemu or --on exact"),
             (!is_exact, &["fixed_layout"], "requires guests that count instructions: --on exact"),
             (self.erase.is_none(), &["erase_signature"], "requires --erase DEVICE"),
-            (
-                is_guest,
-                &["other"],
-                "the source disk of a guest is an image beside that of the guest; leave it out",
-            ),
+            (is_guest, &["other"], "the source disk of a guest is an image beside that of the guest; leave it out"),
             (are_directories && other_is_device, &["other"], "requires a directory, as the variants are"),
             (!other_is_device, &["other_signature"], "requires --other DEVICE"),
         ];
@@ -68,10 +64,8 @@ impl Args {
         });
         let uses_images = matches!(self.backing_and_directories()?.0, None | Some(Backing::Loop { .. }));
         let places = places.chain(self.images.clone().filter(|_| uses_images));
-        let kernels =
-            self.kernel.iter().filter(|level| !is_packaged_kernel(level)).map(|level| kernel_path(level));
-        let settings =
-            self.set.iter().filter(|set| is_path_setting(set)).map(|(_, path)| PathBuf::from(path));
+        let kernels = self.kernel.iter().filter(|level| !is_packaged_kernel(level)).map(|level| kernel_path(level));
+        let settings = self.set.iter().filter(|set| is_path_setting(set)).map(|(_, path)| PathBuf::from(path));
         let flag_paths = [&self.other, &self.modules].into_iter().flatten().chain(&self.tree).cloned();
         let mut paths = flag_paths.chain(places).chain(kernels).chain(settings);
         paths.try_for_each(|path| path.metadata().map(drop).map_err(Failure::file(&path)))

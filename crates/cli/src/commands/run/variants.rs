@@ -49,9 +49,7 @@ pub fn parse_variant(text: &str) -> Result<Levels, String> {
         } else if levels.is_empty() && !text.is_empty() {
             levels.insert(factor::FS.into(), text);
         } else {
-            return Err(format!(
-                "write `factor=level` instead of `{text}` (list factors: fsarena list factors)"
-            ));
+            return Err(format!("write `factor=level` instead of `{text}` (list factors: fsarena list factors)"));
         }
     }
     Ok(levels)
@@ -123,14 +121,10 @@ pub fn ab_plan(
 fn check_common_levels(variants: &[Levels; 2], overrides: &Overrides) -> Result<(), Failure> {
     for (id, levels) in &overrides.factors {
         if variants.iter().any(|levels| levels.contains_key(id)) {
-            return usage(format!(
-                "--a or --b has its own {id}; leave out {id} there, or the flag for both variants"
-            ));
+            return usage(format!("--a or --b has its own {id}; leave out {id} there, or the flag for both variants"));
         }
         if levels.len() > 1 {
-            return usage(format!(
-                "A and B have the same {id}, so name one level, or write --a {id}=… --b {id}=…"
-            ));
+            return usage(format!("A and B have the same {id}, so name one level, or write --a {id}=… --b {id}=…"));
         }
     }
     Ok(())
@@ -220,9 +214,7 @@ fn only_directories(variants: &[Levels]) -> Result<Option<Vec<String>>, Failure>
         return Ok(None);
     }
     if dirs.len() < variants.len() || variants.iter().any(|levels| levels.len() > 1) {
-        return usage(
-            "a variant that is a directory has no other factor, and then all variants are directories",
-        );
+        return usage("a variant that is a directory has no other factor, and then all variants are directories");
     }
     Ok(Some(dirs))
 }
@@ -316,9 +308,7 @@ mod tests {
                 .unwrap_err()
                 .contains("Unknown factor `fss`. Did you mean `fs`? Available: fs, options")
         );
-        assert!(
-            parse_variant("ext4,noatime").unwrap_err().contains("write `factor=level` instead of `noatime`")
-        );
+        assert!(parse_variant("ext4,noatime").unwrap_err().contains("write `factor=level` instead of `noatime`"));
         assert!(parse_variant("").unwrap_err().contains("write `factor=level`"));
         assert!(parse_variant("fs=a,fs=b").unwrap_err().contains("twice"));
         assert!(parse_variant("mount=\"ro").unwrap_err().contains("not closed"));
@@ -330,10 +320,7 @@ mod tests {
 
     #[test]
     fn variants_are_named_by_their_levels() {
-        assert_eq!(
-            variant_names(&variant_pair("fs=ext4", "fs=ext4,mkfs=^has_journal")),
-            ["ext4", "ext4/^has_journal"]
-        );
+        assert_eq!(variant_names(&variant_pair("fs=ext4", "fs=ext4,mkfs=^has_journal")), ["ext4", "ext4/^has_journal"]);
         assert_eq!(variant_names(&variant_pair("fs=ext4", "fs=ext4")), ["ext4/a", "ext4/b"]);
         let three = ["xfs", "ext4", "xfs"].map(|text| parse_variant(text).unwrap());
         assert_eq!(variant_names(&three), ["xfs/a", "ext4", "xfs/b"]);

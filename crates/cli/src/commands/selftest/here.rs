@@ -12,8 +12,8 @@ use fsarena_core::observations::claim_series;
 use fsarena_core::{exit::ExitCode, factor, metric::reading, record::RunRecord};
 use fsarena_core::{number::signed_percent, row::Row};
 use fsarena_report::repeats::{
-    MAX_RESTORED_DIFFERENCE_PERCENT, PROMISED_SPREAD_PERCENT, Spread, describe_restored_differences,
-    describe_spreads, restored_differences, summarize_by_filesystem,
+    MAX_RESTORED_DIFFERENCE_PERCENT, PROMISED_SPREAD_PERCENT, Spread, describe_restored_differences, describe_spreads,
+    restored_differences, summarize_by_filesystem,
 };
 use fsarena_report::resolution::Resolution;
 use fsarena_run::{Destination, RunRequest, preflight::RAM_DIR};

@@ -64,8 +64,7 @@ pub fn resolution_plan(size: SelftestSize) -> Result<Plan, Failure> {
 /// If this machine cannot make one of the filesystems.
 pub fn idle_plan(size: SelftestSize, filesystems: Vec<String>, further: Duration) -> Result<Plan, Failure> {
     let further = humantime::format_duration(further).to_string();
-    let factors =
-        vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further])];
+    let factors = vec![(factor::FS.into(), filesystems), (factor::FURTHER_IDLE.into(), vec![String::new(), further])];
     let mut overrides = Overrides { factors, ..size.overrides() };
     let text = include_str!("idle.toml");
     let equivalence_claim = |pair: &[Variant]| {
@@ -83,8 +82,7 @@ pub fn idle_plan(size: SelftestSize, filesystems: Vec<String>, further: Duration
 /// If the plan cannot be resolved on this machine.
 pub fn exact_plan(seed: u64, repeats: usize, fresh: bool) -> Result<Plan, Failure> {
     let guest = GuestPlan { fresh, fixed_layout: true, ..GuestPlan::of(Emulator::Exact) };
-    let overrides =
-        Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
+    let overrides = Overrides { seed: Some(seed), backing: Some(Backing::Guest(guest)), ..Overrides::default() };
     let mut plan = resolve(include_str!("exact.toml"), &overrides)?;
     let mut repeated = vec![];
     for variant in matrix::expand(&plan) {

@@ -94,13 +94,8 @@ impl Bars {
         self.round.set_position(u64::from(view.tasks_done));
         self.total.set_message(lines::time_left(view));
         let is_done = view.rounds_done > round;
-        self.phase.set_message(if is_done {
-            "  done".into()
-        } else {
-            format!("  {}: {}", view.variant, view.phase)
-        });
-        let mut rows: Vec<String> =
-            view.variants.iter().take(MAX_VARIANTS).map(lines::variant_line).collect();
+        self.phase.set_message(if is_done { "  done".into() } else { format!("  {}: {}", view.variant, view.phase) });
+        let mut rows: Vec<String> = view.variants.iter().take(MAX_VARIANTS).map(lines::variant_line).collect();
         if !rows.is_empty() {
             rows.push(lines::VARIANT_LEGEND.into());
         }
@@ -255,12 +250,8 @@ mod tests {
         state.round = Some(0);
         let intervals = VariantIntervals::default();
         let mut view = RunView::new(&state, &intervals);
-        let row = VariantRow {
-            variant: long.clone(),
-            ratio: None,
-            in_words: long.clone(),
-            narrowing: "█".repeat(20),
-        };
+        let row =
+            VariantRow { variant: long.clone(), ratio: None, in_words: long.clone(), narrowing: "█".repeat(20) };
         let rows = [row.clone(), row];
         (view.variants, view.phase) = (&rows, &long);
         bars.draw(&view);

@@ -14,8 +14,7 @@ const NAME_WIDTH: usize = 28;
 /// The least time between the lines of two rounds in a log, in seconds.
 pub const PAUSE_S: f64 = 10.0;
 /// The legend of the rows of variants.
-pub const VARIANT_LEGEND: &str =
-    "  ratio to the best [95% interval; with ? the extremes so far]; bars: its width";
+pub const VARIANT_LEGEND: &str = "  ratio to the best [95% interval; with ? the extremes so far]; bars: its width";
 /// The legend of the rows of claims.
 pub const CLAIM_LEGEND: &str = "  claims: change [95% interval], rounds; bars: width of the interval";
 
@@ -54,9 +53,7 @@ impl Lines {
     /// The lines to print after an event.
     pub fn after_event(&mut self, event: &Event, view: &RunView) -> Vec<String> {
         match event {
-            Event::Note(note) if note.kind == NoteKind::VariantFailed => {
-                self.new_notes(&view.notices.failures, "")
-            }
+            Event::Note(note) if note.kind == NoteKind::VariantFailed => self.new_notes(&view.notices.failures, ""),
             Event::RoundFinished { .. } => {
                 let mut lines = self.new_notes(&view.notices.fairness, "note: ");
                 lines.extend(self.round_line(view));
@@ -66,9 +63,7 @@ impl Lines {
             Event::Forecast { text } => vec![format!("  {text}")],
             Event::RunFinished { why, .. } => {
                 let mut lines = self.new_notes(&view.notices.fairness, "note: ");
-                lines.extend(
-                    view.notices.busy_sentence().map(|busy| format!("  {busy}; the report names them")),
-                );
+                lines.extend(view.notices.busy_sentence().map(|busy| format!("  {busy}; the report names them")));
                 lines.push(format!("stopped after {}: {why}", elapsed(view)));
                 lines
             }
@@ -84,12 +79,7 @@ impl Lines {
             return None;
         }
         self.last_round_line = Some((view.last_event_s, true));
-        Some(format!(
-            "{} done after {}{}",
-            round_number(view, view.rounds_done),
-            elapsed(view),
-            time_left(view)
-        ))
+        Some(format!("{} done after {}{}", round_number(view, view.rounds_done), elapsed(view), time_left(view)))
     }
 
     /// The lines of claims that have just been decided. In a log also those of open claims, if the round had a line.
@@ -171,8 +161,7 @@ fn format_duration(seconds: f64) -> String {
 
 /// The row of a variant: `  ext4/data=journal   1.50 [1.48–1.52] █▄▂▁`.
 pub fn variant_line(row: &VariantRow) -> String {
-    let line =
-        format!("  {:NAME_WIDTH$} {:22} {}", shorten(&row.variant, NAME_WIDTH), row.in_words, row.narrowing);
+    let line = format!("  {:NAME_WIDTH$} {:22} {}", shorten(&row.variant, NAME_WIDTH), row.in_words, row.narrowing);
     line.trim_end().chars().take(MAX_LINE_WIDTH).collect()
 }
 
@@ -277,9 +266,6 @@ mod tests {
 
     #[test]
     fn durations_have_at_most_two_units() {
-        assert_eq!(
-            [0.4, 59.0, 185.0, 7300.0].map(format_duration),
-            ["0 s", "59 s", "3 min 05 s", "2 h 1 min"]
-        );
+        assert_eq!([0.4, 59.0, 185.0, 7300.0].map(format_duration), ["0 s", "59 s", "3 min 05 s", "2 h 1 min"]);
     }
 }

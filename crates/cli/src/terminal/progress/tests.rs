@@ -26,8 +26,7 @@ struct ShownAfterEvent {
 }
 
 fn replay() -> Vec<ShownAfterEvent> {
-    let (mut state, mut intervals, mut terminal) =
-        (state(), VariantIntervals::new("elapsed"), Lines::for_log(0.0));
+    let (mut state, mut intervals, mut terminal) = (state(), VariantIntervals::new("elapsed"), Lines::for_log(0.0));
     let show = |line: &str| {
         let TimedEvent { at, event } = serde_json::from_str(line).unwrap();
         state.apply(at, &event);
@@ -51,10 +50,7 @@ fn a_round_has_the_same_number_and_time_left() {
         shown.iter().filter(|shown| matches!(shown.event, Event::RoundFinished { .. })).collect();
     assert_eq!(rounds.len(), 4);
     for (number, ShownAfterEvent { printed, page, .. }) in (1..).zip(rounds) {
-        assert_eq!(
-            (&page["done"], &page["at_most"], &page["planned"]),
-            (&json!(number), &json!(true), &Value::Null)
-        );
+        assert_eq!((&page["done"], &page["at_most"], &page["planned"]), (&json!(number), &json!(true), &Value::Null));
         assert!(printed.contains(&format!("round {number} done")), "{printed}");
         match page["left_s"].as_f64() {
             Some(left) => assert!(printed.contains(&format!("at most {left:.0} s left")), "{printed}"),
@@ -69,14 +65,8 @@ fn variants_and_claims_have_the_same_intervals() {
     for ShownAfterEvent { event, printed, variants, page } in replay() {
         assert_eq!(variants.len(), page["variants"].as_array().unwrap().len());
         for (line, row) in variants.iter().zip(page["variants"].as_array().unwrap()) {
-            assert!(
-                line.contains(text(&row["variant"])) && line.contains(text(&row["known"])),
-                "{line} {row}"
-            );
-            assert!(
-                line.ends_with(text(&row["narrowing"])) || row["ratio_to_best"].is_null(),
-                "{line} {row}"
-            );
+            assert!(line.contains(text(&row["variant"])) && line.contains(text(&row["known"])), "{line} {row}");
+            assert!(line.ends_with(text(&row["narrowing"])) || row["ratio_to_best"].is_null(), "{line} {row}");
             intervals += usize::from(!row["ratio_to_best"].is_null());
         }
         if let Event::Claims { .. } = event {

@@ -47,8 +47,7 @@ impl Driver {
     pub fn window(&self, screen: Screen) -> Window {
         let mut options = json!({"args": self.flags(screen)});
         if let Screen::Telephone = screen {
-            options["mobileEmulation"] =
-                json!({"deviceMetrics": {"width": 360, "height": 800, "pixelRatio": 2.0}});
+            options["mobileEmulation"] = json!({"deviceMetrics": {"width": 360, "height": 800, "pixelRatio": 2.0}});
         }
         Window::open(self.port, json!({"goog:chromeOptions": options}))
     }

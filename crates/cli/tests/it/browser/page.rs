@@ -71,8 +71,7 @@ fn sorts(window: &Window, table: &str, column: usize) {
 }
 
 fn filters(window: &Window, table: &str) {
-    let rows =
-        format!("return [...document.querySelector('{table} tbody').rows].filter(r => !r.hidden).length");
+    let rows = format!("return [...document.querySelector('{table} tbody').rows].filter(r => !r.hidden).length");
     let typed = |text: &str| {
         format!(
             "const place = document.querySelector('{table}');
@@ -192,8 +191,7 @@ pub fn says_what_is_wider(window: &Window, page: &Path) {
                  box.previousElementSibling.querySelector('button').click();
                  return box.scrollWidth <= box.clientWidth + 1";
     assert_eq!(window.ask(whole), json!(true), "{shown}: the whole picture");
-    let cut =
-        "return [...document.querySelectorAll('#claims table.words')].filter(t => t.rows[0].cells.length < 4)
+    let cut = "return [...document.querySelectorAll('#claims table.words')].filter(t => t.rows[0].cells.length < 4)
                    .filter(t => t.getBoundingClientRect().right > innerWidth).length";
     assert_eq!(window.ask(cut), json!(0), "{shown}: the last column is cut off");
 }
@@ -205,8 +203,7 @@ const DARK: &str = "rgb(13, 17, 23)";
 
 /// The button turns the page light, dark, and back to what the system has.
 pub fn turns_dark(window: &Window) {
-    let theme =
-        "document.getElementById('theme').click(); return document.documentElement.dataset.theme ?? null";
+    let theme = "document.getElementById('theme').click(); return document.documentElement.dataset.theme ?? null";
     assert_eq!(window.ask(theme), json!("light"));
     let light = window.ask(COLOURS);
     assert_eq!(window.ask(theme), json!("dark"));

@@ -25,29 +25,14 @@ const STUDIES: [Study; 5] = [
     },
     Study {
         name: "engel",
-        args: &[
-            "--rounds",
-            "2",
-            "--fs",
-            "ext4,raw",
-            "--bs",
-            "512,4096",
-            "--threads",
-            "1,2",
-            "--modes",
-            "rndrd,seqwr",
-        ],
+        args: &["--rounds", "2", "--fs", "ext4,raw", "--bs", "512,4096", "--threads", "1,2", "--modes", "rndrd,seqwr"],
         charts: &[&["heat-rndrd", "heat-seqwr", "iops-rndrd", "latency-read", "timeline", "spent"]],
     },
     Study {
         name: "gus3",
         args: &["--rounds", "2", "--fs", "ext4,xfs", "--set", "seconds=0.1"],
         charts: &[
-            &[
-                "filesystems-throughput-dbench-like-clients-5",
-                "schedulers-throughput-dbench-like-clients-20",
-                "spent",
-            ],
+            &["filesystems-throughput-dbench-like-clients-5", "schedulers-throughput-dbench-like-clients-20", "spent"],
             &["clients", "clients-fit", "timeline"],
             &["raw-throughput"],
         ],

@@ -25,10 +25,7 @@ pub fn debian(begin: &str, end: &str) -> Option<PathBuf> {
     };
     let found = roots.find(is);
     if found.is_none() {
-        fsarena_sys::testkit::skipped(&format!(
-            "no linux-image-{begin}…{end} in {}",
-            fsarena_guest::cache::SHARED
-        ));
+        fsarena_sys::testkit::skipped(&format!("no linux-image-{begin}…{end} in {}", fsarena_guest::cache::SHARED));
     }
     found
 }

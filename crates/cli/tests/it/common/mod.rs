@@ -198,9 +198,10 @@ impl Place {
                 .map(|pid| format!("process {}", fsarena_sys::process::describe(&SysRoot::host(), pid))),
         );
         let journals = std::fs::read_dir(self.state().join("undo")).into_iter().flatten().flatten();
-        left.extend(journals.map(|file| {
-            format!("{:?}: {}", file.path(), std::fs::read_to_string(file.path()).unwrap_or_default())
-        }));
+        left.extend(
+            journals
+                .map(|file| format!("{:?}: {}", file.path(), std::fs::read_to_string(file.path()).unwrap_or_default())),
+        );
         left
     }
 

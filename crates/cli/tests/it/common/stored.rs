@@ -63,8 +63,7 @@ pub fn run(runs: &Path) -> RunDir {
             }
         }
     }
-    let note =
-        Note::new(NoteKind::Fairness, "keeps no journal").variant("ext2").fix("compare like with like");
+    let note = Note::new(NoteKind::Fairness, "keeps no journal").variant("ext2").fix("compare like with like");
     writer.apply(&Event::Note(note)).unwrap();
     writer.apply(&Event::RunFinished { why: "all 8 rounds are done".into(), complete: true }).unwrap();
     run
@@ -121,12 +120,7 @@ pub fn hostile(runs: &Path, text: &str) -> RunDir {
 
 /// A complete run of these filesystems over some rounds, with images in `/data` on an ext4: `cost` has how many times the
 /// usual time a filesystem takes in a round, until its commands return and until their data is synced.
-pub fn planted(
-    runs: &Path,
-    filesystems: &[&str],
-    rounds: u32,
-    cost: impl Fn(&str, u32) -> [f64; 2],
-) -> RunDir {
+pub fn planted(runs: &Path, filesystems: &[&str], rounds: u32, cost: impl Fn(&str, u32) -> [f64; 2]) -> RunDir {
     planted_with(runs, filesystems, rounds, None, cost)
 }
 
@@ -161,9 +155,7 @@ pub fn planted_with(
             let [elapsed, synced] = cost(&cell.variant.name, round);
             let times = |_: usize, seconds: f64| [elapsed, 1.25 * synced].map(|cost| 1e9 * seconds * cost);
             for mut event in timed(&cell, times) {
-                if let (Event::Cell { what: CellEvent::Sample(sample), .. }, Some((def, value))) =
-                    (&mut event, more)
-                {
+                if let (Event::Cell { what: CellEvent::Sample(sample), .. }, Some((def, value))) = (&mut event, more) {
                     sample.readings.set(def.id, value);
                 }
                 writer.apply(&event).unwrap();

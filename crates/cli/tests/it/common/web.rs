@@ -55,10 +55,7 @@ impl Web {
 
     /// Gets a page with further headers, each ended by `\r\n`.
     pub fn get_with(&self, path: &str, headers: &str) -> Answer {
-        self.raw(&format!(
-            "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n",
-            self.address
-        ))
+        self.raw(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", self.address))
     }
 
     /// Gets a page.

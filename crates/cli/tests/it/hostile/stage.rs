@@ -38,11 +38,7 @@ impl Templates {
         ] {
             let file = dir.join("template");
             File::create(&file).unwrap().set_len(MIB).unwrap();
-            if Command::new(program)
-                .args([options, text(&file)])
-                .output()
-                .is_ok_and(|ended| ended.status.success())
-            {
+            if Command::new(program).args([options, text(&file)]).output().is_ok_and(|ended| ended.status.success()) {
                 let pieces = pieces(&std::fs::read(&file).unwrap());
                 all.add(dir, &[kind], false, None, pieces);
             }
@@ -73,14 +69,7 @@ impl Templates {
     }
 
     /// Adds a template, if this version of wipefs(8) tells it.
-    fn add(
-        &mut self,
-        dir: &Path,
-        kinds: &[&str],
-        table: bool,
-        size: Option<u64>,
-        pieces: Vec<(u64, Vec<u8>)>,
-    ) {
+    fn add(&mut self, dir: &Path, kinds: &[&str], table: bool, size: Option<u64>, pieces: Vec<(u64, Vec<u8>)>) {
         let file = dir.join("template");
         let open = File::create(&file).unwrap();
         open.set_len(size.unwrap_or(16 * MIB)).unwrap();
@@ -229,8 +218,7 @@ impl Stage {
     /// Attaches a file to a loop device. Between finding a free one and taking it another process may take it.
     fn attach(&mut self, file: &Path, options: &[&str]) -> PathBuf {
         let attach = || {
-            let output =
-                Command::new("losetup").args(["--find", "--show"]).args(options).arg(file).output().unwrap();
+            let output = Command::new("losetup").args(["--find", "--show"]).args(options).arg(file).output().unwrap();
             output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
         };
         let device = (0..50).find_map(|_| attach()).expect("losetup attaches nothing");
@@ -277,8 +265,7 @@ impl Stage {
             return;
         }
         let other = self.link(device);
-        let usual = self.name.starts_with("/dev/disk/by-id")
-            && self.name.canonicalize().is_ok_and(|to| to == *device);
+        let usual = self.name.starts_with("/dev/disk/by-id") && self.name.canonicalize().is_ok_and(|to| to == *device);
         let name = if usual && *content != Content::OwnRenamed { self.name.clone() } else { other };
         erase(&name, None, &self.written).unwrap();
         if *content == Content::OwnChanged {

@@ -41,10 +41,8 @@ impl Resolver<'_> {
         self.check_overrides()?;
         // A stored plan records whether its claims ended the run.
         let may_end_when_decided = self.written.stored.as_ref().is_none_or(|plan| plan.stop.when_decided);
-        let best_within =
-            self.parse_text(&written.best_within, parse_fraction, "best_within", MARGIN_SYNTAX)?;
-        let best_within =
-            self.overrides.best_within.or(best_within.filter(|_| self.overrides.rounds.is_none()));
+        let best_within = self.parse_text(&written.best_within, parse_fraction, "best_within", MARGIN_SYNTAX)?;
+        let best_within = self.overrides.best_within.or(best_within.filter(|_| self.overrides.rounds.is_none()));
         let best_by = self.parse_text(&written.best_by, Average::from_name, "best_by", AVERAGE_SYNTAX)?;
         let when_decided = self.has_claims()
             && best_within.is_none()
@@ -89,8 +87,7 @@ impl Resolver<'_> {
             Some(_) if stop.is_open_ended() || stop.budget_s.is_some() => Err(rounds_not_fixed()),
             Some(shard) if stop.rounds_here() == 0 => {
                 let rounds = stop.rounds;
-                let message =
-                    format!("shard {shard} has no round, because the plan has {rounds}; use fewer shards");
+                let message = format!("shard {shard} has no round, because the plan has {rounds}; use fewer shards");
                 Err(PlanError::in_setting("shard", message))
             }
             _ => Ok(stop),
@@ -101,8 +98,7 @@ impl Resolver<'_> {
     /// that ends the run.
     pub(super) fn uses_default_rounds(&self) -> bool {
         let (at_scale, written) = (&self.at_scale, &self.file.stop);
-        let sets_rounds =
-            self.overrides.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
+        let sets_rounds = self.overrides.rounds.is_some() || at_scale.rounds.is_some() || written.rounds.is_some();
         let searches = self.overrides.best_within.is_some() || written.best_within.is_some();
         let is_stored = self.written.stored.is_some();
         !sets_rounds && !searches && !self.has_claims() && self.overrides.budget_s.is_none() && !is_stored
@@ -132,8 +128,7 @@ impl Resolver<'_> {
         }
         if self.overrides.seed.is_none() && self.file.seed.is_none() {
             let seed = setting("seed", "N");
-            let message =
-                format!("all shards must have the same seed, and the plan names none; choose one: {seed}");
+            let message = format!("all shards must have the same seed, and the plan names none; choose one: {seed}");
             return Err(PlanError::in_setting("shard", message));
         }
         Ok(Some(shard))
@@ -163,9 +158,7 @@ impl Resolver<'_> {
     fn check_overrides(&self) -> Result<(), PlanError> {
         type Limit<T> = fn(T) -> Result<T, String>;
         fn check<T>(name: &str, value: Option<T>, limit: Limit<T>) -> Result<(), PlanError> {
-            value
-                .map_or(Ok(()), |value| limit(value).map(drop))
-                .map_err(|message| PlanError::in_setting(name, message))
+            value.map_or(Ok(()), |value| limit(value).map(drop)).map_err(|message| PlanError::in_setting(name, message))
         }
         let overrides = self.overrides;
         check("rounds", overrides.rounds, limits::rounds)?;

@@ -70,8 +70,7 @@ impl Resolver<'_> {
     fn read_workload(&self, pairs: &Pairs) -> Result<WorkloadPlan, PlanError> {
         let Some((key, value)) = pairs.iter().find(|(key, _)| key.get_ref() == "use") else {
             let start = pairs.keys().map(|key| key.span().start).min().unwrap_or(0);
-            return self
-                .fail_at(start..start, "this [[workload]] lacks its name; add one: use = \"coreutils\"");
+            return self.fail_at(start..start, "this [[workload]] lacks its name; add one: use = \"coreutils\"");
         };
         let Some(written) = value.get_ref().as_str() else {
             return self.fail_at(value.span(), "a workload's name is text");
@@ -117,15 +116,9 @@ impl Resolver<'_> {
     }
 
     /// Applies a setting of the command line to every workload of the plan that has it.
-    fn set_from_command_line(
-        &self,
-        workloads: &mut [WorkloadPlan],
-        id: &str,
-        text: &str,
-    ) -> Result<(), PlanError> {
+    fn set_from_command_line(&self, workloads: &mut [WorkloadPlan], id: &str, text: &str) -> Result<(), PlanError> {
         let error = |message| PlanError::in_setting("set", message);
-        let read =
-            |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| error(setting.rejection(text)));
+        let read = |setting: &SettingDef| setting.kind.parse(text).ok_or_else(|| error(setting.rejection(text)));
         self.set_all(workloads, id, read, error)
     }
 
@@ -148,8 +141,7 @@ impl Resolver<'_> {
             workloads = self.over_grid(workloads, id, &values, in_setting)?;
         }
         for (id, (values, span)) in &grids {
-            workloads =
-                self.over_grid(workloads, id, values, |message| self.error_at(span.clone(), message))?;
+            workloads = self.over_grid(workloads, id, values, |message| self.error_at(span.clone(), message))?;
         }
         Ok(workloads)
     }
@@ -166,23 +158,17 @@ impl Resolver<'_> {
             return Err(error(message));
         }
         let factor = format!("{SETTING_PREFIX}{id}");
-        let factor_ids =
-            self.file.factors.keys().chain(self.at_scale.factors.keys()).map(|key| key.get_ref());
+        let factor_ids = self.file.factors.keys().chain(self.at_scale.factors.keys()).map(|key| key.get_ref());
         if factor_ids.chain(self.overrides.factors.iter().map(|(id, _)| id)).any(|name| *name == factor) {
-            return Err(error(format!(
-                "`{id}` cannot have a grid and be the factor `{factor}`: leave one out"
-            )));
+            return Err(error(format!("`{id}` cannot have a grid and be the factor `{factor}`: leave one out")));
         }
         let mut expanded: Vec<WorkloadPlan> = vec![];
         for workload in workloads {
             let def = self.vocabulary.workloads.iter().find(|def| def.id == workload.name);
             let setting = def.and_then(|def| def.settings.iter().find(|setting| setting.id == id));
-            let versions =
-                setting.map_or(vec![workload.clone()], |setting| workload.over_grid(setting, values));
+            let versions = setting.map_or(vec![workload.clone()], |setting| workload.over_grid(setting, values));
             // A stored plan has the workload at other values of the same setting already.
-            expanded.extend(
-                versions.into_iter().filter(|version| !expanded.contains(version)).collect::<Vec<_>>(),
-            );
+            expanded.extend(versions.into_iter().filter(|version| !expanded.contains(version)).collect::<Vec<_>>());
         }
         Ok(expanded)
     }
@@ -197,8 +183,7 @@ impl Resolver<'_> {
         error: impl Fn(String) -> PlanError,
     ) -> Result<(), PlanError> {
         let def_of = |name: &str| self.vocabulary.workloads.iter().find(|def| def.id == name).copied();
-        let defs: Vec<&WorkloadDef> =
-            workloads.iter().filter_map(|workload| def_of(&workload.name)).collect();
+        let defs: Vec<&WorkloadDef> = workloads.iter().filter_map(|workload| def_of(&workload.name)).collect();
         let mut is_set = false;
         for workload in workloads {
             let settings = def_of(&workload.name).map_or(&[][..], |def| def.settings);
@@ -242,9 +227,7 @@ impl Resolver<'_> {
     fn convert_value(&self, setting: &SettingDef, value: &Spanned<toml::Value>) -> Result<Value, PlanError> {
         match value.get_ref().clone().try_into().ok().and_then(|value| setting.kind.convert(value)) {
             Some(value) => Ok(value),
-            None => {
-                self.fail_at(value.span(), setting.rejection(value.get_ref().to_string().trim_matches('"')))
-            }
+            None => self.fail_at(value.span(), setting.rejection(value.get_ref().to_string().trim_matches('"'))),
         }
     }
 }

@@ -27,8 +27,7 @@ pub struct DbenchWorkload {
 /// Metrics to compare by. The load runs for a set time, so elapsed times mean nothing.
 pub const METRICS: &[&str] = &["throughput"];
 
-const CLIENTS: SettingDef =
-    SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
+const CLIENTS: SettingDef = SettingDef::ints("clients", 1..=1024, &[4]).help("numbers of clients, each a task");
 const CLIENT_MODE: SettingDef = SettingDef::choice("by", &["processes", "threads"], "processes")
     .help("whether clients are processes, as in the real dbench, or threads");
 const SECONDS: SettingDef = SettingDef::float("seconds", 0.0..=86_400.0, 0.0)
@@ -44,8 +43,9 @@ const PAYLOAD: SettingDef = payload::PAYLOAD
 pub const fn loadfile_settings(default_engine: &'static str) -> [SettingDef; 8] {
     let engine = SettingDef::choice("engine", &["native", "dbench"], default_engine)
         .help("program that plays the loadfile: fsarena itself, or the real dbench");
-    let loadfile = SettingDef::path("loadfile")
-        .help("a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)");
+    let loadfile = SettingDef::path("loadfile").help(
+        "a loadfile of dbench 4.0 or 5.0, also packed with gzip; empty for the installed one (apt install dbench)",
+    );
     [engine, loadfile, CLIENTS, CLIENT_MODE, SECONDS, WARM_UP, RATE, PAYLOAD]
 }
 

@@ -38,10 +38,7 @@ fn files_by_clients(seconds: &str) -> Vec<(usize, usize)> {
     let (dir, path) = loadfile();
     let job = job(&DBENCH, &[("loadfile", &path), ("clients", "1,3,3,2"), ("seconds", seconds)]);
     let place = place(dir.path());
-    assert_eq!(
-        task_ids(&DBENCH.outline(&job)),
-        ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]
-    );
+    assert_eq!(task_ids(&DBENCH.outline(&job)), ["dbench[clients=1]", "dbench[clients=3]", "dbench[clients=2]"]);
     DBENCH.make_inputs(&job, &place).unwrap();
     // The tasks do not require the loadfile, because a guest has none.
     std::fs::remove_file(&path).unwrap();

@@ -170,8 +170,7 @@ impl FileIoSettings {
     pub fn load_job(&self, task: FileIoTask, on_device: bool) -> engine::LoadJob {
         let mode = task.mode;
         let any_layout = self.any_layout;
-        let pattern =
-            if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
+        let pattern = if mode.sequential { Pattern::Sequential { shared_cursor: true } } else { Pattern::Uniform };
         engine::LoadJob {
             open: OpenMode {
                 direct: self.direct,
@@ -182,9 +181,7 @@ impl FileIoSettings {
             threads: task.threads,
             pattern,
             read_share: if mode.writes { 0.0 } else { 1.0 },
-            sync_every: self
-                .writes_between_syncs(mode)
-                .map(|requests| SyncEvery { requests, over_all_threads: true }),
+            sync_every: self.writes_between_syncs(mode).map(|requests| SyncEvery { requests, over_all_threads: true }),
             sync_end: mode.writes && self.fsync_end,
             bound: match self.events {
                 0 => Bound::Steady { at_most_s: self.seconds },

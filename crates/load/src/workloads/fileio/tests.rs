@@ -17,10 +17,7 @@ fn every_cell_is_a_task_and_the_seed_shuffles_them() {
     let dir = tempfile::tempdir().unwrap();
     let job = job(&[("bs", "4096,8192"), ("threads", "1,2,2")]);
     let tasks = FILEIO.tasks(&job, &place(dir.path())).unwrap();
-    assert_eq!(
-        ids_of_built_tasks(&tasks),
-        ids_of_built_tasks(&FILEIO.tasks(&job, &place(dir.path())).unwrap())
-    );
+    assert_eq!(ids_of_built_tasks(&tasks), ids_of_built_tasks(&FILEIO.tasks(&job, &place(dir.path())).unwrap()));
     let mut all = ids_of_built_tasks(&tasks);
     let mut outline = task_ids(&FILEIO.outline(&job));
     assert_ne!(all, outline);
@@ -30,10 +27,7 @@ fn every_cell_is_a_task_and_the_seed_shuffles_them() {
     assert_eq!(all.len(), 16);
     assert_eq!(all[0], "rndrd[bs=4096,threads=1]");
     let other = Job { seed: 12, ..job.clone() };
-    assert_ne!(
-        ids_of_built_tasks(&tasks),
-        ids_of_built_tasks(&FILEIO.tasks(&other, &place(dir.path())).unwrap())
-    );
+    assert_ne!(ids_of_built_tasks(&tasks), ids_of_built_tasks(&FILEIO.tasks(&other, &place(dir.path())).unwrap()));
 }
 
 #[test]
@@ -42,10 +36,7 @@ fn sizes_follow_the_scale_and_are_whole_blocks() {
     assert_eq!((paper.files, paper.file_bytes), (128, 16 << 20));
     let tiny = FileIoSettings::resolve(&job(&[("bs", "512,65536")]));
     assert_eq!(tiny.file_bytes, 65536);
-    assert_eq!(
-        FileIoSettings::resolve(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes,
-        7 * 16384
-    );
+    assert_eq!(FileIoSettings::resolve(&job(&[("total_bytes", "1000000"), ("files", "10")])).file_bytes, 7 * 16384);
 }
 
 fn prepared_counts(tasks: &[Task]) -> Vec<(String, usize)> {
@@ -64,8 +55,7 @@ fn preparation_words(tasks: Vec<Task>) -> Vec<(String, Option<String>)> {
 #[test]
 fn files_are_filled_once_and_again_after_seqwr() {
     let dir = tempfile::tempdir().unwrap();
-    let tasks =
-        FILEIO.tasks(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(dir.path())).unwrap();
+    let tasks = FILEIO.tasks(&job(&[("bs", "4096,8192,16384"), ("threads", "1,2")]), &place(dir.path())).unwrap();
     assert!(prepared_counts(&tasks).iter().all(|(_, count)| *count <= 1));
     let mut are_filled = false;
     for (mode, prepared) in preparation_words(tasks) {
@@ -105,10 +95,7 @@ fn blocks_below_the_alignment_are_left_out_with_the_reason() {
     let why = target.refusal(&settings, settings.tasks[0]).unwrap();
     assert!(why.contains("blocks of 512 bytes") && why.contains("multiples of 4096 bytes"), "{why}");
     assert_eq!(target.refusal(&settings, settings.tasks[1]), None);
-    assert_eq!(
-        target.refusal(&FileIoSettings { direct: false, ..settings.clone() }, settings.tasks[0]),
-        None
-    );
+    assert_eq!(target.refusal(&FileIoSettings { direct: false, ..settings.clone() }, settings.tasks[0]), None);
     let device = Target { path: "/dev/loop9".into(), is_device: true, alignment: 512 };
     assert_eq!(device.refusal(&settings, settings.tasks[0]), None);
     let by_sysbench = FileIoSettings { tool: Tool::Sysbench, ..settings.clone() };
@@ -142,11 +129,7 @@ fn each_mode_performs_exactly_the_set_number_of_operations() {
         // After every 100 writes follow 8 syncs: nine complete rounds, and 28 writes of the tenth.
         let (kind, syncs) = if mode.ends_with("wr") { ("write", Some(72.0)) } else { ("read", None) };
         assert_eq!(readings.get("sync_operations_count"), syncs, "{mode}");
-        assert_eq!(
-            readings.get(&format!("{kind}_operations_count")),
-            Some(1000.0 - syncs.unwrap_or(0.0)),
-            "{mode}"
-        );
+        assert_eq!(readings.get(&format!("{kind}_operations_count")), Some(1000.0 - syncs.unwrap_or(0.0)), "{mode}");
     }
 }
 

@@ -129,8 +129,7 @@ mod tests {
     fn figures_are_parsed_from_the_output_of_pgbench() {
         let expected = PgbenchFigures { tps: 204.576_086, transactions: 408.0, failed: 0.0 };
         assert_eq!(parse_output(OUTPUT_15), Some(expected));
-        let output_13 =
-            OUTPUT_15.replace("initial connection time = 12.241 ms", "tps = 203.1 (including connections)");
+        let output_13 = OUTPUT_15.replace("initial connection time = 12.241 ms", "tps = 203.1 (including connections)");
         assert_eq!(parse_output(&output_13), Some(expected));
         assert_eq!(parse_output(&OUTPUT_15.replace("tps = 204", "tps = nan")), None);
         assert_eq!(parse_output(&OUTPUT_15[..OUTPUT_15.find("tps").unwrap()]), None);
@@ -150,10 +149,7 @@ mod tests {
         assert_eq!(readings.get("all_operations_count"), Some(3.0));
         assert_eq!(points.iter().map(|point| point.operations).sum::<u64>(), 3);
         let is_near = |id: &str, ns: f64| (readings.get(id).unwrap() / ns - 1.0).abs() < 0.01;
-        assert!(
-            is_near("corrected_latency_max_ns", 7e6) && is_near("corrected_latency_p50_ns", 5e6),
-            "{readings:?}"
-        );
+        assert!(is_near("corrected_latency_max_ns", 7e6) && is_near("corrected_latency_p50_ns", 5e6), "{readings:?}");
         assert!(is_near("all_latency_max_ns", 5e6) && is_near("all_latency_p50_ns", 4e6), "{readings:?}");
         let mut readings = Readings::default();
         log().set_readings(false, &mut readings);

@@ -58,8 +58,7 @@ impl Cluster {
             let private = std::fs::Permissions::from_mode(0o700);
             std::fs::set_permissions(dir, private).map_err(TaskError::io(format!("make {dir:?} private")))?;
         }
-        let argv =
-            self.command_of("initdb").args(["--no-sync", "--locale=C", "--encoding=UTF8", "-A", "trust"]);
+        let argv = self.command_of("initdb").args(["--no-sync", "--locale=C", "--encoding=UTF8", "-A", "trust"]);
         self.run_checked(&argv.args(["-U", "postgres", "-D"]).arg(&self.data_dir))?;
         let file = self.data_dir.join("postgresql.conf");
         let opened = std::fs::OpenOptions::new().append(true).open(&file);
@@ -78,8 +77,7 @@ impl Cluster {
         let mut command = SERVICE_DEF.command(&self.program_dir.join("postgres"), self.user.as_ref());
         command.arg("-D").arg(&self.data_dir).env("LC_ALL", "C").stdout(out).stderr(err);
         let mut service = SERVICE_DEF.start(command, &log)?;
-        let ready =
-            service.wait_for_log(|log| log.contains("database system is ready to accept connections"));
+        let ready = service.wait_for_log(|log| log.contains("database system is ready to accept connections"));
         ready.map_err(|error| {
             TaskError::Unfit(format!("{error}{}", failure_hint(&error.to_string(), &self.data_dir)))
         })?;
@@ -126,8 +124,7 @@ impl Cluster {
         let logs = self.log_dir.join("pgbench");
         SERVICE_DEF.make_owned_dir(&logs, self.user.as_ref())?;
         let argv = self.command_of("pgbench").args(pgbench_arguments(settings, task));
-        let argv =
-            argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database_name(task.scale));
+        let argv = argv.arg(format!("--log-prefix={}", logs.join("log").display())).arg(database_name(task.scale));
         let printed = self.run_client(service, &argv)?.stdout;
         let read = || {
             let texts = std::fs::read_dir(&logs)?.map(|entry| std::fs::read_to_string(entry?.path()));
@@ -140,10 +137,8 @@ impl Cluster {
     /// Makes the command of a program, which runs as the server's user. It finds the socket in its working directory, because
     /// the path of a socket may have only 107 bytes.
     fn command_of(&self, program: &str) -> Argv {
-        let argv = Argv::new(self.program_dir.join(program))
-            .user(self.user.clone())
-            .cwd(&self.data_dir)
-            .env("LC_ALL", "C");
+        let argv =
+            Argv::new(self.program_dir.join(program)).user(self.user.clone()).cwd(&self.data_dir).env("LC_ALL", "C");
         argv.env("PGHOST", "/proc/self/cwd").env("PGPORT", "5432").env("PGUSER", "postgres")
     }
 
@@ -188,8 +183,6 @@ pub fn pgbench_arguments(settings: &PostgresSettings, task: PgbenchTask) -> Vec<
         "--log".into(),
     ];
     arguments.extend(settings.rate.map(|rate| format!("--rate={rate}")));
-    arguments.extend(
-        (settings.sampling_share < 1.0).then(|| format!("--sampling-rate={}", settings.sampling_share)),
-    );
+    arguments.extend((settings.sampling_share < 1.0).then(|| format!("--sampling-rate={}", settings.sampling_share)));
     arguments
 }

@@ -12,17 +12,14 @@ pub const SETTINGS: &[SettingDef] = &[
     SettingDef::modes("modes", &["read-only", "simple-update"], &["read-only", "simple-update"])
         .help("transactions, each a task: pgbench -S, pgbench -N"),
     SettingDef::int("clients", 1..=10_000, 4).help("connections (pgbench -c)"),
-    SettingDef::int("jobs", 0..=1024, 0)
-        .help("threads of pgbench (-j); 0 for one a CPU, and at most one a client"),
-    SettingDef::choice("protocol", &["prepared", "simple", "extended"], "prepared")
-        .help("query protocol (pgbench -M)"),
+    SettingDef::int("jobs", 0..=1024, 0).help("threads of pgbench (-j); 0 for one a CPU, and at most one a client"),
+    SettingDef::choice("protocol", &["prepared", "simple", "extended"], "prepared").help("query protocol (pgbench -M)"),
     SettingDef::int("seconds", 0..=604_800, 0)
         .help("length of a task (pgbench -T); 0 for 60 s at scale paper, 5 s at quick, 1 s at tiny"),
     SettingDef::int("update_seconds", 0..=604_800, 0)
         .help("length of a task of simple-update; 0 for that of every task"),
-    SettingDef::float("rate", 0.0..=1e7, 0.0).help(
-        "transactions a second (pgbench -R), with latencies from when each was due; 0 for as fast as possible",
-    ),
+    SettingDef::float("rate", 0.0..=1e7, 0.0)
+        .help("transactions a second (pgbench -R), with latencies from when each was due; 0 for as fast as possible"),
     SettingDef::float("sampling", 1e-6..=1.0, 1.0)
         .help("share of transactions whose latency is logged (pgbench --sampling-rate)"),
     SettingDef::texts("conf").help("settings of postgresql.conf, `NAME=VALUE` each"),
@@ -99,8 +96,7 @@ impl PostgresSettings {
 /// The tasks: every mode for every scale factor.
 pub fn pgbench_tasks(job: &Job) -> Vec<PgbenchTask> {
     let modes = job.settings.words("modes");
-    let with_modes =
-        |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
+    let with_modes = |scale| modes.iter().map(move |mode| PgbenchTask { scale, updates: *mode == "simple-update" });
     distinct(job.settings.ints("scale_factors").into_iter().flat_map(with_modes))
 }
 
@@ -177,18 +173,15 @@ pub fn render_conf(user_settings: &[(String, String)], clients: u32) -> String {
 
 /// The settings that switch off [`SAFETY_SETTINGS`], as `NAME=VALUE`.
 pub fn weakened_settings(user_settings: &[(String, String)]) -> Vec<String> {
-    let is_off =
-        |value: &str| ["off", "false", "no", "0", "local"].contains(&value.to_ascii_lowercase().as_str());
-    let weakened = user_settings
-        .iter()
-        .filter(|(name, value)| SAFETY_SETTINGS.contains(&name.as_str()) && is_off(value));
+    let is_off = |value: &str| ["off", "false", "no", "0", "local"].contains(&value.to_ascii_lowercase().as_str());
+    let weakened =
+        user_settings.iter().filter(|(name, value)| SAFETY_SETTINGS.contains(&name.as_str()) && is_off(value));
     weakened.map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 /// Largest size of the write-ahead log in bytes, from `max_wal_size`, whose default unit is a megabyte.
 pub fn max_wal_bytes(user_settings: &[(String, String)]) -> u64 {
-    let written =
-        user_settings.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
+    let written = user_settings.iter().rev().find(|(name, _)| name == "max_wal_size").map(|(_, value)| value.as_str());
     let bytes = |text: &str| match text.parse::<u64>() {
         Ok(megabytes) => Some(megabytes << 20),
         // PostgreSQL's units are powers of 1024: its `1GB` is 1 GiB.

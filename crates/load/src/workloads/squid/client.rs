@@ -63,22 +63,9 @@ impl ClientTally {
 
 impl SquidClients {
     /// Makes clients that have not sent a request yet.
-    pub fn new(
-        proxy: SocketAddr,
-        origin: SocketAddr,
-        seed: u64,
-        request_mix: RequestMix,
-    ) -> Rc<SquidClients> {
+    pub fn new(proxy: SocketAddr, origin: SocketAddr, seed: u64, request_mix: RequestMix) -> Rc<SquidClients> {
         let (idle_connections, tally) = (RefCell::default(), RefCell::new(ClientTally::empty()));
-        Rc::new(SquidClients {
-            proxy,
-            origin,
-            seed,
-            request_mix,
-            begun: Instant::now(),
-            idle_connections,
-            tally,
-        })
+        Rc::new(SquidClients { proxy, origin, seed, request_mix, begun: Instant::now(), idle_connections, tally })
     }
 
     /// Returns the counts of all requests so far.
@@ -186,11 +173,7 @@ impl SquidClients {
     }
 
     /// Sends one request on a connection, and reads the answer. Returns whether the answer was a hit, and its bytes.
-    async fn send_request_on(
-        &self,
-        mut stream: BufReader<TcpStream>,
-        number: u64,
-    ) -> io::Result<(bool, u64)> {
+    async fn send_request_on(&self, mut stream: BufReader<TcpStream>, number: u64) -> io::Result<(bool, u64)> {
         let origin = self.origin;
         let request = format!("GET http://{origin}/o/{number} HTTP/1.1\r\nHost: {origin}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;

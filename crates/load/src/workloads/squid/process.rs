@@ -56,10 +56,7 @@ impl SquidDirs {
         }
         let config = self.write_config(3128)?;
         let memory = SharedMemory::claim(Path::new(MEMORY_DIR))?;
-        let output = self
-            .command(&config, &memory, &["-z", "-N"])
-            .output()
-            .map_err(TaskError::io("start squid -z"))?;
+        let output = self.command(&config, &memory, &["-z", "-N"]).output().map_err(TaskError::io("start squid -z"))?;
         if output.status.success() {
             return Ok(());
         }
@@ -170,8 +167,7 @@ impl SharedMemory {
             let Some(service) = lock.to_str().and_then(|name| name.strip_suffix(LOCK_SUFFIX)) else {
                 continue;
             };
-            if !service.starts_with(SERVICE_PREFIX)
-                || (service != self.service_name && !is_unlocked(&dir.join(&lock)))
+            if !service.starts_with(SERVICE_PREFIX) || (service != self.service_name && !is_unlocked(&dir.join(&lock)))
             {
                 continue;
             }

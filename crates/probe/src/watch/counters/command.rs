@@ -24,9 +24,7 @@ impl CommandCounter {
     /// `argv` has no program.
     pub fn new(argv: &[String], timeout: Duration) -> Result<CommandCounter, WatchError> {
         if argv.first().is_none_or(String::is_empty) {
-            return Err(WatchError::Usage(
-                "a command counter needs a command: `-- PROGRAM ARGUMENT …`".into(),
-            ));
+            return Err(WatchError::Usage("a command counter needs a command: `-- PROGRAM ARGUMENT …`".into()));
         }
         Ok(CommandCounter { argv: argv.to_vec(), timeout })
     }

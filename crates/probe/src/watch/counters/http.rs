@@ -30,9 +30,7 @@ impl HttpPage {
             Some("http") => {}
             Some("https") => return Err(http_only_error(url)),
             _ => {
-                return Err(WatchError::Usage(format!(
-                    "Malformed address {url:?}: write http://HOST:PORT/PATH"
-                )));
+                return Err(WatchError::Usage(format!("Malformed address {url:?}: write http://HOST:PORT/PATH")));
             }
         }
         // Do not follow redirects: `get` reports their status. Connect anew for each reading, so that a restarted server answers.
@@ -40,8 +38,8 @@ impl HttpPage {
         config = config.max_redirects(0).max_idle_connections(0).proxy(None);
         config = config.user_agent("fsarena").accept("text/plain");
         let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
-        let addresses = getent::host_addresses(host)
-            .map_err(|error| WatchError::Unavailable(format!("{url}: {error}")))?;
+        let addresses =
+            getent::host_addresses(host).map_err(|error| WatchError::Unavailable(format!("{url}: {error}")))?;
         let agent = Agent::with_parts(config.build(), DefaultConnector::default(), FixedAddresses(addresses));
         Ok(HttpPage { url: url.into(), timeout, agent })
     }
@@ -222,9 +220,7 @@ pub(crate) mod tests {
         let page = |url: &str| HttpPage::new(url, Duration::ZERO);
         assert!(page("http://127.0.0.1").is_ok() && page("http://[::1]:3128/x?y").is_ok());
         assert!(matches!(page("http://no-such-host.invalid/"), Err(WatchError::Unavailable(_))));
-        for url in
-            ["https://a/metrics", "ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"]
-        {
+        for url in ["https://a/metrics", "ftp://a/", "a:3128", "http://", "http:///x", "http://a/x y", "http://a/\n"] {
             assert!(page(url).is_err(), "{url}");
         }
     }

@@ -92,12 +92,9 @@ impl LogCounter {
             }
             open.counted_to += read as u64;
             match &self.word {
-                None => {
-                    self.lines += self.buffer[..read].iter().filter(|byte| **byte == b'\n').count() as f64
-                }
+                None => self.lines += self.buffer[..read].iter().filter(|byte| **byte == b'\n').count() as f64,
                 Some(word) => {
-                    self.lines +=
-                        count_lines_with(&mut self.partial_line, &self.buffer[..read], word.as_bytes())
+                    self.lines += count_lines_with(&mut self.partial_line, &self.buffer[..read], word.as_bytes())
                 }
             }
         }

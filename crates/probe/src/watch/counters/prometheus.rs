@@ -29,12 +29,7 @@ impl PrometheusCounter {
         if !rest.is_empty() {
             return Err(malformed());
         }
-        Ok(PrometheusCounter {
-            page: HttpPage::new(url, timeout)?,
-            metric: metric.trim().into(),
-            name,
-            labels,
-        })
+        Ok(PrometheusCounter { page: HttpPage::new(url, timeout)?, metric: metric.trim().into(), name, labels })
     }
 
     /// The sum of the matching series. `None` if no series matches, if a line of this metric cannot be parsed, or if the sum is
@@ -98,8 +93,7 @@ impl Counter for PrometheusCounter {
 
     fn read(&mut self) -> Result<f64, CounterError> {
         let body = self.page.get()?;
-        self.sum_series(&body)
-            .ok_or_else(|| self.page.missing_counter_error(&format!("metric {}", self.metric), &body))
+        self.sum_series(&body).ok_or_else(|| self.page.missing_counter_error(&format!("metric {}", self.metric), &body))
     }
 }
 
@@ -172,8 +166,7 @@ fn parse_quoted(text: &str) -> Option<(String, &str)> {
 /// Parses the value after a series. A time stamp may follow, and then an exemplar: `# {trace_id="a"} 0.5`.
 fn parse_value(rest: &str) -> Option<f64> {
     let mut words = rest.split_whitespace();
-    let value =
-        words.next().filter(|_| rest.starts_with(char::is_whitespace) || rest.is_empty())?.parse().ok()?;
+    let value = words.next().filter(|_| rest.starts_with(char::is_whitespace) || rest.is_empty())?.parse().ok()?;
     let stamp = words.next().filter(|word| *word != "#");
     let rest_is_valid = match stamp {
         None => true,
@@ -257,9 +250,7 @@ mod tests {
 
     #[test]
     fn an_invalid_line_of_the_metric_leaves_no_sum() {
-        for line in
-            ["a 1\na{b=\"c} 2", "a 1\na x", "a 1\na{b=\"c\"}2", "a 1\na 2 3 4", "a 1\na", "a 1\na{b} 2"]
-        {
+        for line in ["a 1\na{b=\"c} 2", "a 1\na x", "a 1\na{b=\"c\"}2", "a 1\na 2 3 4", "a 1\na", "a 1\na{b} 2"] {
             assert_eq!(sum_in("a", line), None, "{line}");
         }
     }

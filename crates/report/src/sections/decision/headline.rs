@@ -8,8 +8,7 @@ use fsarena_core::observations::{bare_devices, combine_tasks};
 use fsarena_core::{record::MetricSpec, sample::Direction};
 use fsarena_stats::regret::{Regrets, RelativeCost};
 use fsarena_stats::{
-    critical_values::FIRST_LOOK_ROUNDS, decision::Recommendation, mean_ratio::MeanRatio,
-    slow_rounds::slow_rounds,
+    critical_values::FIRST_LOOK_ROUNDS, decision::Recommendation, mean_ratio::MeanRatio, slow_rounds::slow_rounds,
 };
 use serde_json::{Value, json};
 
@@ -45,10 +44,7 @@ impl Decision<'_> {
                 let grid = &self.analysis.grid;
                 let image_note = grid.images().filter(|_| *rounds < FIRST_LOOK_ROUNDS);
                 let image_note = image_note.map_or("", |_| "; what follows is about these images only");
-                format!(
-                    "No answer yet: {rounds} of at least {}{image_note}",
-                    plural(*needed, grid.column_noun())
-                )
+                format!("No answer yet: {rounds} of at least {}{image_note}", plural(*needed, grid.column_noun()))
             }
             Recommendation::TooFewRounds { needed_rounds: None, .. } => {
                 let variants = plural(self.candidates.len(), "variant");
@@ -61,17 +57,14 @@ impl Decision<'_> {
                 let (name, behind) = (self.name(*choice), self.name(next.variant));
                 match self.lead_over(*choice, next.variant) {
                     Some(lead) => {
-                        format!(
-                            "Use {name}{purpose}: in a typical round {lead}{over} than the next, {behind}"
-                        )
+                        format!("Use {name}{purpose}: in a typical round {lead}{over} than the next, {behind}")
                     }
                     None => format!("Use {name}{purpose}: every other variant is significantly worse{over}"),
                 }
             }
             Recommendation::Keep { current, rivals } => self.keep_sentence(*current, rivals),
             Recommendation::Move { from, to } => {
-                let (from_name, to_names) =
-                    (self.current_name(*from), join_with_or(&self.names_of_costs(to)));
+                let (from_name, to_names) = (self.current_name(*from), join_with_or(&self.names_of_costs(to)));
                 let leads = self.leads_over(to, *from);
                 format!("Move from {from_name} to {to_names}{purpose}: in a typical round {leads}{over}")
             }
@@ -80,8 +73,7 @@ impl Decision<'_> {
                     1 => ("is", "whether it is the best"),
                     _ => ("are", "which of them is the best"),
                 };
-                let (names, leads) =
-                    (join_with_and(&self.names_of_costs(better)), self.leads_over(better, *current));
+                let (names, leads) = (join_with_and(&self.names_of_costs(better)), self.leads_over(better, *current));
                 let current = self.current_name(*current);
                 format!("{names} {are} in a typical round {leads}{over} than {current}; {open} is open")
             }
@@ -89,9 +81,7 @@ impl Decision<'_> {
             Recommendation::TooNoisy { one, other } => {
                 let (one, name) = (self.name(*one), self.name(other.variant));
                 let Some(span) = describe_span(&self.analysis.metric, other) else {
-                    return format!(
-                        "This machine is too noisy to tell: {one} and {name} ran together in no round"
-                    );
+                    return format!("This machine is too noisy to tell: {one} and {name} ran together in no round");
                 };
                 let span = span.replacen("takes", "take", 1).replacen("has", "have", 1);
                 let after = plural(self.regrets.rounds, self.analysis.grid.column_noun());
@@ -110,8 +100,7 @@ impl Decision<'_> {
     fn keep_sentence(&self, current: usize, rivals: &[RelativeCost]) -> String {
         let mut spans = vec![];
         for rival in rivals {
-            let span =
-                describe_span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
+            let span = describe_span(&self.analysis.metric, rival).unwrap_or("ran with it in no round".into());
             spans.push(format!("{} {span}", self.name(rival.variant)));
         }
         let spans = shorten_list_to(spans, MAX_VARIANTS, "variants").join(", ");
@@ -134,10 +123,7 @@ impl Decision<'_> {
                 } else {
                     String::new()
                 };
-                format!(
-                    "with 95% confidence no other variant is {most}{}",
-                    super::comparative_with_metric(metric)
-                )
+                format!("with 95% confidence no other variant is {most}{}", super::comparative_with_metric(metric))
             }
             _ if regret <= 0.0 => "they measure the same".into(),
             count => {
@@ -153,8 +139,7 @@ impl Decision<'_> {
     fn leads_over(&self, ahead: &[RelativeCost], behind: usize) -> String {
         let mut leads = vec![];
         for cost in ahead {
-            let name =
-                if ahead.len() > 1 { format!(" ({})", self.name(cost.variant)) } else { String::new() };
+            let name = if ahead.len() > 1 { format!(" ({})", self.name(cost.variant)) } else { String::new() };
             leads.extend(self.lead_over(cost.variant, behind).map(|lead| format!("{lead}{name}")));
         }
         join_with_and_up_to(&leads, MAX_VARIANTS)
@@ -270,11 +255,7 @@ impl Decision<'_> {
         let main = self.overall.total_or_geometric();
         let values = main.mean_costs.as_ref().unwrap_or(&main.values);
         let (low, high) = MeanRatio::of(&values[to], &values[variant])?.interval.ok()?;
-        Some(if self.analysis.metric.direction == Direction::Higher {
-            (1.0 / high, 1.0 / low)
-        } else {
-            (low, high)
-        })
+        Some(if self.analysis.metric.direction == Direction::Higher { (1.0 / high, 1.0 / low) } else { (low, high) })
     }
 }
 
@@ -300,10 +281,7 @@ impl Decision<'_> {
         let mut clauses = vec![];
         for one in self.favoured_variants() {
             let (name, other) = (self.name(one.variant), self.name(one.ahead_of));
-            clauses.push(format!(
-                "{name} is {} than {other}",
-                format_lead(&one.metric, one.typical, &one.behind)
-            ));
+            clauses.push(format!("{name} is {} than {other}", format_lead(&one.metric, one.typical, &one.behind)));
         }
         (!clauses.is_empty()).then(|| format!("but {}", clauses.join(" and ")))
     }
@@ -347,8 +325,8 @@ impl Decision<'_> {
             return None;
         }
         let error_split = record.plan.error_split();
-        let regrets = Regrets::compute(&values, &bare_devices(record), metric.direction, error_split)
-            .among(&self.candidates);
+        let regrets =
+            Regrets::compute(&values, &bare_devices(record), metric.direction, error_split).among(&self.candidates);
         if regrets.provisional {
             return None;
         }
@@ -386,21 +364,15 @@ mod tests {
     #[test]
     fn the_span_of_times_rates_and_other_metrics() {
         let span = |id: &str, unit, direction, low: f64, high: f64| {
-            describe_span(
-                &metric(id, unit, direction),
-                &RelativeCost { variant: 0, low: low.ln(), high: high.ln() },
-            )
-            .unwrap()
+            describe_span(&metric(id, unit, direction), &RelativeCost { variant: 0, low: low.ln(), high: high.ln() })
+                .unwrap()
         };
         let time = |low, high| span("elapsed", Unit::Seconds, Direction::Lower, low, high);
         assert_eq!(time(0.94, 1.09), "takes 6% less to 9% more time");
         assert_eq!(time(0.9, 0.95), "takes 5% to 10% less time");
         assert_eq!(time(1.0, 1.0), "takes the same time");
         // A lower cost means more operations per second.
-        assert_eq!(
-            span("iops", Unit::PerSecond, Direction::Higher, 0.8, 1.25),
-            "has 20% lower to 25% higher iops"
-        );
+        assert_eq!(span("iops", Unit::PerSecond, Direction::Higher, 0.8, 1.25), "has 20% lower to 25% higher iops");
         assert_eq!(span("cpu", Unit::Seconds, Direction::Lower, 1.02, 1.1), "has 2% to 10% higher cpu");
         let open = RelativeCost { variant: 0, low: f64::NEG_INFINITY, high: 0.1 };
         assert_eq!(describe_span(&metric("cpu", Unit::Seconds, Direction::Lower), &open), None);

@@ -109,10 +109,7 @@ fn few_points_allow_only_laws_with_two_parameters() {
     let doubled = [(1.0, 100.0), (2.0, 180.0), (4.0, 300.0), (8.0, 420.0), (16.0, 500.0)];
     let choice = LawChoice::of(&unreplicated(&doubled)).unwrap();
     // Five points carry two parameters and the variance, not three.
-    assert!(
-        choice.fits.iter().all(|fit| fit.law.curve_parameters() == 2 && fit.lack_of_fit.is_none()),
-        "{choice:?}"
-    );
+    assert!(choice.fits.iter().all(|fit| fit.law.curve_parameters() == 2 && fit.lack_of_fit.is_none()), "{choice:?}");
     assert!(LawChoice::of(&unreplicated(&doubled[..2])).is_none());
 }
 

@@ -40,11 +40,7 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
         .args(["--follow-forks", "-xx", "--string-limit=10000000", "--decode-fds=path", "-e", CALLS, "-o"])
         .arg(&trace)
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "writer::tests::power::power_loss_at_any_point_keeps_every_finished_cell",
-            "--nocapture",
-        ])
+        .args(["--exact", "writer::tests::power::power_loss_at_any_point_keeps_every_finished_cell", "--nocapture"])
         .env(CHILD, &runs)
         .output()
         .unwrap();
@@ -56,8 +52,7 @@ fn power_loss_at_any_point_keeps_every_finished_cell() {
         // First without any unsynced data, then with random parts of it.
         for seed in 0..3 {
             let dir = tempfile::tempdir_in(temp.path()).unwrap();
-            let stored =
-                Disk::after_power_failure(&calls[..cut], (seed > 0).then_some(seed)).write_below(dir.path());
+            let stored = Disk::after_power_failure(&calls[..cut], (seed > 0).then_some(seed)).write_below(dir.path());
             let run = std::fs::read_dir(dir.path().join("parent/runs")).ok().and_then(|mut runs| runs.next());
             let missing = match run.map(|run| finished_cells(&run.unwrap().path(), cut % 16 == 0)) {
                 Some(Ok(found)) => stored.iter().filter(|cell| !found.contains(cell)).cloned().collect(),
@@ -144,11 +139,7 @@ fn parse_trace(trace: &str, root: &Path) -> Vec<Call> {
             return Some(Call::Stored(text.strip_prefix(STORED)?.trim().into()));
         }
         // SQLite rebuilds the `-shm` file, so its content does not matter.
-        let file = file
-            .strip_prefix(root)
-            .ok()
-            .filter(|file| !file.to_string_lossy().ends_with("-shm"))?
-            .to_path_buf();
+        let file = file.strip_prefix(root).ok().filter(|file| !file.to_string_lossy().ends_with("-shm"))?.to_path_buf();
         match name {
             "mkdir" => Some(Call::Mkdir(file)),
             "openat" => args.contains("O_CREAT").then(|| Call::Open(file, args.contains("O_TRUNC"))),
