@@ -67,14 +67,14 @@ const MAX_STRETCHES: usize = 2 * MOST_POINTS;
 
 /// The time series of every task on every variant that has one, by task and then by variant. Dropped rounds are left out.
 pub fn time_series_of_run(record: &RunRecord) -> Vec<TimeSeries> {
-    let dropped_rounds = observations::rounds_left_out(record);
+    let left_out = observations::rounds_left_out(record);
     let mut rows: BTreeMap<(usize, usize), Vec<&[Point]>> = BTreeMap::new();
     // The points of one row follow each other.
     let mut samples = record.series.sample_row.clone();
     samples.dedup();
     for row in samples {
         let cell = &record.cells[record.samples.cell[row as usize] as usize];
-        if !dropped_rounds.contains(&cell.round) {
+        if !left_out.contains(&cell.round) {
             let task = record.samples.task[row as usize] as usize;
             rows.entry((task, cell.variant)).or_default().push(record.series.points_of(row));
         }

@@ -55,10 +55,10 @@ impl Server {
     /// Opens the folder and listens on the address.
     ///
     /// # Errors
-    /// The folder cannot be read, the token is too short, the address cannot be used, or the system refuses threads.
+    /// The folder cannot be read, the token is too short or has other characters than those of URLs, the address cannot be used, or the system refuses threads.
     pub fn open(options: Options) -> Result<Server, Error> {
-        if let Some(token) = options.token.as_ref().filter(|token| token.len() < SHORTEST_TOKEN) {
-            return Err(Error::ShortToken(token.len()));
+        if let Some(token) = &options.token {
+            check_token(token)?;
         }
         let path = &options.folder;
         let folder = Folder::open(path).map_err(|source| Error::Folder { path: path.clone(), source })?;
@@ -181,9 +181,24 @@ pub enum Error {
     /// The token is too short; the value is its number of characters.
     #[error("the token has {0} characters; give one of at least {MIN}, or none to have one made", MIN = SHORTEST_TOKEN)]
     ShortToken(usize),
+    /// The token has a character that URLs or cookies would have to encode.
+    #[error("the token has the character {0:?}; use only letters, digits, `-`, `.`, `_` and `~`")]
+    TokenCharacter(char),
     /// The system refused threads, timers or signals.
     #[error("the server could not start: {0}")]
     Start(std::io::Error),
+}
+
+/// Checks that a token is long enough, and is the same in URLs, cookies and headers.
+fn check_token(token: &str) -> Result<(), Error> {
+    if token.len() < SHORTEST_TOKEN {
+        return Err(Error::ShortToken(token.len()));
+    }
+    let is_allowed = |letter: &char| letter.is_ascii_alphanumeric() || "-._~".contains(*letter);
+    match token.chars().find(|letter| !is_allowed(letter)) {
+        Some(letter) => Err(Error::TokenCharacter(letter)),
+        None => Ok(()),
+    }
 }
 
 /// The reason why the folder cannot be read.
@@ -211,7 +226,8 @@ impl Exits for Error {
     fn exit_code(&self) -> ExitCode {
         match self {
             Error::Listen { source, .. } if source.kind() != ErrorKind::AddrNotAvailable => ExitCode::Missing,
-            Error::Folder { .. } | Error::Listen { .. } | Error::ShortToken(_) => ExitCode::Usage,
+            Error::Folder { .. } | Error::Listen { .. } => ExitCode::Usage,
+            Error::ShortToken(_) | Error::TokenCharacter(_) => ExitCode::Usage,
             Error::Start(_) => ExitCode::Internal,
         }
     }

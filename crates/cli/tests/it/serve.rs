@@ -333,6 +333,7 @@ fn beyond_this_machine_it_asks_for_its_token() {
     let own = Web::start(&place, &["--token", "a-token-of-my-own"]);
     assert_eq!(own.get("/").status, 401, "a token that is given counts on loopback too");
     assert!(place.expect(2, &["serve", "--token", "short"]).1.contains("at least 16"));
+    assert!(place.expect(2, &["serve", "--token", "long enough & yet not for a URL"]).1.contains("the character ' '"));
 }
 
 #[test]
