@@ -54,6 +54,7 @@ fn candidates(values: ValuesFn, with_paths: bool, current: &OsStr) -> Vec<Comple
     let fits = values(&text).into_iter().filter(|(value, _)| value.starts_with(&*text));
     let mut found: Vec<CompletionCandidate> =
         fits.map(|(value, help)| CompletionCandidate::new(value).help(Some(help.into()))).collect();
+    // If nothing is typed yet, all files of the directory would hide the names.
     if with_paths && (found.is_empty() || !text.is_empty()) {
         // In `dir:/srv` the path stands after the colon.
         let path_start = text.find(':').map_or(0, |colon| colon + 1);
@@ -95,8 +96,12 @@ fn values_fn_of(arg: &Arg) -> Option<ValuesFn> {
             unique(stages.map(|stage| (stage.name, stage.question)))
         },
         (_, "SCALE") => |_| {
-            let help = ["as published", "minutes", "seconds"];
-            unique(Scale::ALL.map(|scale| scale.name()).into_iter().zip(help))
+            let help = |scale| match scale {
+                Scale::Paper => "as published",
+                Scale::Quick => "minutes",
+                Scale::Tiny => "seconds",
+            };
+            unique(Scale::ALL.map(|scale| (scale.name(), help(scale))))
         },
         (_, "WHERE") => |_| unique(PLACES),
         (_, "KERNEL" | "GOOD" | "BAD") => |_| unique([("debian:", "newest Debian kernel of a version")]),
@@ -253,7 +258,8 @@ fn named_or_newest_run() -> Option<RunSummary> {
     fsarena_store::read_summary(&run).ok()
 }
 
-/// The tasks of the study that the line names, else of the run that it names, else of the default study.
+/// The tasks of the study that the line names, else of the run that it names or of the newest run, else of the default
+/// study.
 fn tasks() -> Vec<Value> {
     let named = completed_words().find_map(|word| study::find(&word));
     if let Some(run) = named_or_newest_run().filter(|_| named.is_none()) {

@@ -30,6 +30,7 @@ pub mod observations;
 pub mod plan;
 pub mod published;
 pub mod record;
+pub mod rerun;
 pub mod row;
 pub mod safe;
 pub mod sample;

@@ -7,9 +7,10 @@ use crate::{number::count_combinations, plan::Plan, schedule::mix, setting::Valu
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a variant's name for an empty level of a factor.
-pub const PLAIN: &str = "plain";
+pub const EMPTY_LEVEL_NAME: &str = "plain";
 
-/// The most tasks of a workload, and the most workloads of a plan. Each task is a row of the report and a column of every round.
+/// The most tasks of a workload; also the most workloads of a plan. The report has a row for each task, and every round
+/// stores values for each.
 const MAX_TASKS: u128 = 10_000;
 
 /// The error if a plan has too many variants or tasks; None if it does not.
@@ -50,8 +51,8 @@ fn too_many_tasks(plan: &Plan) -> Option<String> {
     })
 }
 
-/// The variants of a plan: those it names, or every combination of the levels of its factors, each followed by its copies with
-/// the levels that are compared one at a time.
+/// The variants of a plan: those it names, or every combination of the levels of its factors. Behind each combination
+/// come its copies (see [`add_one_at_a_time`]): each copy changes one factor to one level of `plan.vary`.
 pub fn expand(plan: &Plan) -> Vec<Variant> {
     if !plan.variants.is_empty() {
         return plan.variants.clone();
@@ -81,7 +82,7 @@ pub fn cross_with_levels(variants: Vec<Variant>, factor: &str, levels: &[String]
             }
             let mut variant = with_level(variant, factor, level);
             if levels.len() > 1 {
-                let shown = if level.is_empty() { PLAIN } else { level };
+                let shown = if level.is_empty() { EMPTY_LEVEL_NAME } else { level };
                 let prefix = if variant.name.is_empty() { String::new() } else { variant.name + "/" };
                 variant.name = prefix + shown;
             }
@@ -120,8 +121,9 @@ pub fn cells(plan: &Plan, variants: &[Variant], live: &[usize], round: u32) -> V
     cells
 }
 
-/// The workloads of a plan as one variant runs them in a round: in the plan's order, or, if the plan has them over a grid, in a
-/// random one, so that a drift of the machine is not a difference between values of the grid.
+/// The workloads of a plan as one variant runs them in a round, in the plan's order. If workloads are the points of a
+/// grid (`grid_settings`), they are in a random order, so that a drift of the machine is not a difference between
+/// values of the grid.
 fn workloads_in_order(plan: &Plan, variant: usize, round: u32) -> Vec<&WorkloadPlan> {
     let mut order: Vec<usize> = (0..plan.workloads.len()).collect();
     if plan.workloads.iter().any(|workload| !workload.grid_settings.is_empty()) {
@@ -142,62 +144,6 @@ pub fn workload_of(variant: &Variant, workload: &WorkloadPlan) -> WorkloadPlan {
     if let Ok(Some(clients)) = parse_clients(variant.level(crate::factor::CLIENTS)) {
         set_clients(&mut workload.settings, clients);
     }
-    workload
-}
-
-/// A cell of the block-size × threads matrix of one variant and mode.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MatrixCell {
-    /// The name of the variant, with the tool behind it if several tools measured the run: `ext4 by fio`.
-    pub variant: String,
-    /// The mode of the load: `rndwr`.
-    pub mode: String,
-    /// Bytes per request.
-    pub block_size: u64,
-    /// The number of threads.
-    pub threads: u32,
-}
-
-/// The number that [`mix`] combines with the seed of a run to get the seed of a plan that repeats some of its cells.
-const REPEAT: u64 = 0xF2E5;
-
-/// A plan that measures only these cells of another plan's matrix again, in new rounds. It has one workload for each mode and
-/// block size, because the cells are rarely all combinations of a few settings.
-pub fn plan_of_cells(plan: &Plan, cells: &[MatrixCell], rounds: u32) -> Plan {
-    let is_by_tool = |cell: &str, name: &str| cell.strip_prefix(name).is_some_and(|rest| rest.starts_with(" by "));
-    let is_measured = |variant: &Variant| {
-        cells.iter().any(|cell| cell.variant == variant.name || is_by_tool(&cell.variant, &variant.name))
-    };
-    let mut threads_of: BTreeMap<(&str, u64), BTreeSet<u32>> = BTreeMap::new();
-    for cell in cells {
-        threads_of.entry((&cell.mode, cell.block_size)).or_default().insert(cell.threads);
-    }
-    let mut repeat = plan.clone();
-    repeat.title = format!("{}: the worst cells again", plan.title);
-    repeat.variants = expand(plan).into_iter().filter(is_measured).collect();
-    repeat.workloads.clear();
-    for workload in &plan.workloads {
-        for ((mode, size), threads) in &threads_of {
-            repeat.workloads.push(with_mode(workload, mode, *size, threads));
-        }
-    }
-    repeat.stop.rounds = rounds;
-    repeat.stop.budget_s = None;
-    // TOML's whole numbers end at 2^63 - 1.
-    repeat.seed = mix(plan.seed, REPEAT) & (u64::MAX >> 1);
-    repeat
-}
-
-/// The workload with one mode, one block size, and these numbers of threads.
-pub fn with_mode(workload: &WorkloadPlan, mode: &str, block_size: u64, threads: &BTreeSet<u32>) -> WorkloadPlan {
-    let mut workload = workload.clone();
-    let threads = threads.iter().map(|threads| Value::Int(i64::from(*threads))).collect();
-    let settings = [
-        ("modes", Value::List(vec![Value::Text(mode.into())])),
-        ("bs", Value::List(vec![Value::Int(block_size as i64)])),
-        ("threads", Value::List(threads)),
-    ];
-    workload.settings.0.extend(settings.map(|(id, value)| (id.to_string(), value)));
     workload
 }
 
@@ -244,7 +190,9 @@ pub fn plain_variants(plan: &Plan, variants: &[Variant]) -> Vec<Option<usize>> {
     let plain_of = |at: usize| {
         let variant = &variants[at];
         variants[..at].iter().position(|plain| match &differing_factors(plain, variant)[..] {
-            [factor] => plan.vary.get(*factor).is_some_and(|levels| levels.contains(&variant.levels[*factor])),
+            [factor] => {
+                plan.vary.get(*factor).is_some_and(|levels| levels.iter().any(|level| level == variant.level(factor)))
+            }
             _ => false,
         })
     };
@@ -368,5 +316,16 @@ mod tests {
         assert!(same.contains("has memory at its default already"), "{same}");
         let twice = error(&[("fs", &["ext4"]), ("memory", &["", "1GiB"])], &[("memory", &["2GiB"])]).unwrap();
         assert!(twice.contains("would be the same"), "{twice}");
+    }
+
+    #[test]
+    fn a_variant_without_a_factor_is_compared_at_its_empty_level() {
+        let vary: &[(&str, &[&str])] = &[("memory", &["", "2GiB"])];
+        let plan = plan(&[("fs", &["ext4"])], vary);
+        let [small, default] = [&[("fs", "ext4"), ("memory", "1GiB")][..], &[("fs", "ext4")]].map(|levels| Variant {
+            name: String::new(),
+            levels: levels.iter().map(|(id, level)| (id.to_string(), level.to_string())).collect(),
+        });
+        assert_eq!(plain_variants(&plan, &[small, default]), [None, Some(0)]);
     }
 }

@@ -10,8 +10,8 @@ pub type SettingFormat = fn(name: &str, value: &str) -> String;
 
 static FORMAT: OnceLock<SettingFormat> = OnceLock::new();
 
-/// Sets how messages name settings in this process: `budget=4m` by default. Only the first call counts; an agent process
-/// formats its messages too, so a program calls this before it can become one.
+/// Sets how messages name settings in this process: `budget=4m` by default. Only the first call counts. Agents,
+/// which are the same program, format messages too, so call this before `run_as_agent_if_requested`.
 pub fn format_settings_by(format: SettingFormat) {
     let _ = FORMAT.set(format);
 }

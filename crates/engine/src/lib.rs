@@ -4,8 +4,9 @@
 //! Files::prepare → LoadJob::check → check_extents → calibrate → drive (workers → tallies → intervals) → LoadOutcome
 //! ```
 //!
-//! Nothing in a hot loop allocates, dispatches dynamically or shares memory. Every run also measures the cost of the
-//! load generator itself, and reports that cost as a separate figure.
+//! Nothing in a hot loop allocates, dispatches dynamically or writes shared memory, except that a shared cursor and
+//! syncs after a number of requests of all threads need a shared counter. Every run also measures the cost of the load
+//! generator itself, and reports that cost as a separate figure.
 
 mod block_io;
 mod buffers;

@@ -59,7 +59,7 @@ struct ReadWriteChoice {
     /// The kind of all requests; None for a mixed load.
     only_kind: Option<Op>,
     read_share: f64,
-    /// Whether to keep the share as even as possible; otherwise each choice is random.
+    /// Whether reads and writes alternate as regularly as the share allows; otherwise each choice is random.
     is_even: bool,
     /// The number of reads so far.
     reads: f64,
@@ -68,7 +68,7 @@ struct ReadWriteChoice {
     rng: Xoshiro256PlusPlus,
 }
 
-/// The blocks that only this thread writes.
+/// A thread's share of the blocks: verified writes stay in it, and a cursor of its own starts there.
 pub fn own_blocks(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
     let at = |thread: u32| (u128::from(blocks) * u128::from(thread) / u128::from(threads)) as u64;
     at(thread)..at(thread + 1)
@@ -77,10 +77,13 @@ pub fn own_blocks(blocks: u64, threads: u32, thread: u32) -> Range<u64> {
 impl<'a> OpStream<'a> {
     /// Makes the stream of a thread. `counter` numbers the events if they are counted over all threads.
     pub fn new(job: &LoadJob, layout: BlockLayout, thread: u32, counter: &'a AtomicU64) -> OpStream<'a> {
+        // A sequence follows the numbers of the events, so a count over all threads also makes one cursor of all
+        // threads.
         let shared = matches!(job.pattern, Pattern::Sequential { shared_cursor: true })
             || job.sync_every.is_some_and(|every| every.over_all_threads);
         let own_range = own_blocks(layout.blocks(), job.threads, thread);
-        // Each verified block has one writer, which counts its generations.
+        // Only one thread writes a verified block, because that thread counts how often the block was written.
+        // `LoadJob::check` refuses verified writes with a shared count.
         let (range, start) = if job.verify && job.writes() {
             (own_range, 0)
         } else if shared {
@@ -223,7 +226,7 @@ enum BlockDistribution {
     Sequential(u64),
     Uniform,
     Zipf(Zipf<f64>, BlockPermutation),
-    /// Has the exponent that turns a uniform number into a self-similar one.
+    /// With the exponent p: the rank u^p·n, u uniform in 0..1, follows the self-similar (80/20) distribution.
     Pareto(f64, BlockPermutation),
     Normal(Normal<f64>),
 }

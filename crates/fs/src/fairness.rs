@@ -20,7 +20,7 @@ struct Rule {
 const RULES: &[Rule] = &[
     Rule {
         applies: |variant, _| variant.def.traits.volatile,
-        text: "keeps its files in memory and others on a device: a sync does nothing, a new mount would lose all files, so no task starts cold, and its files take memory that others have for their page cache",
+        text: "keeps its files in memory, while other variants keep them on a device: a sync does nothing, a new mount would lose all files, so no task starts cold, and its files take memory that others have for their page cache",
         fix: "read it as the ceiling of what the work can reach, not as a choice",
     },
     Rule {
@@ -35,7 +35,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         applies: |variant, _| variant.has_lazy_init(),
-        text: "writes its inode tables after mount, unlike others: its mkfs looks faster, and no task includes the rest of that work",
+        text: "leaves its inode tables to the kernel, which writes them in the background after mount, unlike others: its mkfs looks faster, and no task includes that time",
         fix: "use the option set `eager` for it",
     },
     Rule {
@@ -55,7 +55,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         applies: |variant, _| variant.def.pool.is_some(),
-        text: "caches file data in memory of its own, not in the page cache, and others do not: limits of memory hold it only by its own limit, and fsarena cools it by closing and opening the pool, which also takes part in its mount and unmount; a sync writes to its log, and the write to the place of the data follows after the task, which the bytes written leave out",
+        text: "caches file data in memory of its own, not in the page cache, and others do not: a limit of memory does not bound this cache, only its own limit does; to cool it, fsarena exports and imports the pool, and its mount and unmount include that; a sync writes to its log, and the data reaches its place after the task, so the bytes written do not include that",
         fix: "read warm figures as those of two caches, and give all variants the same memory (`memory`)",
     },
     Rule {
@@ -100,8 +100,8 @@ pub fn lint(variants: &[VariantFacts], may_clone: bool, one_at_a_time: &[&str]) 
         notes.extend(exceptions.map(|variant| fairness_note(variant, rule.text).fix(rule.fix)));
     }
     notes.extend(durability_notes(variants));
-    for (guarantee, gives_up) in GUARANTEES {
-        let weaker_note = |variant: &VariantFacts| Note::new(NoteKind::Weaker, guarantee).variant(&variant.variant);
+    for (loss, gives_up) in LOST_GUARANTEES {
+        let weaker_note = |variant: &VariantFacts| Note::new(NoteKind::Weaker, loss).variant(&variant.name);
         notes.extend(find_exceptions(variants, gives_up).map(weaker_note));
     }
     notes.extend(size_note(variants));
@@ -122,15 +122,15 @@ fn find_exceptions(
 }
 
 fn fairness_note(variant: &VariantFacts, text: &str) -> Note {
-    Note::new(NoteKind::Fairness, text).variant(&variant.variant)
+    Note::new(NoteKind::Fairness, text).variant(&variant.name)
 }
 
 /// Whether a variant gives up one guarantee.
 type GivesUp = fn(&VariantFacts) -> bool;
 
-/// The guarantees for data that a variant can give up. Missing checksums count only if the filesystem has them by default and
-/// an option turned them off. A filesystem that never has them gives up nothing.
-const GUARANTEES: [(&str, GivesUp); 5] = [
+/// What a variant loses with each guarantee for data that it can give up. Missing checksums count only if the
+/// filesystem has them by default and an option turned them off. A filesystem that never has them gives up nothing.
+const LOST_GUARANTEES: [(&str, GivesUp); 5] = [
     ("no storage: an unmount, a crash or a power cut loses every file", |one| !one.keeps_files_on_device()),
     ("no journal, so an inconsistent filesystem after a crash", |one| {
         one.keeps_files_on_device() && one.durability() == Durability::None
@@ -142,14 +142,14 @@ const GUARANTEES: [(&str, GivesUp); 5] = [
     ("no checksums of data", |one| one.def.traits.data_checksums && !one.has_data_checksums()),
 ];
 
-/// The guarantees for data that a variant gives up, from its options alone, before its filesystem is made.
+/// What a variant loses by giving up guarantees for data. Reads its options alone, before its filesystem is made.
 ///
 /// # Errors
 /// The filesystem is unknown, or does not have these options.
 pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error> {
     let def = filesystems::find(variant.level(factor::FS))?;
     let facts = VariantFacts {
-        variant: variant.name.clone(),
+        name: variant.name.clone(),
         def,
         options: lifecycle::variant_options(def, variant)?,
         effective_options: String::new(),
@@ -157,7 +157,7 @@ pub fn given_up_guarantees(variant: &Variant) -> Result<Vec<&'static str>, Error
         features: String::new(),
         levels: variant.levels.clone(),
     };
-    Ok(GUARANTEES.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(guarantee, _)| guarantee).collect())
+    Ok(LOST_GUARANTEES.into_iter().filter(|(_, gives_up)| gives_up(&facts)).map(|(loss, _)| loss).collect())
 }
 
 /// Notes on variants whose durability differs from that of others.
@@ -196,7 +196,7 @@ fn size_note(variants: &[VariantFacts]) -> Option<Note> {
     if smallest.size_bytes == largest.size_bytes {
         return None;
     }
-    let mib = |variant: &VariantFacts| format!("{} ({} MiB)", variant.variant, variant.size_bytes >> 20);
+    let mib = |variant: &VariantFacts| format!("{} ({} MiB)", variant.name, variant.size_bytes >> 20);
     let text = format!(
         "the devices differ in size, from {} to {}: distances, allocation and the share in use differ with it",
         mib(smallest),
@@ -230,7 +230,7 @@ fn confounding_note(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
     }
     let level_text = |level: String| if level.is_empty() { "not set".to_string() } else { level };
     let each: Vec<String> =
-        variants.iter().map(|variant| format!("{} ({})", variant.variant, level_text(level(variant)))).collect();
+        variants.iter().map(|variant| format!("{} ({})", variant.name, level_text(level(variant)))).collect();
     let text = format!(
         "`{axis}` differs between variants together with something else, {}: a difference between them may come from \
          either",
@@ -244,10 +244,11 @@ fn confounding_note(axis: &str, variants: &[VariantFacts]) -> Option<Note> {
 #[derive(Debug, Clone)]
 pub struct VariantFacts {
     /// Its name.
-    pub variant: String,
+    pub name: String,
     /// Its filesystem.
     pub def: &'static FsDef,
-    /// The options that fsarena passed to mkfs and mount.
+    /// The options that fsarena passed to mkfs and mount. A short option of mkfs and its value are separate words:
+    /// `-z`, `lz4`.
     pub options: VariantOptions,
     /// The mount options as the kernel reports them; empty if unknown.
     pub effective_options: String,
@@ -273,8 +274,9 @@ enum Durability {
 }
 
 impl VariantFacts {
-    /// The result of `meaning` for the last mount option for which it returns a value, like mount(8). The options that the
-    /// kernel reports come before those of the user. The properties of a pool come last.
+    /// Calls `meaning` with the mount options from the last to the first, because the last one wins, and returns its
+    /// first value. It searches the options that the kernel reports; if none of them has a value, those of the user;
+    /// then the properties of the pool.
     fn find_mount_option<T>(&self, meaning: impl Fn(&str) -> Option<T>) -> Option<T> {
         let last = |options: &str| options.split(',').rev().find_map(&meaning);
         let properties = self.options.mkfs.iter().rev().filter(|_| self.def.pool.is_some());

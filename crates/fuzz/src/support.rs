@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The path of a file in a temporary directory of this process, which is in memory if `/dev/shm` exists.
+/// The path of a file in a temporary directory of this process, which is in memory if `/dev/shm` exists. Nothing
+/// removes the directory when the process ends, because Rust drops no statics.
 pub fn temp_path(name: &str) -> PathBuf {
     static DIR: OnceLock<TempDir> = OnceLock::new();
     let in_memory = Path::new("/dev/shm");

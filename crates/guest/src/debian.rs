@@ -1,6 +1,6 @@
 //! Fetches kernels of Debian packages and unpacks them into a cache as an ordinary user. Nothing is installed.
 
-use crate::suites::{OnCommand, Package, Suites};
+use crate::suites::{AptDirs, OnCommand, Package};
 use crate::{Error, Result};
 use fsarena_core::setting_text::setting;
 use std::cmp::Ordering;
@@ -19,10 +19,10 @@ const FLAVOURS: [&str; 2] = ["cloud", "rt"];
 ///
 /// # Errors
 /// No suite has such a kernel, or apt cannot fetch it.
-pub fn fetch(version: &str, cache: &Path, suites: &Suites, available: &[String], log: OnCommand) -> Result<PathBuf> {
-    let refreshed = suites.refresh(log);
-    let kernels = list_kernels(suites, log).unwrap_or_default();
-    let stable = suites.stable_code_name(log).unwrap_or_default();
+pub fn fetch(version: &str, cache: &Path, apt_dirs: &AptDirs, available: &[String], log: OnCommand) -> Result<PathBuf> {
+    let refreshed = apt_dirs.refresh(log);
+    let kernels = list_kernels(apt_dirs, log).unwrap_or_default();
+    let stable = apt_dirs.stable_code_name(log).unwrap_or_default();
     let Some(kernel) = newest_kernel(version, &kernels, stable.as_deref()) else {
         let releases: Vec<&str> = kernels.iter().map(|kernel| kernel.release.as_str()).collect();
         let why = refreshed.err().map(|error| format!("\nIts package lists could not be fetched: {error}"));
@@ -39,7 +39,7 @@ pub fn fetch(version: &str, cache: &Path, suites: &Suites, available: &[String],
     if place.is_dir() {
         return Ok(place);
     }
-    suites.unpack(&suites.list_parts(&kernel.package, log)?, &place, log)?;
+    apt_dirs.unpack(&apt_dirs.list_parts(&kernel.package, log)?, &place, log)?;
     Ok(place)
 }
 
@@ -56,8 +56,8 @@ pub struct DebianKernel {
 ///
 /// # Errors
 /// apt is not installed, or its lists are damaged.
-pub fn list_kernels(suites: &Suites, log: OnCommand) -> Result<Vec<DebianKernel>> {
-    let packages = suites.packages(PACKAGE_PREFIX, |name| release_of_package(name).is_some(), log)?;
+pub fn list_kernels(apt_dirs: &AptDirs, log: OnCommand) -> Result<Vec<DebianKernel>> {
+    let packages = apt_dirs.packages(PACKAGE_PREFIX, |name| release_of_package(name).is_some(), log)?;
     let kernel = |package: Package| Some(DebianKernel { release: release_of_package(&package.name)?.into(), package });
     let mut kernels: Vec<DebianKernel> = packages.into_iter().filter_map(kernel).collect();
     kernels.sort_by(|a, b| compare_releases(&a.release, &b.release));
@@ -199,9 +199,9 @@ mod tests {
     #[test]
     fn an_error_lists_the_available_releases() {
         let dir = tempfile::tempdir().unwrap();
-        let suites = Suites::with_mirror(dir.path(), "file:///nowhere/debian");
+        let apt_dirs = AptDirs::with_mirror(dir.path(), "file:///nowhere/debian");
         let here = ["6.1.0-53-amd64".into()];
-        let error = fetch("0.01", dir.path(), &suites, &here, &mut |_| {}).unwrap_err().to_string();
+        let error = fetch("0.01", dir.path(), &apt_dirs, &here, &mut |_| {}).unwrap_err().to_string();
         assert!(error.contains("\"0.01\"") && error.contains("here are 6.1.0-53-amd64; "), "{error}");
     }
 }

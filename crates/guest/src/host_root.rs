@@ -1,4 +1,4 @@
-//! The guest's own side of programs of the host: a root filesystem that shows the files of the host and takes writes.
+//! What a guest needs to run programs of the host: a root filesystem that shows the files of the host and takes writes.
 //!
 //! The lower layer is the host's `/`, read-only, over 9p: the host decides what the user who started fsarena may read. An overlay
 //! keeps the writes of the guest in memory, so that they vanish with the guest. The guest has its own `/proc`, `/sys`, `/dev`,
@@ -10,7 +10,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Result};
-use std::os::unix::fs::{lchown, symlink};
+use std::os::unix::fs::{OpenOptionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 /// The kernel modules that such a root requires.
@@ -19,7 +19,7 @@ pub const MODULES: [&str; 3] = ["9p", "9pnet_virtio", "overlay"];
 const OWN_DIRS: [&str; 5] = ["/proc", "/sys", "/dev", "/run", "/tmp"];
 /// The mount point of the files of the host in the guest.
 pub(crate) const HOST: &str = "/host";
-/// The mount point of the memory with the guest's writes over them.
+/// The mount point of the tmpfs that holds the guest's writes.
 const WRITTEN: &str = "/written";
 /// The mount point of both as one tree, which becomes the root.
 pub(crate) const ROOT: &str = "/root";
@@ -67,7 +67,7 @@ pub(crate) fn mount_host() -> Result<()> {
     )
 }
 
-/// Makes a tree of files that is mounted already the root of this process, as [`enter`] does.
+/// Makes the tree on `/root`, which must be mounted already, the root of this process; the last part of [`enter`].
 ///
 /// # Errors
 /// The kernel refuses.
@@ -148,8 +148,8 @@ pub fn copy_up(files: &[PathBuf]) {
     for file in files {
         match file.is_dir() {
             true => keep_listing(file),
-            // The overlay copies a file when it is opened for writing.
-            false => drop(OpenOptions::new().write(true).open(file)),
+            // The overlay copies a file when it is opened for writing. O_NONBLOCK: a named pipe may have no reader.
+            false => drop(OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(file)),
         }
     }
 }
@@ -188,8 +188,9 @@ fn copy_links(path: &Path, seen: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// The number of attempts so far to reach another machine, by the counters of the kernel: packets and connections without a
-/// route, and datagrams without a receiver.
+/// The number of attempts so far to reach another machine, by the counters of the kernel: packets and connections
+/// without a route, and datagrams without a receiver: a guest has no name server, so a program that looks up the name
+/// of a machine sends its query to a port of the loopback interface that nobody listens on.
 pub fn network_attempts() -> u64 {
     let text = |name: &str| std::fs::read_to_string(name).unwrap_or_default();
     let (of_ip4, of_ip6) = (text("/proc/net/snmp"), text("/proc/net/snmp6"));
@@ -212,6 +213,15 @@ fn snmp_counter(text: &str, group: &str, name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_named_pipe_does_not_block_copying_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let mode = rustix::fs::Mode::RWXU;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        copy_up(&[pipe]);
+    }
 
     #[test]
     fn a_counter_is_found_by_its_group_and_name() {

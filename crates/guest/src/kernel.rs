@@ -4,7 +4,7 @@ use crate::debian::{self, compare_releases, matches_version, sort_releases};
 use crate::kernel_dir::{self, KernelFiles, PackagedKernel, find_packaged_kernels};
 pub use crate::suites::OnCommand;
 use crate::vmlinux::{ELF_MAGIC, ElfKind, elf_kind};
-use crate::{Error, Result, cache, kernel_config, module_build, modules::Modules, suites::Suites, vmlinux};
+use crate::{Error, Result, cache, kernel_config, module_build, modules::Modules, suites::AptDirs, vmlinux};
 use fsarena_core::setting_text::setting;
 use fsarena_sys::input;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub struct KernelDirs {
     /// `--modules`: where the modules of kernels named by their path are.
     pub modules: Option<PathBuf>,
     /// The suites of Debian that kernels are fetched from.
-    pub suites: Suites,
+    pub apt_dirs: AptDirs,
 }
 
 impl GuestKernel {
@@ -70,8 +70,8 @@ impl KernelDirs {
     /// The default directories of this machine.
     pub fn of_this_machine(modules: Option<PathBuf>) -> KernelDirs {
         let cache = cache::dir();
-        let suites = Suites::in_cache(&cache);
-        KernelDirs { root: "/".into(), cache, shared: cache::SHARED.into(), modules, suites }
+        let apt_dirs = AptDirs::in_cache(&cache);
+        KernelDirs { root: "/".into(), cache, shared: cache::SHARED.into(), modules, apt_dirs }
     }
 
     /// The directories that kernels lie below: each fetched package, and the root of this machine.
@@ -212,7 +212,7 @@ fn find_packaged(version: &str, dirs: &KernelDirs, log: OnCommand) -> Result<Pac
         cache::remove(&kernel.root);
         roots.retain(|root| *root != kernel.root);
     }
-    let place = debian::fetch(version, &dirs.cache, &dirs.suites, &dirs.releases(), log)?;
+    let place = debian::fetch(version, &dirs.cache, &dirs.apt_dirs, &dirs.releases(), log)?;
     newest_kernel(std::slice::from_ref(&place), version)
         .ok_or_else(|| Error::unfit(&place, "the package that was unpacked here has no kernel with modules"))
 }
@@ -254,8 +254,8 @@ mod tests {
             std::fs::create_dir_all(root.join("lib/modules").join(release).join("kernel")).unwrap();
         }
         let cache = dir.path().join("cache");
-        let suites = Suites::with_mirror(&cache, "file:///nowhere/debian");
-        let dirs = KernelDirs { root, cache, shared: dir.path().join("shared"), modules: None, suites };
+        let apt_dirs = AptDirs::with_mirror(&cache, "file:///nowhere/debian");
+        let dirs = KernelDirs { root, cache, shared: dir.path().join("shared"), modules: None, apt_dirs };
         (dir, dirs)
     }
 

@@ -2,6 +2,10 @@
 //!
 //! A guest needs no root and uses only image files as disks. It runs fsarena itself as `/init`, so that the same agent
 //! measures in a guest and on the host.
+//!
+//! Modules whose names say little: `inside` is the work of `/init` in a guest; `opened` records the files that its
+//! programs open; `counter` counts instructions; `writes` records and replays the writes to a disk; `stripes`
+//! distributes an image over the members of an array; `suites` keeps the package lists of the releases of Debian.
 
 pub mod cache;
 pub mod config;

@@ -4,7 +4,7 @@
 //! An interrupted build continues at its last step, and within the compilation at the last file. The cache keeps the modules
 //! of each kernel with their digests.
 
-use crate::suites::{OnCommand, Suites};
+use crate::suites::{AptDirs, OnCommand};
 use crate::{Error, Result, cache};
 use fsarena_sys::CommandError;
 use fsarena_sys::argv::Argv;
@@ -68,7 +68,7 @@ pub(crate) fn find_compiled(caches: [&Path; 2], release: &str) -> Vec<PathBuf> {
 pub fn build(
     package: &str,
     release: &str,
-    (cache, suites): (&Path, &Suites),
+    (cache, apt_dirs): (&Path, &AptDirs),
     on_step: OnStep,
     log: OnCommand,
 ) -> Result<PathBuf> {
@@ -88,9 +88,9 @@ pub fn build(
         on_step(BuildStep::Continuing);
     } else {
         on_step(BuildStep::Fetching);
-        suites.refresh(log)?;
-        let names = list_packages(package, release, suites, log)?;
-        suites.unpack(&names, &source, log)?;
+        apt_dirs.refresh(log)?;
+        let names = list_packages(package, release, apt_dirs, log)?;
+        apt_dirs.unpack(&names, &source, log)?;
     }
     let tree = SourceTree::open(&source.join("usr/src"), release)?;
     tree.prepare_headers()?;
@@ -128,9 +128,9 @@ fn check_program(name: &str, package: &str) -> Result<()> {
 }
 
 /// The packages to unpack: the source of the modules, the headers of the kernel, and the parts that these require.
-fn list_packages(package: &str, release: &str, suites: &Suites, log: OnCommand) -> Result<Vec<String>> {
+fn list_packages(package: &str, release: &str, apt_dirs: &AptDirs, log: OnCommand) -> Result<Vec<String>> {
     let headers = format!("linux-headers-{release}");
-    let found = suites.packages(&headers, |_| true, log)?;
+    let found = apt_dirs.packages(&headers, |_| true, log)?;
     let Some(headers) = found.iter().find(|found| found.name == headers) else {
         return Err(Error::Missing(format!(
             "no suite of Debian has {headers}, without which no module can be compiled for that kernel; \
@@ -138,7 +138,7 @@ fn list_packages(package: &str, release: &str, suites: &Suites, log: OnCommand) 
         )));
     };
     let mut names = vec![package.to_string(), headers.with_version()];
-    names.extend(suites.list_required(headers, &["linux-headers-", "linux-kbuild-"], log)?);
+    names.extend(apt_dirs.list_required(headers, &["linux-headers-", "linux-kbuild-"], log)?);
     Ok(names)
 }
 

@@ -56,28 +56,29 @@ impl Package {
 
 /// The apt directories of fsarena, and the mirror that they use.
 #[derive(Debug, Clone)]
-pub struct Suites {
+pub struct AptDirs {
     dir: PathBuf,
     /// The address of the archive; None to use the mirror of this machine's apt.
     mirror: Option<String>,
 }
 
-impl Suites {
+impl AptDirs {
     /// The apt directories in this cache, with the mirror that this machine's apt uses.
-    pub fn in_cache(cache: &Path) -> Suites {
-        Suites { dir: cache.join("apt"), mirror: None }
+    pub fn in_cache(cache: &Path) -> AptDirs {
+        AptDirs { dir: cache.join("apt"), mirror: None }
     }
 
     /// The same with a mirror at this address.
-    pub fn with_mirror(cache: &Path, mirror: &str) -> Suites {
-        Suites { mirror: Some(mirror.into()), ..Suites::in_cache(cache) }
+    pub fn with_mirror(cache: &Path, mirror: &str) -> AptDirs {
+        AptDirs { mirror: Some(mirror.into()), ..AptDirs::in_cache(cache) }
     }
 
     /// Fetches the package lists, unless the cached lists are less than a day old.
     ///
     /// # Errors
     /// apt is not installed, has no mirror of Debian, or could not fetch a list; the cache cannot be written. Lists that are
-    /// already in the cache stay. If the mirror lacks a suite, the lists of the others are fetched nevertheless the first time.
+    /// already in the cache stay. If the mirror lacks a suite, that is an error too; but if the cache has no
+    /// sources file yet, the lists of the other suites are fetched before it is returned.
     pub fn refresh(&self, log: OnCommand) -> Result<()> {
         let make_dir = |dir: &Path| std::fs::create_dir_all(dir).map_err(Error::io("making", dir));
         for dir in ["lists/partial", "cache/archives/partial"] {
@@ -103,8 +104,8 @@ impl Suites {
     fn fetch_lists(&self, log: OnCommand) -> Result<()> {
         let mirrors = choose_mirrors(self.mirror.as_deref(), log)?;
         let by_suite_name = self.update("suites.list", &mirrors.sources(), "contrib", log);
-        // If a suite could not be fetched, do not replace a list of sources that has all suites. Without any, fetch those that
-        // apt found.
+        // If a suite could not be fetched, keep the existing sources file, which may have all suites. If there is none,
+        // write one with the suites that apt found.
         if by_suite_name.is_ok() || !self.dir.join(SOURCES_FILE).is_file() {
             let targets = self.list_targets("suites.list", "$(REPO_URI) $(CODENAME) $(SUITE)", log)?;
             self.update(SOURCES_FILE, &sources_by_code_name(&targets), "main contrib", log)?;
@@ -233,7 +234,7 @@ impl Suites {
     pub fn unpack(&self, packages: &[String], place: &Path, log: OnCommand) -> Result<()> {
         let above = place.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(above).map_err(Error::io("making", above))?;
-        // Not below `tools`, where fsarena would take a half unpacked package for a complete one.
+        // Unpack outside of [`FETCHED_DIR`]: fsarena takes every directory there for a complete package.
         let work_dir = tempfile::tempdir_in(&self.dir).map_err(Error::io("making a directory in", &self.dir))?;
         let work_dir = work_dir.path();
         let download =
@@ -470,12 +471,12 @@ mod tests {
     #[test]
     fn a_mirror_out_of_reach_is_an_error_and_nothing_is_listed() {
         let dir = tempfile::tempdir().unwrap();
-        let suites = Suites::with_mirror(dir.path(), "file:///nowhere/debian");
-        let mirrors = choose_mirrors(suites.mirror.as_deref(), &mut |_| {}).unwrap();
+        let apt_dirs = AptDirs::with_mirror(dir.path(), "file:///nowhere/debian");
+        let mirrors = choose_mirrors(apt_dirs.mirror.as_deref(), &mut |_| {}).unwrap();
         assert_eq!(mirrors.sources().len(), SUITES.len());
         if fsarena_sys::program::find("apt-get").is_some() {
-            assert!(suites.refresh(&mut |_| {}).is_err());
+            assert!(apt_dirs.refresh(&mut |_| {}).is_err());
         }
-        assert_eq!(suites.packages("linux-image-", |_| true, &mut |_| {}).unwrap(), []);
+        assert_eq!(apt_dirs.packages("linux-image-", |_| true, &mut |_| {}).unwrap(), []);
     }
 }

@@ -1,6 +1,7 @@
 //! Tests whether KVM runs a kernel on this machine. `/dev/kvm` is not enough: in a virtual machine it may exist and
-//! still fail to boot a kernel. The trial boots one, for a bounded time. The result is cached until the next boot of the machine
-//! or a change of the kernel image or QEMU; a failure only for an hour, because it can have passed, such as a lack of memory.
+//! still fail to boot a kernel. The trial boots one, for a bounded time. The result is cached until the next boot of
+//! the machine or a change of the kernel image or QEMU; a failure only for an hour, because its cause, such as a lack
+//! of memory, may be gone by then.
 
 use crate::config::{GuestConfig, WORKS_MESSAGE};
 use crate::emulator::{QEMU, split_words};

@@ -15,6 +15,10 @@ use std::time::{Duration, SystemTime};
 /// The default study.
 const DEFAULT_STUDY: &str = "shared";
 
+/// The arguments that define a new run. A resumed run has its own plan.
+const NEW_RUN_ARGUMENTS: [&str; 9] =
+    ["on", "plan", "source_dir", "rounds", "scale", "workload", "set", "claim", "seed"];
+
 /// One load from many clients: mpirun -n 64 fsarena-mpi run PLAN --on dir:/mnt/shared
 ///
 /// Each rank is a client. All clients begin each task of the plan together, in a directory that all machines share.
@@ -43,8 +47,8 @@ pub struct RunArgs {
     #[arg(long, value_name = "dir:PATH", value_parser = parse_directory, required_unless_present = "resume")]
     on: Vec<PathBuf>,
     /// Shared directory for inputs [default: the first of --on]
-    #[arg(long, value_name = "DIR")]
-    other: Option<PathBuf>,
+    #[arg(long = "other", value_name = "DIR")]
+    source_dir: Option<PathBuf>,
     /// Rounds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -70,7 +74,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR", env = "FSARENA_RUNS", hide_env_values = true, default_value = "runs")]
     runs: PathBuf,
     /// Go on with an interrupted run, with the same number of ranks
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["on", "plan"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = NEW_RUN_ARGUMENTS)]
     resume: Option<String>,
     /// User that the work runs as, on every machine
     #[arg(long, value_name = "NAME")]
@@ -101,13 +105,14 @@ impl RunArgs {
         Ok(request)
     }
 
-    /// The plan of the study or file, with the arguments applied.
+    /// The plan of the study or file, with the arguments applied. Its stages are left out: only `fsarena run` runs a
+    /// study stage by stage.
     fn resolve_plan(&self) -> Result<Plan, RunError> {
         let (origin, bytes) = match study::find(&self.plan) {
             Some(study) => (format!("study {}", study.name), study.plan_toml.as_bytes().to_vec()),
             None => (self.plan.clone(), read_plan(&self.plan)?),
         };
-        let mut parsed = PlanFile::parse(&origin, &bytes)?;
+        let parsed = PlanFile::parse(&origin, &bytes)?;
         let dirs = self.on.iter().map(|dir| dir.display().to_string()).collect();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_nanos());
         let overrides = Overrides {
@@ -119,11 +124,10 @@ impl RunArgs {
             workload: self.workload.clone(),
             settings: self.set.clone(),
             backing: Some(Backing::Dir),
-            other_dir: self.other.clone().or(self.on.first().cloned()),
+            other_dir: self.source_dir.clone().or(self.on.first().cloned()),
             fresh_seed: mix(now as u64, u64::from(std::process::id())),
             ..Overrides::default()
         };
-        parsed.file.stages.clear();
         registry::resolve(&parsed, &overrides)
     }
 }
@@ -148,4 +152,23 @@ fn resume_request(runs: &Path, name: &str, ranks: &Ranks) -> Result<RunRequest, 
         return Err(RunError::Plan(message));
     }
     RunRequest::resume(run, None, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resumed_run_takes_no_argument_of_a_new_run() {
+        let is_accepted = |more: &[&str]| {
+            let words = ["fsarena-mpi", "run", "--resume", "latest"];
+            Args::try_parse_from(words.iter().chain(more)).is_ok()
+        };
+        assert!(is_accepted(&[]) && is_accepted(&["--timeout", "10s", "--user", "nobody", "--runs", "other"]));
+        for more in
+            [["--rounds", "3"], ["--set", "bs=4096"], ["--other", "/tmp"], ["--on", "dir:/tmp"], ["--seed", "1"]]
+        {
+            assert!(!is_accepted(&more), "{more:?}");
+        }
+    }
 }

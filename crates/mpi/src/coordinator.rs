@@ -172,7 +172,7 @@ impl CoordinatorCell<'_> {
                         self.emit_note(from, note);
                     }
                 }
-                FromRank::Reading(metric) => self.declare_metric(from, metric),
+                FromRank::NewMetric(metric) => self.declare_metric(from, metric),
                 FromRank::Sample(sample) => self.add_sample(from, *sample),
                 FromRank::Note(note) => self.emit_note(from, note),
                 FromRank::Ended(outcome) => self.mark_ended(from, outcome),

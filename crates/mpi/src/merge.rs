@@ -126,7 +126,8 @@ impl ClientSample<'_> {
     }
 }
 
-/// Merges the samples of all clients for a task. `parts` must not be empty.
+/// Merges the samples of all clients for a task. `parts` must not be empty. The result has no time series, and only the
+/// readings that `specs` defines or that the merge itself sets.
 pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
     let measured: Vec<Window> = parts.iter().map(ClientSample::measured_window).collect();
     let common = Window::common(&measured);
@@ -154,7 +155,8 @@ pub fn merge(parts: &[ClientSample], specs: &Specs) -> Sample {
     Sample { task: parts[0].sample.task.clone(), started_at: whole.start, readings, series: vec![], latencies }
 }
 
-/// Sets the readings that only several clients together have: their number, fairness, and rates in the common window.
+/// Sets the readings that only several clients together have, such as their number, fairness (Jain's index, from 1/n to
+/// 1), and rates in the common window.
 fn set_common_readings(parts: &[ClientSample], common: Window, readings: &mut Readings) {
     readings.set(reading::CLIENTS, parts.len() as f64);
     readings.set(reading::COMMON_TIME, common.length() * 1e9);
@@ -264,7 +266,7 @@ struct TaskObservations {
     rounds: u32,
     /// By rank and host: the number of rounds in which the client straggled, and its smallest share of the median rate.
     stragglers: BTreeMap<(usize, String), (u32, f64)>,
-    /// The number of clients that read, added up over all rounds.
+    /// The number of clients that read, added up over all rounds: a client counts once in each round.
     reader_count: u32,
     /// The number of readers whose data came from a cache, by host.
     cached_readers: BTreeMap<String, u32>,
@@ -311,7 +313,8 @@ impl TaskObservations {
         let mut notes = vec![];
         for ((rank, host), (rounds, share)) in &self.stragglers {
             let text = format!(
-                "rank {rank} on {host} straggled in {rounds} of {} rounds: at least {:.0}% of the median client's rate",
+                "rank {rank} on {host} straggled in {rounds} of {} rounds; in the worst at {:.0}% of the \
+                 median client's rate",
                 self.rounds,
                 100.0 * share
             );
@@ -320,10 +323,11 @@ impl TaskObservations {
         if !self.cached_readers.is_empty() {
             let hosts: Vec<&str> = self.cached_readers.keys().map(String::as_str).collect();
             let text = format!(
-                "a cache of {} answered {} of {} clients: their bytes did not come from the device or the server",
-                hosts.join(", "),
+                "in {} of {} reads, one of each client in each round, a cache of {} answered: the bytes did not come \
+                 from the device or the server",
                 self.cached_readers.values().sum::<u32>(),
-                self.reader_count
+                self.reader_count,
+                hosts.join(", ")
             );
             let fix = "run ranks on more machines, or read past the page cache (--set direct=true)";
             notes.push(Note::new(NoteKind::Fairness, text).fix(fix));
@@ -494,8 +498,9 @@ pub mod tests {
         assert_eq!(
             texts,
             [
-                "rank 2 on c straggled in 1 of 2 rounds: at least 25% of the median client's rate",
-                "a cache of b answered 2 of 6 clients: their bytes did not come from the device or the server"
+                "rank 2 on c straggled in 1 of 2 rounds; in the worst at 25% of the median client's rate",
+                "in 2 of 6 reads, one of each client in each round, a cache of b answered: the bytes did not come from \
+                 the device or the server"
             ]
         );
         assert_eq!(notes[0].task.as_deref(), Some("t"));

@@ -166,7 +166,7 @@ pub enum FromRank {
     /// The answer to [`ToRank::WaitUntilIdle`], with a note if the machine is still busy.
     Idle(Option<Note>),
     /// A command of the rank printed a metric that is new to the run.
-    Reading(MetricSpec),
+    NewMetric(MetricSpec),
     /// The rank has measured a task.
     Sample(Box<Sample>),
     /// A note for the report.
@@ -234,8 +234,9 @@ pub fn answer_clock_measurement(wire: &dyn Wire, round_trips: u32) {
 }
 
 /// The offset by the shortest round trip. A trip is the send time, the time of the other clock, and the receive time.
+/// Ignores trips during which the clock of rank 0 was set back beyond the send time.
 fn offset_by_shortest_trip(trips: impl Iterator<Item = (f64, f64, f64)>) -> ClockOffset {
-    let shortest = trips.min_by(|a, b| (a.2 - a.0).total_cmp(&(b.2 - b.0)));
+    let shortest = trips.filter(|trip| trip.2 >= trip.0).min_by(|a, b| (a.2 - a.0).total_cmp(&(b.2 - b.0)));
     let Some((sent, answered, received)) = shortest else { return ClockOffset::default() };
     ClockOffset { ahead_s: answered - (sent + received) / 2.0, error_s: (received - sent) / 2.0 }
 }
@@ -257,7 +258,8 @@ mod tests {
 
     #[test]
     fn the_offset_comes_from_the_shortest_round_trip() {
-        let trips = [(10.0, 15.0, 14.0), (20.0, 23.5, 21.0), (30.0, 35.0, 32.0)];
+        let set_back = (30.0, 35.0, 22.0);
+        let trips = [(10.0, 15.0, 14.0), (20.0, 23.5, 21.0), set_back, (30.0, 35.0, 32.0)];
         let offset = offset_by_shortest_trip(trips.into_iter());
         assert_eq!(offset, ClockOffset { ahead_s: 3.0, error_s: 0.5 });
     }

@@ -68,9 +68,10 @@ impl Parent for WorkerCell<'_> {
     fn receive(&mut self, event: CellEvent) {
         let message = match event {
             CellEvent::Sample(sample) => FromRank::Sample(Box::new(self.agent.finish_task(sample))),
-            CellEvent::Reading(metric) => FromRank::Reading(metric),
+            CellEvent::Reading(metric) => FromRank::NewMetric(metric),
             CellEvent::Note(note) => FromRank::Note(note),
-            // All ranks run the same commands, so the log of rank 0 suffices.
+            // Of all other events (commands, phases …) the run has only those of rank 0: all ranks run the same
+            // commands.
             _ => return,
         };
         wire::send_to_coordinator(self.wire, &message);
@@ -101,8 +102,8 @@ impl Parent for WorkerCell<'_> {
     fn poll(&mut self) -> Option<Outcome> {
         match wire::receive_from_coordinator(self.wire) {
             Some(ToRank::Abandon) => Some(Outcome::Interrupted),
-            // While an agent works, rank 0 sends nothing else, except `End` after a fatal failure. It then aborts the job,
-            // because this rank does not come to the barrier.
+            // While an agent works, rank 0 sends nothing else, except `End` after a fatal failure. This rank ignores
+            // `End` here, so it does not come to the barrier, and rank 0 aborts the job.
             _ => self.agent.timeout_failure(),
         }
     }

@@ -20,7 +20,7 @@ use fsarena_stats::ratio::{Ratio, log_ratios};
 use serde_json::{Value, json};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Only the newest 200 runs are part of a history.
+/// The largest number of runs in a history, the newest ones. Callers read no older runs.
 pub const MAX_RUNS: usize = 200;
 
 /// Chooses the reference for a variant: the other variant that the most runs measured together with it. Of several with
@@ -42,6 +42,7 @@ pub fn history_page(query: &HistoryQuery, points: Vec<HistoryPoint>) -> Page {
     document.heading(1, history_title(query, paired));
     document.list(change_sentences(query, &points, &changes, paired));
     document.text(left_out_note(runs_of_other_work, runs_without_reference));
+    document.text(missing_reference_note(query, points.is_empty() || paired));
     document.charts((points.len() > 1).then(|| history_chart(query, &points, &changes, paired)));
     document.heading(2, "Runs, newest first");
     document.table(runs_table(query, &points, &changes, paired));
@@ -91,16 +92,16 @@ pub struct FoundChange {
     pub before: Vec<String>,
     /// The runs on the level after it, newest first.
     pub after: Vec<String>,
-    /// The runs at which a history of fewer runs may have had the same change: further runs move a change by less
-    /// than [`SHORTEST_SEGMENT`] runs.
+    /// The runs near the change. When the history was shorter, the same change may have been found at any of them,
+    /// because later runs can move a change by up to [`SHORTEST_SEGMENT`] − 1 runs.
     pub near: Vec<String>,
-    /// Whether later runs stay on the new level.
-    pub lasts: bool,
+    /// Whether later runs confirm that the level changed.
+    pub confirmed: bool,
     /// Where it lies and how large it is, in a sentence.
     pub sentence: String,
 }
 
-/// The changes of a history from the points of its runs, in any order, oldest first.
+/// Finds the changes of a history, oldest first. The points may be in any order.
 pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<FoundChange> {
     let ComparableRuns { points, changes, paired, .. } = ComparableRuns::of(points);
     let ids = |from: usize, to: usize| -> Vec<String> {
@@ -117,7 +118,7 @@ pub fn find_changes_of_history(points: Vec<HistoryPoint>) -> Vec<FoundChange> {
             before: ids(begin, change.at),
             after: ids(change.at, end),
             near: ids(near.0, near.1),
-            lasts: matches!(change.confirmation, Confirmation::Confirmed { .. }),
+            confirmed: is_confirmed(change),
             sentence: describe_change(&points, change, paired),
         });
     }
@@ -130,7 +131,7 @@ fn runs_table(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change],
         let reference = query.reference.as_deref().unwrap_or_default();
         header.push(format!("{} over {reference}", query.variant));
     }
-    header.extend(["rounds", "machine", "level"].map(String::from));
+    header.extend(["rounds", "machine", "change"].map(String::from));
     let mut table = Table::of_words(header);
     for (at, point) in points.iter().enumerate().rev() {
         let mut row = row![point.run.as_str(), format_start(&point.started), with_unit(point.median, point.info.unit)];
@@ -156,7 +157,7 @@ fn history_json(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change
     let change = |change: &Change| {
         json!({
             "run": points[change.at].run, "before": change.before.exp(), "after": change.after.exp(), "p": change.p,
-            "confirmed": matches!(change.confirmation, Confirmation::Confirmed { .. }),
+            "confirmed": is_confirmed(change),
             "standing": describe_confirmation(change),
         })
     };
@@ -198,7 +199,8 @@ pub struct HistoryPoint {
     pub ratio: Option<Ratio>,
     /// The median over the rounds of the metric combined over all tasks, in the metric's unit.
     pub median: f64,
-    /// The typical value of a round with its 95% interval, in the metric's unit; `None` for one round.
+    /// The typical value of a round with its 95% interval, in the metric's unit ([`Ratio::typical_value`], which
+    /// divides nothing); `None` for one round.
     pub typical: Option<Ratio>,
     /// Colour and shape of the variant in the run's own report.
     pub style: SeriesStyle,
@@ -248,9 +250,10 @@ fn work_hash(record: &RunRecord) -> u64 {
 }
 
 /// The note below the table: how fsarena finds and confirms changes.
-const METHOD_NOTE: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate over its \
-    rounds), at 5%. A change is confirmed when the next three runs after it was first seen lie on the new level \
-    (Mann–Whitney, one-sided, 5%); until then it is suspected.";
+const METHOD_NOTE: &str = "Changes are found by E-divisive over one value a run (the Hodges–Lehmann estimate of its \
+    ratios; without a reference, its median), at 5%, in at most the newest 200 runs. A change is confirmed when the \
+    next three runs after it was first seen lie on the new level (Mann–Whitney, one-sided, 5%); until then it is \
+    suspected.";
 
 /// The title of the history: `study: metric of variant over reference, within rounds`.
 fn history_title(query: &HistoryQuery, paired: bool) -> String {
@@ -300,6 +303,11 @@ fn describe_change(points: &[HistoryPoint], change: &Change, paired: bool) -> St
     )
 }
 
+/// Whether later runs confirmed a change.
+fn is_confirmed(change: &Change) -> bool {
+    matches!(change.confirmation, Confirmation::Confirmed { .. })
+}
+
 /// Whether later runs confirmed a change, in words.
 fn describe_confirmation(change: &Change) -> String {
     match change.confirmation {
@@ -316,7 +324,7 @@ fn left_out_note(runs_of_other_work: usize, runs_without_reference: usize) -> St
     let mut sentences = vec![];
     if runs_of_other_work > 0 {
         sentences.push(format!(
-            "{} left out: of another scale, other settings of the work, or another kind of device than the last.",
+            "{} left out: the scale, the settings of the work or the kind of device differ from those of the newest run.",
             plural(runs_of_other_work, "run")
         ));
     }
@@ -324,6 +332,17 @@ fn left_out_note(runs_of_other_work: usize, runs_without_reference: usize) -> St
         sentences.push(format!("{} left out: without the reference.", plural(runs_without_reference, "run")));
     }
     sentences.join(" ")
+}
+
+/// States that the history follows medians although the query names a reference; empty if `is_needless`.
+fn missing_reference_note(query: &HistoryQuery, is_needless: bool) -> String {
+    match &query.reference {
+        Some(reference) if !is_needless => {
+            let variant = &query.variant;
+            format!("No run has a ratio of {variant} to {reference}, so this history follows the medians of {variant}.")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Height of a panel in CSS pixels.
@@ -334,9 +353,9 @@ const HEADROOM: f64 = 0.12;
 /// The chart of at least two runs.
 fn history_chart(query: &HistoryQuery, points: &[HistoryPoint], changes: &[Change], paired: bool) -> Chart {
     let caption = "One point for each run, oldest first, with its 95% interval (with fewer than 8 rounds, the smallest and \
-                 the largest value; with one round, none). The interval of a median is that of the typical value. The \
-                 level lines are between changes. A solid upright line is a change that later runs confirmed, a broken \
-                 one a change that is suspected.";
+                 the largest value; with one round, none). The interval around a median is that of the \
+                 Hodges–Lehmann estimate (the typical value of a round). The level lines are between changes. A solid \
+                 upright line is a change that later runs confirmed, a broken one a change that is suspected.";
     let mut panels = vec![];
     if paired {
         panels.push(ratio_panel(query, points, changes));
@@ -596,7 +615,10 @@ mod tests {
                 point
             })
             .collect();
+        let unpaired = render_markdown(&history_page(&query(Some("jfs")), values.clone()));
+        assert!(unpaired.contains("No run has a ratio of xfs to jfs"), "{unpaired}");
         let history = history_page(&query(None), values);
+        assert!(!render_markdown(&history).contains("No run has"));
         assert_eq!(history.json["changes"][0]["run"], "run-08");
         let chart = chart_of(history);
         assert_eq!(chart.panels.len(), 1);

@@ -162,9 +162,9 @@ pub fn analyse_run(mut record: RunRecord, mut options: ReportOptions) -> Result<
     let names = compared_variants(&record.variants);
     options.claims.iter_mut().for_each(|claim| claim.replace_roles(&names));
     let option_claims = judge_all(claim_series(&record, &options.claims));
-    for JudgedClaim { claim, missing, .. } in &option_claims {
-        if let Some(missing) = missing.clone() {
-            return Err(Error::Usage(format!("{} `{}`: {missing}", setting("claim", ""), claim.text)));
+    for JudgedClaim { claim, why_unjudged, .. } in &option_claims {
+        if let Some(why) = why_unjudged {
+            return Err(Error::Usage(format!("{} `{}`: {why}", setting("claim", ""), claim.text)));
         }
     }
     claims.extend(option_claims);

@@ -27,6 +27,9 @@ const STOPPED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The message about an agent that sends [`AgentMessage::Request`] to a parent which cannot answer it.
 pub const UNEXPECTED_REQUEST: &str =
     "it sent a privileged request, which only an agent that is one of several clients may send";
+/// The message about a process that sends [`AgentMessage::OpenedFiles`] or [`AgentMessage::ShellExited`] but is not the
+/// init of a guest.
+pub const UNEXPECTED_GUEST_MESSAGE: &str = "it sent a message that only the init of a guest may send";
 /// The number of bytes at the end of an agent's standard error that an error message quotes.
 const QUOTED_STDERR_BYTES: u64 = 2048;
 
@@ -86,17 +89,18 @@ pub fn run_agent(
     command.env("FSARENA_SCALE", request.cell.scale.name());
     command.env("FSARENA_ROUND", (request.cell.round + 1).to_string());
     let mut child = limits::spawn(command.process_group(0)).map_err(agent_error)?;
-    // If this process is killed from here on, `recover` kills that group before it unmounts.
-    let group = journal.note(kill_group_step(child.id() as i32))?;
-    // The agent does nothing until it gets its request, so all its work is under these limits. A failure is returned only
-    // after the group is undone below, which kills the agent.
+    // If this process is killed from here on, `recover` kills that group before it unmounts. If this function returns
+    // early, dropping the guard kills the group.
+    let kill_guard = journal.note(kill_group_step(child.id() as i32))?;
+    // The agent does nothing until it gets its request, so all its work is under these limits. If this fails, go on to
+    // `kill_guard.undo()`, which kills the agent, and return the failure after that.
     let confined = confinement.enter(child.id() as i32).map_err(|error| std::io::Error::other(error.to_string()));
     let tracking_group = make_tracking_group(journal, request, confinement, child.id() as i32)?;
     let pipes = confined.and_then(|()| send_request(&mut child, request));
-    let stopped_limit = StoppedLimit { pgid: child.id() as i32, limit: work::time_limit(&request.cell) };
-    let outcome = pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, &stopped_limit));
+    let stopped_limit = StoppedLimit::new(child.id() as i32, work::time_limit(&request.cell));
+    let outcome = pipes.map_err(agent_error).and_then(|(stdin, stdout)| listen(stdin, stdout, parent, stopped_limit));
     // Kills what is left of the agent's process group, also after a success.
-    group.undo()?;
+    kill_guard.undo()?;
     // The commands of a worker that crashed or was killed have separate process groups, so they may still run. In a PID
     // namespace they died with the agent. Others are found by their control group or by the mark in their environment.
     if !matches!(outcome, Ok(Some(Outcome::Done))) {
@@ -143,22 +147,36 @@ fn make_tracking_group(
     Ok(group.filter(|group| cgroup::add_process(group.path(), agent).is_ok()))
 }
 
-/// The time limit for an agent that a signal has stopped, because a stopped agent cannot apply the time limits of its
-/// commands.
+/// Ends an agent that a signal has stopped. The agent applies the time limits of its commands itself, which it cannot
+/// do while it is stopped.
 struct StoppedLimit {
     /// The process group of the agent; its worker is in the same group.
     pgid: i32,
     /// The time limit of each command; None where the work has no limit.
     limit: Option<Duration>,
+    /// When fsarena first found the agent stopped, if it was stopped at every check since then.
+    stopped_since: Option<Instant>,
 }
 
 impl StoppedLimit {
-    /// The failure of an agent that has sent nothing for the time `silent`, if that exceeds the limit and the agent is
-    /// stopped; else None.
-    fn exceeded(&self, silent: Duration) -> Option<Outcome> {
-        let limit = self.limit.filter(|limit| silent > *limit)?;
+    fn new(pgid: i32, limit: Option<Duration>) -> StoppedLimit {
+        StoppedLimit { pgid, limit, stopped_since: None }
+    }
+
+    /// The failure of an agent that has sent nothing for the time `silent`, if it has been stopped for longer than the
+    /// limit; else None. Looks for stopped processes only once `silent` exceeds the limit, because that takes CPU time.
+    fn exceeded(&mut self, silent: Duration) -> Option<Outcome> {
+        let limit = self.limit?;
         // If `/proc` cannot be read, the agent counts as running.
-        process::find_stopped(&SysRoot::host(), self.pgid).ok()??;
+        let is_stopped =
+            silent > limit && process::find_stopped(&SysRoot::host(), self.pgid).is_ok_and(|found| found.is_some());
+        if !is_stopped {
+            self.stopped_since = None;
+            return None;
+        }
+        if self.stopped_since.get_or_insert_with(Instant::now).elapsed() < limit {
+            return None;
+        }
         let seconds = limit.as_secs_f64();
         let why = format!(
             "the measuring process was stopped (SIGSTOP) and did not continue within {seconds} s ({}): a command of the work \
@@ -169,8 +187,9 @@ impl StoppedLimit {
     }
 }
 
-/// The failure of a process that ended without an outcome, with the end of its standard error. If a signal killed it, the
-/// cause is the work, else a shortage or a bug of fsarena.
+/// The failure of a process that ended without an outcome. If SIGKILL or a signal that a user or a limit sends killed
+/// it, the cause is the work; else, also after a signal of a program fault such as SIGSEGV, a shortage or a bug of
+/// fsarena, and the failure quotes the end of its standard error.
 pub fn exit_error(what: &str, status: ExitStatus, errors: &mut std::fs::File) -> std::io::Result<CellError> {
     if let Some(signal) = status.signal()
         && (signal == Signal::KILL.as_raw() || cancel::ending_signals().any(|ending| ending == signal))
@@ -231,7 +250,7 @@ fn listen(
     mut stdin: ChildStdin,
     stdout: ChildStdout,
     parent: &mut dyn Parent,
-    stopped_limit: &StoppedLimit,
+    mut stopped_limit: StoppedLimit,
 ) -> Result<Option<Outcome>> {
     let lines = receive_lines(stdout);
     let (mut last_line_at, mut checked_at) = (Instant::now(), Instant::now());
@@ -249,7 +268,7 @@ fn listen(
                     AgentMessage::Event(event) => parent.receive(event),
                     AgentMessage::End(outcome) => return Ok(Some(outcome)),
                     AgentMessage::OpenedFiles(_) | AgentMessage::ShellExited(_) => {
-                        return Err(RunError::Agent(UNEXPECTED_REQUEST.into()));
+                        return Err(RunError::Agent(UNEXPECTED_GUEST_MESSAGE.into()));
                     }
                     AgentMessage::Request(privileged_request) => match parent.answer(privileged_request)? {
                         // If the agent has ended meanwhile, the next read finds that.
@@ -267,5 +286,51 @@ fn listen(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, kill_process};
+
+    fn spawn(program: &str, argument: &str) -> Child {
+        let mut command = Command::new(program);
+        command.arg(argument).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    #[test]
+    fn an_agent_is_ended_only_after_it_was_stopped_for_the_whole_limit() {
+        let mut agent = spawn("sleep", "60");
+        let pid = Pid::from_child(&agent);
+        let mut limit = StoppedLimit::new(agent.id() as i32, Some(Duration::from_millis(20)));
+        let long = Duration::from_secs(1);
+        assert_eq!(limit.exceeded(long), None);
+        kill_process(pid, Signal::STOP).unwrap();
+        let is_stopped = || process::find_stopped(&SysRoot::host(), agent.id() as i32).unwrap().is_some();
+        while !is_stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // However long the agent was silent before, the time of the stop begins now.
+        limit.exceeded(long);
+        assert!(limit.stopped_since.is_some());
+        std::thread::sleep(Duration::from_millis(25));
+        let outcome = limit.exceeded(long);
+        assert!(matches!(&outcome, Some(Outcome::Failed { cause: Cause::Work, .. })), "{outcome:?}");
+        assert_eq!(limit.exceeded(Duration::ZERO), None);
+        assert_eq!(limit.stopped_since, None);
+        agent.kill().unwrap();
+        agent.wait().unwrap();
+    }
+
+    #[test]
+    fn a_message_of_a_guest_is_refused_from_an_agent_outside_of_a_guest() {
+        let mut agent = spawn("echo", &serde_json::to_string(&AgentMessage::ShellExited(0)).unwrap());
+        let (stdin, stdout) = agent.stdin.take().zip(agent.stdout.take()).unwrap();
+        let limit = StoppedLimit::new(agent.id() as i32, None);
+        let error = listen(stdin, stdout, &mut |_| (), limit).unwrap_err();
+        assert_eq!(error.to_string(), RunError::Agent(UNEXPECTED_GUEST_MESSAGE.into()).to_string());
+        agent.wait().unwrap();
     }
 }

@@ -58,7 +58,7 @@ pub fn forecast_claims(record: &RunRecord, live: &VariantNames, rounds: u32, lef
             continue;
         }
         let lost = judged.claim.variants().iter().any(|variant| !live.contains(*variant));
-        if lost || (judged.missing.is_some() && !is_before_first_look) {
+        if lost || (judged.why_unjudged.is_some() && !is_before_first_look) {
             // A variant of the claim has left the run, or the claim has no samples, so no round can decide it.
             undecidable += 1;
             continue;

@@ -38,8 +38,8 @@ const MAX_BYTES: u64 = 1 << 16;
 pub struct Config {
     /// The path of the file, which need not exist; None if neither XDG_CONFIG_HOME nor HOME is set.
     pub path: Option<PathBuf>,
-    /// Whether it exists.
-    pub exists: bool,
+    /// Whether it was read: false if it does not exist, or if this user may not read it.
+    pub was_read: bool,
     settings: Vec<Setting>,
 }
 
@@ -56,10 +56,11 @@ pub struct Setting {
 }
 
 impl Config {
-    /// Reads the file: `$XDG_CONFIG_HOME/fsarena/config.toml`, else `~/.config/fsarena/config.toml`.
+    /// Reads the file: `$XDG_CONFIG_HOME/fsarena/config.toml`, else `~/.config/fsarena/config.toml`. A file that this
+    /// user may not read counts as missing.
     ///
     /// # Errors
-    /// The file cannot be read, or has a mistake; the error has its line and column.
+    /// Reading the file fails for another reason, or it has a mistake; the error has its line and column.
     pub fn load() -> Result<Config, PlanError> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let dir = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
@@ -75,7 +76,7 @@ impl Config {
         };
         let text =
             String::from_utf8(bytes).map_err(|_| PlanError::without_position(&origin, "the file is not UTF-8 text"))?;
-        Ok(Config { path: Some(path), exists: true, ..Config::parse(&origin, &text)? })
+        Ok(Config { path: Some(path), was_read: true, ..Config::parse(&origin, &text)? })
     }
 
     /// Parses the text of a config file; `origin` names the file in errors.
@@ -198,7 +199,11 @@ fn first_line(message: &str) -> String {
 fn flag_value(value: &Spanned<DeValue>, home: Option<&str>) -> Result<String, String> {
     match value.get_ref() {
         DeValue::String(text) => expand_home(text, home),
-        DeValue::Integer(number) => Ok(number.as_str().into()),
+        // The text of a number in TOML lacks its radix: `10` for `0x10`.
+        DeValue::Integer(number) => match i128::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => Ok(number.to_string()),
+            Err(_) => Err("the number is too large".into()),
+        },
         DeValue::Float(number) => Ok(number.as_str().into()),
         DeValue::Array(values) => {
             Ok(values.iter().map(|value| flag_value(value, home)).collect::<Result<Vec<_>, _>>()?.join(","))
@@ -222,6 +227,14 @@ fn expand_home(text: &str, home: Option<&str>) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_may_have_another_radix() {
+        for (text, expected) in [("8_080", "8080"), ("0x1F90", "8080"), ("0o17", "15"), ("0b101", "5"), ("-3", "-3")] {
+            let settings = parse("config.toml", &format!("serve.port = {text}"), None).unwrap();
+            assert_eq!(settings[0].value, expected);
+        }
+    }
 
     #[test]
     fn a_tilde_is_the_home_directory_and_that_of_no_other_user() {

@@ -168,9 +168,9 @@ impl GuestExecutor {
                 emit(CellEvent::Note(note.variant(&cell.variant.name)));
             }
         }
-        let Variant { name: variant, levels } = cell.variant.clone();
+        let Variant { name, levels } = cell.variant.clone();
         let facts = VariantFacts {
-            variant,
+            name,
             def,
             options,
             effective_options: String::new(),

@@ -14,7 +14,7 @@ use crate::error::RunError;
 use crate::executor::Log;
 use crate::packed_programs;
 use crate::protocol::LayerRequest;
-use def::{ImageDef, LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
+use def::{CopyUpDef, LayerDef, LayerSite, PROGRAM_TIMEOUT, make_dirs};
 use fsarena_core::{cell::Variant, factor, names::unknown};
 use fsarena_load::workload::Room;
 use fsarena_sys::wait::{Cancel, wait_until};
@@ -29,14 +29,15 @@ const LAYERS: &[LayerDef] = &[overlay::LAYER, overlay::UPPER_LAYER, fuse::LAYER,
 
 /// The directory of a filesystem that its layer is mounted on.
 const MERGED_DIR: &str = "merged";
-/// The level without a layer, like the empty one.
+/// The level that means no layer; an empty level means the same.
 const NONE: &str = "none";
 /// The program that serves the layer of this process's filesystem. An agent has one filesystem mounted.
 static LAYER_PROGRAM: Mutex<Option<Child>> = Mutex::new(None);
 /// The files and bytes that [`count_new_copies`] has counted so far.
 static COUNTED_COPIES: Mutex<(u64, u64)> = Mutex::new((0, 0));
 
-/// Parses a level (`overlay:3`) into its layer and number; None for a level without a layer.
+/// Parses a level (`overlay:3`) into its layer and number; None for a level without a layer. The number of an overlay
+/// is that of its lower directories before any are added.
 ///
 /// # Errors
 /// An invalid level; the message shows how to write one.
@@ -44,6 +45,9 @@ fn parse(level: &str) -> Result<Option<(&'static LayerDef, u32)>, String> {
     let (id, number) = level.split_once(':').map_or((level, None), |(id, number)| (id, Some(number)));
     if level.is_empty() || level == NONE {
         return Ok(None);
+    }
+    if id == NONE {
+        return Err(format!("invalid layer `{level}`; write {NONE}, without a number"));
     }
     let ids = || LAYERS.iter().map(|layer| layer.id).chain([NONE]);
     let layer = LAYERS.iter().find(|layer| layer.id == id).ok_or_else(|| unknown("layer", id, ids()))?;
@@ -74,7 +78,7 @@ fn find(level: &str) -> Option<(&'static LayerDef, u32)> {
 /// Checks that a layer can lie over the filesystem of a variant.
 ///
 /// # Errors
-/// The variant has no filesystem, or one that is read-only or lacks owners, modes or links.
+/// The variant has no filesystem, or one that is read-only or lacks owners, links or names that differ in case.
 pub fn check_filesystem(variant: &Variant) -> Result<(), RunError> {
     let level = variant.level(factor::LAYER);
     let refused = |why: String| Err(RunError::of_variant(variant, format!("layer={level}: {why}")));
@@ -151,7 +155,7 @@ pub fn layer_request(level: &str, target: &Path, source_dir: Option<&Path>) -> O
     Some(LayerRequest {
         level: level.into(),
         programs: layer.programs.iter().map(command).collect(),
-        has_image: layer.image.is_some(),
+        copies_up: layer.copy_up.is_some(),
         sync_file: layer.sync_file.map(|name| target.join(MERGED_DIR).join(name)),
     })
 }
@@ -169,30 +173,31 @@ pub fn set_up(below: &Path, request: &LayerRequest, log: Log) -> Result<(), Erro
     Ok(())
 }
 
-/// Moves what was written through a layer so far below it. The layer must be unmounted.
+/// Moves to the directories below the layer what has been written through it so far. The layer must be unmounted.
 ///
 /// # Errors
 /// The filesystem refuses.
 pub fn commit(below: &Path, request: &LayerRequest) -> Result<(), Error> {
     *COUNTED_COPIES.lock().expect("no other thread") = (0, 0);
-    image_def(request).map_or(Ok(()), |image| (image.commit)(below))
+    copy_up_def(request).map_or(Ok(()), |copy_up| (copy_up.commit)(below))
 }
 
-/// The number and bytes of the files that were copied up since the last call or [`commit`] and still exist.
+/// By how much the number and the bytes of the copied-up files have grown since the last call or [`commit`]. Copies
+/// that were deleted meanwhile offset new ones.
 ///
 /// # Errors
 /// The filesystem refuses.
 pub fn count_new_copies(below: &Path, request: &LayerRequest) -> Result<(u64, u64), Error> {
-    let (files, bytes) = image_def(request).map_or(Ok((0, 0)), |image| (image.copied_up)(below))?;
+    let (files, bytes) = copy_up_def(request).map_or(Ok((0, 0)), |copy_up| (copy_up.copied_up)(below))?;
     let mut counted = COUNTED_COPIES.lock().expect("no other thread");
     let new = (files.saturating_sub(counted.0), bytes.saturating_sub(counted.1));
     *counted = (files, bytes);
     Ok(new)
 }
 
-/// The part of a layer that keeps prepared files, if the layer has one.
-fn image_def(request: &LayerRequest) -> Option<&'static ImageDef> {
-    find(&request.level)?.0.image.as_ref()
+/// How the layer keeps prepared files below it and copies them up; None if it does not.
+fn copy_up_def(request: &LayerRequest) -> Option<&'static CopyUpDef> {
+    find(&request.level)?.0.copy_up.as_ref()
 }
 
 /// Waits until the program of an unmounted layer ends, because it keeps the filesystem below in use.
@@ -224,6 +229,7 @@ mod tests {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
         assert!(parsed("ovrelay").unwrap_err().contains("Did you mean `overlay`"));
+        assert_eq!(parsed("none:2").unwrap_err(), "invalid layer `none:2`; write none, without a number");
     }
 
     #[test]
@@ -234,8 +240,8 @@ mod tests {
         let words = &guest.programs[0];
         assert!(words.last().unwrap().ends_with("/bindfs") && words[0].starts_with("/other/"));
         let overlay = layer_request("overlay", mnt, None).unwrap();
-        assert!(overlay.programs.is_empty() && overlay.has_image && overlay.sync_file.is_none());
-        assert!(!layer_request("overlay-upper:2", mnt, None).unwrap().has_image);
+        assert!(overlay.programs.is_empty() && overlay.copies_up && overlay.sync_file.is_none());
+        assert!(!layer_request("overlay-upper:2", mnt, None).unwrap().copies_up);
         let fuse = layer_request("fuse", mnt, Some(Path::new("/other"))).unwrap();
         assert_eq!((fuse.programs.len(), fuse.sync_file), (2, Some("/mnt/merged/.sync".into())));
         assert!(layer_request("none", mnt, None).is_none());

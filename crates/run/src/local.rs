@@ -321,8 +321,8 @@ fn facts_of(
 ) -> VariantFacts {
     let copies = if options.raid.is_some_and(|raid| raid.mirrored) { 2 } else { 1 };
     let size_bytes = device_bytes / copies;
-    let Variant { name: variant, levels } = cell.variant.clone();
-    VariantFacts { variant, def, options, effective_options: String::new(), size_bytes, features, levels }
+    let Variant { name, levels } = cell.variant.clone();
+    VariantFacts { name, def, options, effective_options: String::new(), size_bytes, features, levels }
 }
 
 /// The major and minor number of the first device, which is the one that readings cover. None for a filesystem in memory.

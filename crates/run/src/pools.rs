@@ -31,7 +31,7 @@ impl Pool {
     /// Makes the device node that the program expects for a device, and returns its path.
     ///
     /// # Errors
-    /// The device is missing, or the node cannot be made.
+    /// The device is missing, or the node cannot be made, for instance because it exists already.
     pub fn make_node(&self, device: &Path) -> Result<PathBuf, Error> {
         let node = Path::new(self.def.node);
         let rdev = device.metadata().map_err(Error::io("looking at", device))?.rdev();
@@ -67,7 +67,7 @@ impl Pool {
     /// Checks that the open pool has no known error.
     ///
     /// # Errors
-    /// The report of its program about an error.
+    /// The program of the pool fails, or reports an error of the pool; the message is that report.
     pub fn check_health(&self, log: Log) -> Result<(), Error> {
         let (args, healthy) = self.def.health;
         let printed = self.run(args, log)?;

@@ -261,7 +261,7 @@ fn serve_worker(
                 write_message(&mut stdin, &result.map_or_else(Outcome::from, |()| Outcome::Done))?;
             }
             AgentMessage::OpenedFiles(_) | AgentMessage::ShellExited(_) => {
-                return Err(io::Error::other(child::UNEXPECTED_REQUEST));
+                return Err(io::Error::other(child::UNEXPECTED_GUEST_MESSAGE));
             }
             AgentMessage::End(outcome) => return Ok(Some(outcome)),
         }

@@ -83,10 +83,10 @@ impl AgentRequest {
         first.into_iter().chain([self.root.as_path(), &self.source_dir]).chain(below).collect()
     }
 
-    /// Whether files that are prepared for a task lie below a layer.
-    pub fn layer_has_image(&self) -> bool {
+    /// Whether files that are prepared for a task lie below a layer, which copies them up when they change.
+    pub fn layer_copies_up(&self) -> bool {
         let layer = self.mount.as_ref().and_then(|mount| mount.layer.as_ref());
-        layer.is_some_and(|layer| layer.has_image)
+        layer.is_some_and(|layer| layer.copies_up)
     }
 }
 
@@ -232,8 +232,9 @@ pub struct LayerRequest {
     pub level: String,
     /// The commands that start the programs of the layer, without their own arguments.
     pub programs: Vec<Vec<String>>,
-    /// Whether files that were prepared for a task lie below the layer.
-    pub has_image: bool,
+    /// Whether the layer keeps the files that were prepared for a task below it, and copies them up when they change.
+    #[serde(rename = "has_image")]
+    pub copies_up: bool,
     /// The file whose fsync makes the program of the layer write everything, if it needs one.
     pub sync_file: Option<PathBuf>,
 }

@@ -73,7 +73,7 @@ fn unmount_dir(request: &MountRequest, dir: &Path, log: Log) -> Result<(), Error
     }
 }
 
-/// Moves what was written through the layer so far below it, and mounts the layer again.
+/// Moves to the directories below the layer what has been written through it so far, and mounts the layer again.
 ///
 /// # Errors
 /// The layer stays in use, or the filesystem refuses.

@@ -153,7 +153,7 @@ fn run_task(
         result?;
     }
     if prepared {
-        if request.layer_has_image() {
+        if request.layer_copies_up() {
             privileged(PrivilegedRequest::CommitLayer, bench)?;
         }
         sync_prepared(request)?;
@@ -183,7 +183,7 @@ fn run_task(
     if request.client.is_none() && bench.was_cache_dropped() {
         bench.note(cache_dropped_note().variant(&request.cell.variant.name));
     }
-    if request.layer_has_image() {
+    if request.layer_copies_up() {
         privileged(PrivilegedRequest::NoteCopies(task.info.id.to_string()), bench)?;
     }
     if let Some(tracer) = tracer {

@@ -74,8 +74,10 @@ impl Feeds {
         let key = dir.path().to_string_lossy().into_owned();
         // Drop feeds without listeners. Also drop feeds that have ended, because the run may have been resumed since.
         feeds.retain(|_, feed| feed.changed.receiver_count() > 0 && !feed.state().ended);
-        if let Some(feed) = feeds.get(&key) {
-            return Some((feed.clone(), feed.changed.subscribe()));
+        if let Some(feed) = feeds.get(&key)
+            && let Some(listener) = feed.listen()
+        {
+            return Some((feed.clone(), listener));
         }
         if feeds.len() >= MAX_FEEDS {
             return None;
@@ -103,7 +105,7 @@ impl Feed {
     async fn read_log(&self, dir: RunDir) {
         let mut events = EventReader::open(&dir);
         let mut last_seen_writer = Instant::now();
-        while self.changed.receiver_count() > 0 {
+        while !self.end_without_listeners() {
             let read = tokio::task::spawn_blocking(move || {
                 let batch = events.read_next(MAX_EVENTS_PER_READ);
                 (events, batch)
@@ -127,6 +129,20 @@ impl Feed {
                 }
             }
         }
+    }
+
+    /// A receiver that is notified of changes. None if the feed has ended.
+    fn listen(&self) -> Option<watch::Receiver<u64>> {
+        let state = self.state();
+        (!state.ended).then(|| self.changed.subscribe())
+    }
+
+    /// Ends the feed if no client listens, and returns whether it did. The lock of the state keeps new clients away
+    /// meanwhile.
+    fn end_without_listeners(&self) -> bool {
+        let mut state = self.state();
+        state.ended |= self.changed.receiver_count() == 0;
+        state.ended
     }
 
     /// Applies new events to the state, and notifies the clients.
@@ -250,6 +266,17 @@ mod tests {
             assert!(rest.events[0].1.contains("round_finished") && rest.events[1].0 == rest.last_id);
             assert_eq!(state(&rest)["ended"]["why"], "enough");
             assert!(again.update_since(Some(12345)).events.is_empty() && again.update_since(None).events.is_empty());
+        });
+    }
+
+    #[test]
+    fn nobody_listens_to_a_feed_that_ended_because_its_last_client_left() {
+        block_on(async {
+            let run = TestRun::new();
+            let (feed, listener) = Feeds::default().follow(&run.dir, || beginning(&run)).unwrap();
+            assert!(!feed.end_without_listeners() && feed.listen().is_some());
+            drop(listener);
+            assert!(feed.end_without_listeners() && feed.listen().is_none());
         });
     }
 

@@ -2,7 +2,7 @@
 //!
 //! * **Host**: a foreign web site can make its own name resolve to this machine (DNS rebinding), and its scripts could then
 //!   read the pages of this server. Such a request has the foreign name in its Host header, and is refused. IP addresses cannot
-//!   be rebound, so they are accepted.
+//!   be rebound, so they are accepted; a server that listens on a loopback address accepts only loopback addresses.
 //! * **Token**: unless the server listens on a loopback address, each client must send the token, as a Bearer token or once in
 //!   the query. From the query it goes into a cookie that scripts cannot read and that other sites do not send.
 //! * **Methods**: only GET and HEAD, because the server is read-only.
@@ -90,13 +90,14 @@ impl Guard {
     }
 
     /// The response to a request that is not allowed, or a redirect that sets the cookie. `None` if the request is allowed.
-    fn refusal(&self, request: &Request) -> Option<Response> {
+    fn answer_instead(&self, request: &Request) -> Option<Response> {
         let hosts = request.headers().get_all(HOST);
-        let mut host_names = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
+        let mut requested_hosts = hosts.iter().map(|host| host.to_str().unwrap_or("?")).chain(request.uri().host());
         if hosts.iter().next().is_none() {
             return Some(refuse(StatusCode::BAD_REQUEST, "The request names no host."));
         }
-        if !host_names.all(|host| self.accepts_host(host)) {
+        if !requested_hosts.all(|host| self.accepts_host(host)) {
+            // The flag alone: `--allow-host`.
             let allow = setting("allow_host", "");
             let message = format!("This server does not accept requests for that host name; {allow} adds one.");
             return Some(refuse(StatusCode::MISDIRECTED_REQUEST, &message));
@@ -174,8 +175,8 @@ fn refuse(status: StatusCode, message: &str) -> Response {
 
 /// Middleware that refuses forbidden requests, and adds the security headers to every answer.
 pub async fn check_request(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
-    let mut response = match guard.refusal(&request) {
-        Some(refused) => refused,
+    let mut response = match guard.answer_instead(&request) {
+        Some(answer) => answer,
         None => next.run(request).await,
     };
     let fixed: [(HeaderName, &str); 6] = [
@@ -249,7 +250,7 @@ mod tests {
     #[test]
     fn all_hosts_of_a_request_are_checked() {
         let loopback = guard("127.0.0.1", None);
-        let status = |request: Request| loopback.refusal(&request).map(|response| response.status().as_u16());
+        let status = |request: Request| loopback.answer_instead(&request).map(|response| response.status().as_u16());
         assert_eq!(status(request("/", &[(HOST, "localhost")])), None);
         assert_eq!(status(request("/", &[])), Some(400));
         assert_eq!(status(request("/", &[(HOST, "localhost"), (HOST, "evil.example")])), Some(421));
@@ -268,7 +269,7 @@ mod tests {
         let exposed = guard("0.0.0.0", Some("a-token-of-mine-0"));
         let status = |uri: &str, header: Option<(HeaderName, &str)>| {
             let headers: Vec<_> = [(HOST, "192.0.2.1")].into_iter().chain(header).collect();
-            exposed.refusal(&request(uri, &headers)).map(|response| response.status().as_u16())
+            exposed.answer_instead(&request(uri, &headers)).map(|response| response.status().as_u16())
         };
         assert_eq!(status("/", None), Some(401));
         assert_eq!(status("/", Some((AUTHORIZATION, "Bearer a-token-of-mine-0"))), None);
@@ -283,7 +284,7 @@ mod tests {
     fn a_token_in_the_query_moves_to_a_cookie() {
         let exposed = guard("0.0.0.0", Some("a-token-of-mine-0"));
         let request = request("//evil/compare?run=a&token=a-token-of-mine-0&run=b", &[(HOST, "192.0.2.1")]);
-        let response = exposed.refusal(&request).unwrap();
+        let response = exposed.answer_instead(&request).unwrap();
         assert_eq!(response.status(), 303);
         assert_eq!(response.headers()[LOCATION], "/evil/compare?run=a&run=b");
         let cookie = response.headers()[SET_COOKIE].to_str().unwrap();

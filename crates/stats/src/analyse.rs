@@ -9,7 +9,7 @@ use crate::regret::Regrets;
 use crate::{average::median, simulate::in_parallel};
 use fsarena_core::cell::{TaskInfo, Variant};
 use fsarena_core::factor;
-use fsarena_core::matrix::PLAIN;
+use fsarena_core::matrix::EMPTY_LEVEL_NAME;
 use fsarena_core::number::plural;
 use fsarena_core::observations::{Grid, InvalidReason, MetricSeries, VariantValues, has_data};
 use fsarena_core::sample::MetricSpec;
@@ -282,7 +282,7 @@ pub fn without_level(variant: &Variant, factor: &str) -> Variant {
     let level = variant.level(factor).to_string();
     let mut rest = variant.clone();
     rest.levels.remove(factor);
-    let name_part = if level.is_empty() { PLAIN } else { &level };
+    let name_part = if level.is_empty() { EMPTY_LEVEL_NAME } else { &level };
     let mut parts: Vec<&str> = variant.name.split('/').collect();
     // If two parts of the name are equal, remove the last.
     if let Some(at) = parts.iter().rposition(|part| *part == name_part) {

@@ -64,9 +64,11 @@ pub enum Confirmation {
     },
 }
 
-/// k(k+1), where k is the number of an alarm of a history, counted from 1: the alarm may spend 1/(k(k+1)) of the 5% error of the
-/// history. All parts, 1/2 + 1/6 + 1/12 + …, add up to the whole, however many alarms there will be.
-pub fn alarm_split(number: u32) -> u32 {
+/// The number by which the error of the k-th alarm of a history is divided, k(k+1). An alarm is a change that `fsarena
+/// history --fail-on-change` tests in fresh rounds. All alarms of a history share an error of 5%: the k-th, counted
+/// from 1, may use 1/(k(k+1)) of it. All parts, 1/2 + 1/6 + 1/12 + …, add up to the whole, however many alarms there
+/// will be.
+pub fn alarm_error_divisor(number: u32) -> u32 {
     number.saturating_mul(number + 1)
 }
 
@@ -83,10 +85,10 @@ pub fn find_changes(values: &[f64]) -> Vec<Change> {
         std::iter::once(0).chain(splits.iter().map(|split| split.at)).chain([values.len()]).collect();
     let change = |(place, split): (usize, &Split)| {
         let (before, after) = (&values[ends[place]..split.at], &values[split.at..ends[place + 2]]);
-        let [low, high] = [before, after].map(|values| median(values).unwrap_or(f64::NAN));
+        let [median_before, median_after] = [before, after].map(|values| median(values).unwrap_or(f64::NAN));
         let prefix_length = shortest_prefix_with_change(values, split.at);
-        let confirmation = confirm(before, &values[prefix_length..], high > low);
-        Change { at: split.at, before: low, after: high, p: split.p, prefix_length, confirmation }
+        let confirmation = confirm(before, &values[prefix_length..], median_after > median_before);
+        Change { at: split.at, before: median_before, after: median_after, p: split.p, prefix_length, confirmation }
     };
     splits.iter().enumerate().map(change).collect()
 }
@@ -153,8 +155,8 @@ fn best_split_of_segments(values: &[f64], segments: &[(usize, usize)]) -> Option
 fn best_split(values: &[f64]) -> Option<(usize, f64)> {
     let n = values.len();
     let mut best: Option<(usize, f64)> = None;
-    // After the pass of a κ: `within[k]` is the sum of distances among the first k values, for k up to κ, and `between[τ]` is
-    // the sum of distances from the first τ values to the values from τ to κ.
+    // After the iteration for `kappa`: `within[k]` is the sum of |a − b| over all pairs in `values[..k]`, for k up to
+    // `kappa`, and `between[tau]` is the sum of |a − b| over a in `values[..tau]` and b in `values[tau..kappa]`.
     let mut within = vec![0.0; n + 1];
     let mut between = vec![0.0; n + 1];
     for kappa in 1..=n {

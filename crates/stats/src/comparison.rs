@@ -82,7 +82,7 @@ pub fn compare_with_references(values: &[Vec<f64>], references: &[usize], direct
 }
 
 impl Comparison {
-    /// Replaces the ratios of mean cost by those of other values, if there are some.
+    /// Computes the mean ratios again, from `values` instead. `None` changes nothing.
     pub fn with_mean_costs(mut self, values: Option<&Vec<Vec<f64>>>) -> Comparison {
         let Some((values, best)) = values.zip(self.best()) else { return self };
         for (at, variant) in self.variants.iter_mut().enumerate().filter(|(at, _)| *at != best) {
@@ -107,9 +107,9 @@ impl Comparison {
         self.best().filter(|_| equal == 1)
     }
 
-    /// The variants that have data, sorted by their ratio to the best; variants with too few rounds come last. The result
-    /// differs from [`Comparison::order`] if A beats B, B beats C and C beats A: then a variant can have a better ratio than
-    /// the best, whose ratio is 1.
+    /// The variants that have data, sorted by their ratio to the best; variants with too few rounds come last, unless
+    /// the whole comparison is provisional. The best, whose ratio is 1, is not always the first: see
+    /// [`Comparison::has_ratio_better_than_best`].
     pub fn sorted_by_ratio(&self) -> Vec<usize> {
         let sign = if self.direction == Direction::Higher { -1.0 } else { 1.0 };
         let key = |variant: usize| {
@@ -126,8 +126,9 @@ impl Comparison {
         sorted
     }
 
-    /// Whether a variant has a better ratio than the best, which is possible only if variants beat each other in a circle.
-    pub fn has_circle(&self) -> bool {
+    /// Whether a variant has a better ratio than the best, which beats more variants. This is possible if A beats B, B
+    /// beats C and C beats A, or if some variants share no round.
+    pub fn has_ratio_better_than_best(&self) -> bool {
         self.sorted_by_ratio().first() != self.order.first()
     }
 

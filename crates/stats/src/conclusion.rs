@@ -5,7 +5,7 @@ use crate::published_values::{self, ClaimCheck};
 use crate::verdict::{Outcome, Verdict};
 use fsarena_core::claim::{Claim, Pair, Relation, RightSide};
 use fsarena_core::conclusion::{Conclusion, Conclusions, RequiredClaims};
-use fsarena_core::{matrix::PLAIN, published::PublishedSet};
+use fsarena_core::{matrix::EMPTY_LEVEL_NAME, published::PublishedSet};
 use std::collections::BTreeSet;
 
 /// A conclusion with its verdicts on the published figures and on a run.
@@ -132,7 +132,7 @@ impl<'a> StudyRun<'a> {
             if missing.is_none() && self.names_published_variants(&judged.claim) {
                 missing = Some("it compares published figures with each other".to_string());
             }
-            missing = missing.or(judged.missing);
+            missing = missing.or(judged.why_unjudged);
             verdicts.extend(judged.verdict);
         }
         if !verdicts.is_empty() {
@@ -157,7 +157,7 @@ impl<'a> StudyRun<'a> {
     {
         let fits_level = |part: &str, known: &str| part.split('|').any(|one| one == known);
         let is_plain = |known: &str| {
-            let mut parts = known.split('/').filter(|part| *part != PLAIN);
+            let mut parts = known.split('/').filter(|part| *part != EMPTY_LEVEL_NAME);
             name.split('/').all(|part| parts.next().is_some_and(|known| fits_level(part, known)))
                 && parts.next().is_none()
         };

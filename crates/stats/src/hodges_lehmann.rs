@@ -81,9 +81,9 @@ impl WalshAverages {
 impl Multiset for WalshAverages {
     fn counts_up_to<const N: usize>(&self, limits: [f64; N]) -> [usize; N] {
         let d = &self.halves;
-        // For each limit, the averages of d[first..=last] are not counted yet. If the smallest plus the largest value is within
-        // the limit, the smallest with any other value is too; otherwise the largest with any other is not. The code avoids
-        // a branch, because the CPU would mispredict it half of the time.
+        // Not decided yet, for each limit: the pairs within d[first..=last]. If d[first] + d[last] is within the limit,
+        // so are all pairs of d[first], and they are counted; otherwise no pair of d[last] is, and it is dropped. The
+        // code avoids a branch, because the CPU would mispredict it half of the time.
         let (mut first, mut last, mut counts) = ([0; N], [d.len() - 1; N], [0; N]);
         for _ in 0..d.len() {
             for i in 0..N {
@@ -176,7 +176,7 @@ fn critical_value(m: usize, n: usize) -> Option<usize> {
 /// P(U = u) for u = 0 … mn, by the recursion of Mann and Whitney (1947):
 /// p(m, n, u) = m/(m+n)·p(m−1, n, u−n) + n/(m+n)·p(m, n−1, u).
 pub(crate) fn mann_whitney(m: usize, n: usize) -> Vec<f64> {
-    // row[j] holds the distribution for (i, j).
+    // At the end of the pass for i, row[j] is the distribution for (i, j).
     let mut row: Vec<Vec<f64>> = vec![vec![1.0]; n + 1];
     for i in 1..=m {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
@@ -317,16 +317,18 @@ struct Bracket {
 }
 
 impl Bracket {
-    /// The distances of the cuts from the estimated position of the rank, as parts of the way to either end. The near cuts
-    /// usually enclose the rank closely; the far ones make progress for any distribution.
+    /// Two cuts lie on each side of the estimated position of the rank: at these parts of the way from it to the end of
+    /// the bracket. The near cuts usually enclose the rank closely; the far ones make progress for any distribution.
     const DISTANCES: [f64; 2] = [0.05, 0.3];
-    /// The part of the bracket at either end in which the log odds of the ranks grow evenly with the value. In the middle the
-    /// ranks themselves do.
+    /// If the rank is within this part of the bracket's ranks from an end, its position is interpolated from the log
+    /// odds of the ranks, as in the tails of a bell-shaped distribution; in the middle, from the ranks themselves.
     const TAIL: f64 = 0.05;
 
     /// The next values to count, to find this rank of `all`. None if no number lies strictly between the ends.
     fn cuts(&self, rank: usize, all: usize) -> Option<[f64; 4]> {
+        // At the searched value the count steps from `rank` − 1 to `rank`; this is the middle of the step.
         let (below, up_to, rank) = (self.below as f64, self.up_to as f64, rank as f64 - 0.5);
+        // The 0.5 keeps the log odds of the counts 0 and `all` finite.
         let log_odds = |rank: f64| ((rank + 0.5) / (all as f64 - rank + 0.5)).ln();
         let mut at = (rank - below) / (up_to - below);
         if at.min(1.0 - at) < Bracket::TAIL {
@@ -337,6 +339,7 @@ impl Bracket {
         let cut = |part: f64| self.low + (self.high - self.low) * part;
         let within = |cut: &f64| self.low < *cut && *cut < self.high;
         let middle = Some(cut(0.5)).filter(within)?;
+        // A cut that rounding puts on an end would not narrow the bracket.
         Some(parts.map(|part| Some(cut(part)).filter(within).unwrap_or(middle)))
     }
 }

@@ -51,8 +51,9 @@ pub fn compare_hosts(d: &[Vec<f64>], host_of: &[usize], hosts: usize, seed: u64)
     if differ.is_empty() { HostEffect::Alike } else { HostEffect::Differ(differ) }
 }
 
-/// The probability that by chance all rounds of one host are at one end of the ranks, for the number of rounds of a host that
-/// makes it smallest.
+/// The smallest chance that the test can find: that of random ranks in which all rounds of some host have the lowest or
+/// the highest ranks. This chance depends on the number of rounds of that host; the result is the minimum over these
+/// numbers.
 fn smallest_chance(sizes: &[usize]) -> f64 {
     let all: usize = sizes.iter().sum();
     let chance = |size: &usize| {

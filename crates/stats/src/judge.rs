@@ -14,12 +14,12 @@ use fsarena_core::sample::Direction;
 pub struct JudgedClaim {
     /// The claim.
     pub claim: Claim,
-    /// The unit of replication, in the singular: `round`, or `aged image`.
-    pub unit: &'static str,
-    /// The verdict. None if the run cannot judge the claim; `missing` then has the reason.
+    /// What a value of a variant stands for, in the singular: `round`, or `aged image`.
+    pub column_noun: &'static str,
+    /// The verdict. None if the run cannot judge the claim; `why_unjudged` then has the reason.
     pub verdict: Option<Verdict>,
     /// Why there is no verdict.
-    pub missing: Option<String>,
+    pub why_unjudged: Option<String>,
     /// The variant on the right side; for a claim about the best or the worst, the rival that decides it or keeps it
     /// inconclusive. None for two quantities of one variant.
     pub rival: Option<String>,
@@ -69,9 +69,9 @@ pub fn judge_all(series: impl IntoIterator<Item = ClaimSeries>) -> Vec<JudgedCla
 
 /// Judges one claim.
 pub fn judge(series: ClaimSeries) -> JudgedClaim {
-    let ClaimSeries { claim, margin, gate_error_split, column_noun: unit, variants, series, with_dropped } = series;
+    let ClaimSeries { claim, margin, gate_error_split, column_noun, variants, series, with_dropped } = series;
     let mut judged = judge_series(claim, series, variants.clone(), (margin, gate_error_split));
-    judged.unit = unit;
+    judged.column_noun = column_noun;
     if let Some(series) = with_dropped {
         let with_all_rounds = judge_series(judged.claim.clone(), series, variants, (margin, gate_error_split));
         judged.outcome_with_all_rounds = with_all_rounds.verdict.map(|verdict| verdict.outcome);
@@ -80,18 +80,18 @@ pub fn judge(series: ClaimSeries) -> JudgedClaim {
 }
 
 /// Judges a claim from these values, or records why it cannot be judged. `named` has the variants that the claim names;
-/// `claims_of_gate` is the number of claims of its gate, if it belongs to one.
+/// `gate_error_split` is as in [`ClaimSeries`].
 fn judge_series(
     claim: Claim,
     series: Result<ComparedSeries, String>,
     named: Vec<usize>,
-    (margin, claims_of_gate): (f64, Option<usize>),
+    (margin, gate_error_split): (f64, Option<usize>),
 ) -> JudgedClaim {
     let mut judged = JudgedClaim {
         claim,
-        unit: "round",
+        column_noun: "round",
         verdict: None,
-        missing: None,
+        why_unjudged: None,
         rival: None,
         d: vec![],
         excluded: 0,
@@ -100,15 +100,15 @@ fn judge_series(
     };
     let result = match series {
         Ok(ComparedSeries::Pair { relation, variant, left, right }) => {
-            judge_pair(&mut judged, &relation, (variant, &left), &right, (margin, claims_of_gate))
+            judge_pair(&mut judged, &relation, (variant, &left), &right, (margin, gate_error_split))
         }
         Ok(ComparedSeries::Extreme { relation, variant, own, rivals, direction }) => {
             judge_extreme(&mut judged, &relation, (variant, &own), &rivals, direction, margin)
         }
-        Err(missing) => Err(missing),
+        Err(why_unjudged) => Err(why_unjudged),
     };
-    if let Err(missing) = result {
-        judged.missing = Some(missing);
+    if let Err(why_unjudged) = result {
+        judged.why_unjudged = Some(why_unjudged);
         judged.needs = named;
     }
     judged
@@ -117,7 +117,8 @@ fn judge_series(
 /// The indices of the claims that stay decided when all claims are judged together: e-BH selects them at 5%, so at most the
 /// share 0.05 of them is expected to be decided wrongly, however many claims there are.
 pub fn decided_in_family(judged: &[JudgedClaim]) -> Vec<usize> {
-    // Hypotheses that are not rejected still count among the m of the family.
+    // A claim that is not decided gets the e-value 0: e-BH cannot select it, but still counts it in the size of the
+    // family.
     let is_decided = |judged: &JudgedClaim| matches!(judged.outcome(), Outcome::Held | Outcome::Refuted);
     let evidence =
         |judged: &JudgedClaim| judged.verdict.filter(|_| is_decided(judged)).map_or(0.0, |verdict| verdict.e_value);
@@ -126,8 +127,8 @@ pub fn decided_in_family(judged: &[JudgedClaim]) -> Vec<usize> {
     selected
 }
 
-/// A sentence about the meaning of a claim: `true where ext4/xfs is under 0.95`. `margin` is for claims without their own
-/// percentage.
+/// A sentence about the meaning of a claim: `true where untar.elapsed of xfs over ext4 is under 0.95`. `margin` is for
+/// claims without their own percentage.
 pub fn explain_claim(claim: &Claim, margin: f64) -> String {
     let pair = match &claim.relation {
         Relation::Extreme(Extreme { end, variant, negated }) => {
@@ -159,7 +160,7 @@ pub fn explain_claim(claim: &Claim, margin: f64) -> String {
 }
 
 /// A sentence about why a comparison is impossible.
-type MissingReason = String;
+type WhyUnjudged = String;
 
 /// Judges a claim about a pair: compares the values of the left variant with the values of the right side.
 fn judge_pair(
@@ -167,20 +168,20 @@ fn judge_pair(
     pair: &Pair,
     (variant, left): (usize, &[f64]),
     right: &Rival,
-    (margin, claims_of_gate): (f64, Option<usize>),
-) -> Result<(), MissingReason> {
+    (margin, gate_error_split): (f64, Option<usize>),
+) -> Result<(), WhyUnjudged> {
     let LogRatios { d, mut excluded } = log_ratios(&right.values, left);
     let margin = Some(margin);
     let verdict = match judged.claim.average {
-        Average::Typical => match claims_of_gate {
-            Some(claims) => judge_gate_claim(pair, &d, margin, claims),
+        Average::Typical => match gate_error_split {
+            Some(split) => judge_gate_claim(pair, &d, margin, split),
             None => verdict::judge(pair, &d, margin),
         },
         Average::Mean => {
             excluded = 0; // sums include values of zero
             let costs = SharedCosts::of(&right.values, left);
-            costs.map(|costs| match claims_of_gate {
-                Some(claims) => judge_gate_claim_by_means(pair, &costs, margin, claims),
+            costs.map(|costs| match gate_error_split {
+                Some(split) => judge_gate_claim_by_means(pair, &costs, margin, split),
                 None => verdict::judge_means(pair, &costs, margin),
             })
         }
@@ -211,7 +212,7 @@ fn judge_extreme(
     rivals: &[Rival],
     direction: Direction,
     margin: f64,
-) -> Result<(), MissingReason> {
+) -> Result<(), WhyUnjudged> {
     let ratios: Vec<LogRatios> = rivals.iter().map(|rival| log_ratios(&rival.values, own)).collect();
     let (verdict, centres): (Option<Verdict>, Vec<Option<Centre>>) = match judged.claim.average {
         Average::Typical => {

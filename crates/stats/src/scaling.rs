@@ -113,14 +113,14 @@ pub struct Peak {
 impl Peak {
     /// Finds the peak of the geometric mean over rounds.
     pub fn of(series: &Series, seed: u64) -> Peak {
-        let means = series.means();
-        let top = index_of_largest(&means);
+        let log_means = series.means();
+        let top = index_of_largest(&log_means);
         let last = series.n.len() - 1;
         let draws = resampled_statistics(series, seed, RESAMPLES, |drawn| drawn.n[index_of_largest(&drawn.means())]);
         Peak {
             at: series.n[top],
             interval: percentile_interval(draws).filter(|_| series.rounds() > 1),
-            throughput: means[top].exp(),
+            throughput: log_means[top].exp(),
             ratio_at_end: (top != last).then(|| series.ratio(last, top)).flatten(),
         }
     }

@@ -14,13 +14,16 @@ use fsarena_core::sample::Direction;
 pub(crate) const ALPHA: f64 = 0.05;
 
 /// Judges a claim about a pair from its paired log ratios d_i = ln(left_i/right_i), in the order of the rounds, as
-/// [`crate::ratio::log_ratios`]`(right, left)` returns them. `margin` is the difference that matters, as a fraction: the
-/// default for `within`, and the limit of "equivalent". None without any round.
+/// [`crate::ratio::log_ratios`]`(right, left)` returns them. `margin` is the difference that matters, as a fraction:
+/// the tolerance of a tolerant claim that does not state its own with the word `within`, and the limit of "equivalent".
+/// None without any round.
 ///
-/// - A tolerant claim (`==`, `<=`, `>=`) is held if the 90% interval is inside its region: two one-sided
-///   tests at 5% (TOST; Schuirmann 1987), or one of them. It is refuted if the 95% interval is outside.
-/// - A strict claim (`<`, `>`, `!=`) is held or refuted if the 95% interval is on one side of its threshold. If it is neither,
-///   and the 90% interval is within the margin, the variants are equivalent.
+/// - A tolerant claim (`==`, `<=`, `>=`) is held if the interval is inside its region, and refuted if the 95% interval
+///   is outside. With a tolerance, "inside" is tested with the 90% interval: two one-sided tests at 5% (TOST;
+///   Schuirmann 1987), or one of them. Without one it is tested with the 95% interval.
+/// - A strict claim (`<`, `>`, `!=`) is the negation of a tolerant one: held if the interval is outside, refuted if it
+///   is inside. Only for `!=` with a fraction is "inside" tested with the 90% interval. If the claim is neither held
+///   nor refuted, and the 90% interval is within the margin, the variants are equivalent.
 pub fn judge(pair: &Pair, d: &[f64], margin: Option<f64>) -> Option<Verdict> {
     let centre = Centre::of(d)?;
     let edge = threshold(pair, &Region::of(pair, margin), centre.estimate);
@@ -101,8 +104,9 @@ pub fn judge_extreme(
     judge_comparisons(claim, comparisons, rivals.len(), direction, margin)
 }
 
-/// Judges a claim about the best or the worst mean cost, by the same rules. `rivals` has for each rival the costs of both; None
-/// if they share no round. One of k rivals is ahead if its bound at level 0.05/2k excludes 1.
+/// Judges a claim about the best or the worst mean cost, by the same rules. `rivals` has for each rival the costs of
+/// both; None if they share no round. A rival is ahead if the one-sided bound of the ratio at level 0.05/(2k) excludes
+/// 1, where k is the number of rivals.
 pub fn judge_extreme_means(
     claim: &Extreme,
     rivals: &[Option<SharedCosts>],
@@ -236,7 +240,8 @@ pub struct Verdict {
     pub interval: (f64, f64),
     /// Its 90% interval, for equivalence.
     pub interval_90: (f64, f64),
-    /// The ends of the region in which the claim is true, as fractions. A verdict compares the interval with them.
+    /// The ends of the claim's region as fractions: a tolerant claim is true between them, a strict one outside. A
+    /// verdict compares the interval with them. 0 and 0 for a claim about the best or the worst.
     pub edges: [f64; 2],
     /// The number of rounds.
     pub rounds: usize,
@@ -290,8 +295,8 @@ pub struct Region {
     pub high: f64,
     /// Whether the claim is true outside, not inside.
     pub negated: bool,
-    /// Whether the claim tolerates or demands a difference of some size. Two one-sided tests then show that a value lies
-    /// inside.
+    /// Whether a margin above 0 widens the region, so that two one-sided tests show that a value lies inside. Never for
+    /// `<` and `>`, whose fraction moves their threshold.
     has_margin: bool,
 }
 

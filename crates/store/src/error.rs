@@ -21,7 +21,7 @@ pub enum Error {
     /// The ids of several runs begin with the given name. Fields: the name, these ids.
     #[error("`{0}` fits several runs: {known}. Type more of the id", known = .1.join(", "))]
     Ambiguous(String, Vec<String>),
-    /// A directory or file that this fsarena cannot read as a run, and the reason.
+    /// A directory or file that this fsarena cannot read as a run, or a run that it cannot continue, and the reason.
     #[error("{path}: {1}", path = .0.display())]
     Damaged(PathBuf, String),
     /// The directory of a run that another process is writing, and a description of that process.

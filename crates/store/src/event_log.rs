@@ -32,9 +32,9 @@ pub struct TimedEvent {
 /// The open event log.
 pub(crate) struct EventLog {
     path: PathBuf,
-    /// None after a write has failed.
+    /// None if the log could not be opened, and after a write has failed.
     file: Option<File>,
-    /// The error of that write, until `take_failure` returns it.
+    /// The error of that write, or of opening the log, until `take_failure` returns it.
     failure: Option<io::Error>,
     /// The ids of the readings that the log keeps.
     pub(crate) readings: BTreeSet<String>,
@@ -68,7 +68,7 @@ impl EventLog {
         }
     }
 
-    /// Returns a note on why the log is incomplete, once after a write failed.
+    /// After the log could not be opened or written, returns a note on that, only once.
     pub(crate) fn take_failure(&mut self) -> Option<Note> {
         let error = self.failure.take()?;
         let path = self.path.display();
@@ -116,8 +116,9 @@ impl EventReader {
         EventReader { path: run.event_log_file(), offset: 0 }
     }
 
-    /// Returns at most `max_events` events since the previous call, each with the offset of its end in the
-    /// log. Offsets only grow. Empty while the log does not exist. Skips lines that are not events.
+    /// Returns at most `max_events` events since the previous call, each with the offset of its end in the log. Offsets
+    /// only grow while the log does: if someone made it shorter, reading begins again at its start. Empty while the log
+    /// does not exist. Skips lines that are not events.
     ///
     /// # Errors
     /// The log cannot be read.

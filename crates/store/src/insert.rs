@@ -27,11 +27,12 @@ pub fn write_cell(
     ended_at: f64,
     outcome: &Outcome,
     host_id: i64,
-    metrics: &MetricIds,
+    reading_ids: &ReadingIds,
 ) -> rusqlite::Result<()> {
     let spent = state.spent_until(ended_at);
     let CellState { cell, begun_at, samples, notes, .. } = state;
     let hash = cell.id().0;
+    // The schema deletes the samples and notes of the cell with it (ON DELETE CASCADE).
     db.execute("DELETE FROM cell WHERE hash = ?1", [&hash])?;
     let (outcome, spent, variant) = (to_json(outcome), to_json(&spent), intern_variant(db, &cell.variant)?);
     let name = &cell.workload.name;
@@ -43,7 +44,7 @@ pub fn write_cell(
     )?;
     let cell_row = db.last_insert_rowid();
     for sample in &samples {
-        write_sample(db, cell_row, sample, metrics)?;
+        write_sample(db, cell_row, sample, reading_ids)?;
     }
     for note in &notes {
         write_note_once(db, Some(cell.round), Some(cell_row), note)?;
@@ -51,7 +52,7 @@ pub fn write_cell(
     Ok(())
 }
 
-fn write_sample(db: &Connection, cell_row: i64, sample: &Sample, metrics: &MetricIds) -> rusqlite::Result<()> {
+fn write_sample(db: &Connection, cell_row: i64, sample: &Sample, reading_ids: &ReadingIds) -> rusqlite::Result<()> {
     let task = intern_task(db, &sample.task)?;
     db.prepare_cached("INSERT INTO sample(cell, task, started_at) VALUES(?1, ?2, ?3)")?.execute((
         cell_row,
@@ -62,8 +63,8 @@ fn write_sample(db: &Connection, cell_row: i64, sample: &Sample, metrics: &Metri
     let mut insert = db.prepare_cached("INSERT INTO value(sample, metric, value) VALUES(?1, ?2, ?3)")?;
     for (name, value) in &sample.readings.0 {
         // A missing row means that the sample lacks the reading, and so does NaN.
-        if let (Some(metric), true) = (metrics.0.get(name), value.is_finite()) {
-            insert.execute(params![id, metric, value])?;
+        if let (Some(reading_id), true) = (reading_ids.0.get(name), value.is_finite()) {
+            insert.execute(params![id, reading_id, value])?;
         }
     }
     if !sample.latencies.is_empty() {
@@ -132,16 +133,16 @@ fn intern_task(db: &Connection, task: &TaskInfo) -> rusqlite::Result<i64> {
     Ok(db.last_insert_rowid())
 }
 
-/// The row ids of the readings that a run defines, by name.
-pub struct MetricIds(HashMap<String, i64>);
+/// The row ids of the readings that a run defines, by name. Their definitions are in the table `metric`.
+pub struct ReadingIds(HashMap<String, i64>);
 
-impl MetricIds {
+impl ReadingIds {
     /// Writes the definitions that are new, then reads the ids of all definitions of the run, including readings that commands
     /// printed earlier.
     ///
     /// # Errors
     /// The run has another definition of one of these readings: values with different meanings would be mixed.
-    pub fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<MetricIds> {
+    pub fn intern(db: &Connection, path: &Path, defs: &[ReadingDef]) -> Result<ReadingIds> {
         for def in defs {
             let def = def.into();
             let (_, is_same) = define(db, &def).map_err(Error::while_writing(path))?;
@@ -158,7 +159,7 @@ impl MetricIds {
             let mut statement = db.prepare("SELECT name, id FROM metric")?;
             statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
-        Ok(MetricIds(read_ids().map_err(Error::while_reading(path))?))
+        Ok(ReadingIds(read_ids().map_err(Error::while_reading(path))?))
     }
 
     /// Adds a reading that a command printed.
@@ -188,7 +189,7 @@ impl MetricIds {
 }
 
 /// Writes the definition of a reading if the run has none with that name. Returns the row id, and whether the run's definition
-/// is the same.
+/// is the same, apart from the help text, which does not change the meaning of values.
 fn define(db: &Connection, def: &MetricSpec) -> rusqlite::Result<(i64, bool)> {
     let MetricSpec { id, unit, direction, scope, over, quotient_of, help } = def;
     let [numerator, denominator] = match quotient_of {

@@ -104,8 +104,8 @@ impl Identity {
             return Err(format!("fsarena {} measured it, and {} the other", other.version, self.version));
         }
         if self.build != other.build {
-            let (ours, theirs) = (&other.build, &self.build);
-            return Err(format!("another build of fsarena measured it ({ours}, and {theirs} the other)"));
+            let (its_build, expected_build) = (&other.build, &self.build);
+            return Err(format!("another build of fsarena measured it ({its_build}, and {expected_build} the other)"));
         }
         Ok(())
     }
@@ -117,17 +117,17 @@ impl Identity {
     }
 }
 
-/// The first key in which two JSON values differ, with both values: `seed (8, and 7 in the other)`. `path` is the key that
-/// leads to the values. None if they are equal.
-fn first_difference(path: &str, one: &Value, other: &Value) -> Option<String> {
-    let (Value::Object(one_map), Value::Object(other_map)) = (one, other) else {
-        return (one != other).then(|| format!("{path} ({other}, and {one} in the other)"));
+/// The first key in which two JSON values differ, with the found and the expected value: `seed (8, and 7 in the
+/// other)`. `path` is the key that leads to the values. None if they are equal.
+fn first_difference(path: &str, expected: &Value, found: &Value) -> Option<String> {
+    let (Value::Object(expected_map), Value::Object(found_map)) = (expected, found) else {
+        return (expected != found).then(|| format!("{path} ({found}, and {expected} in the other)"));
     };
-    let keys: BTreeSet<&String> = one_map.keys().chain(other_map.keys()).collect();
+    let keys: BTreeSet<&String> = expected_map.keys().chain(found_map.keys()).collect();
     keys.into_iter().find_map(|key| {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
         let missing = Value::Null;
-        first_difference(&path, one_map.get(key).unwrap_or(&missing), other_map.get(key).unwrap_or(&missing))
+        first_difference(&path, expected_map.get(key).unwrap_or(&missing), found_map.get(key).unwrap_or(&missing))
     })
 }
 
@@ -178,7 +178,7 @@ impl MergeTarget {
         let complete = missing.is_empty();
         let why = if complete {
             let hosts = self.hosts_by_round.values().collect::<BTreeSet<_>>().len();
-            format!("merged: all {} rounds, of {}", plan.stop.rounds, plural(hosts, "host"))
+            format!("merged: all {round_count} rounds, of {}", plural(hosts, "host"))
         } else {
             let merged = round_count as usize - missing.len();
             let shards = name_shards(&missing, shard_count.max(1));
@@ -315,15 +315,14 @@ impl MergeTarget {
             .map_err(Error::while_reading(&path))?;
         let copied = self.copy_attached(shard);
         let _ = self.db.execute_batch("DETACH shard");
-        let fresh = copied?;
-        self.copy_commands(shard, &fresh)?;
+        let cell_count = copied?;
         dir::copy_missing_outputs(&shard.output_dir(), &self.run.output_dir())?;
-        Ok(fresh.len())
+        Ok(cell_count)
     }
 
-    /// Copies the rows of new cells from the database that is attached as `shard`, in one transaction.
-    /// Returns the hashes of these cells.
-    fn copy_attached(&mut self, shard: &RunDir) -> Result<HashSet<String>> {
+    /// Copies the rows and the commands of new cells from the database that is attached as `shard`, in one transaction.
+    /// Returns the number of these cells.
+    fn copy_attached(&mut self, shard: &RunDir) -> Result<usize> {
         let path = shard.database_file();
         let hosts_by_round = self.read_rounds(shard)?;
         let transaction = self.db.transaction().map_err(Error::while_writing(&self.db_path))?;
@@ -361,9 +360,15 @@ impl MergeTarget {
             transaction.execute(&with_offsets(copy_notes), []).map_err(to_error)?;
         }
         transaction.execute_batch(COPY_ROUNDS).map_err(to_error)?;
+        let (lines, command_count) = read_commands_of(shard, &fresh)?;
+        let add_count = "UPDATE main.run SET commands = commands + ?1";
+        transaction.execute(add_count, [command_count as i64]).map_err(to_error)?;
+        // Before the commit: if fsarena dies between the two, the next merge copies these cells again. The log then has
+        // their commands twice; in the other order it would never get them.
+        self.command_log.append_lines(&lines)?;
         transaction.commit().map_err(Error::while_writing(&self.db_path))?;
         self.hosts_by_round.extend(hosts_by_round);
-        Ok(fresh)
+        Ok(fresh.len())
     }
 
     /// The rounds of a shard with their hosts. Returns an error if two hosts measured the same round: variants are compared
@@ -387,23 +392,21 @@ impl MergeTarget {
         );
         Err(Error::damaged(shard.path(), reason))
     }
+}
 
-    /// Copies the log lines of new cells, and the lines that belong to no cell. Copies nothing if no cell is new.
-    fn copy_commands(&mut self, shard: &RunDir, fresh: &HashSet<String>) -> Result<()> {
-        if fresh.is_empty() {
-            return Ok(());
-        }
-        let (mut lines, mut command_count) = (String::new(), 0);
+/// The log lines of a shard's new cells and those that belong to no cell, and the number of commands in them. Nothing
+/// if no cell is new.
+fn read_commands_of(shard: &RunDir, fresh: &HashSet<String>) -> Result<(String, u64)> {
+    let (mut lines, mut command_count) = (String::new(), 0);
+    if !fresh.is_empty() {
         for_each_command(shard, &mut |line: &CommandLogLine| {
             if line.cell.as_ref().is_none_or(|cell| fresh.contains(cell)) {
                 lines.push_str(&to_json_line(line));
                 command_count += line.command.times;
             }
         })?;
-        self.command_log.append_lines(&lines)?;
-        let count = "UPDATE main.run SET commands = commands + ?1";
-        self.db.execute(count, [command_count as i64]).map(drop).map_err(Error::while_writing(&self.db_path))
     }
+    Ok((lines, command_count))
 }
 
 /// The hashes of the cells in the temporary table `fresh`.

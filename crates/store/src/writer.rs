@@ -1,6 +1,6 @@
 //! Writes the events of a run to its directory. A cell stays in memory while it runs and is written when it ends.
 
-use crate::insert::{MetricIds, intern_host, to_json, write_cell, write_note_once};
+use crate::insert::{ReadingIds, intern_host, to_json, write_cell, write_note_once};
 use crate::{Error, Result, RunDir, command_log::CommandLog, dir, event_log::EventLog, schema, views};
 use fsarena_core::cell::{Cell, CellId};
 use fsarena_core::event::{CellEvent, CommandRecord, Event, Note, Outcome};
@@ -19,7 +19,7 @@ pub struct Writer {
     command_log: CommandLog,
     event_log: EventLog,
     host_id: i64,
-    metric_ids: MetricIds,
+    reading_ids: ReadingIds,
     /// The cells that have started and not ended.
     open_cells: HashMap<CellId, CellState>,
     clock: EventClock,
@@ -47,7 +47,7 @@ impl Writer {
         // An earlier version may have begun the run, without views.
         transaction.execute_batch(&views::views_sql(&run.plan()?)).map_err(Error::while_writing(&db_path))?;
         let host_id = intern_host(&transaction, host).map_err(Error::while_writing(&db_path))?;
-        let metric_ids = MetricIds::intern(&transaction, &db_path, readings)?;
+        let reading_ids = ReadingIds::intern(&transaction, &db_path, readings)?;
         transaction.commit().map_err(Error::while_writing(&db_path))?;
         let (run, open_cells, clock) = (run.clone(), HashMap::new(), EventClock::start());
         Ok(Writer {
@@ -57,7 +57,7 @@ impl Writer {
             command_log,
             event_log,
             host_id,
-            metric_ids,
+            reading_ids,
             open_cells,
             clock,
             open_round: None,
@@ -132,11 +132,11 @@ impl Writer {
             return self.log_command(Some(id), command);
         }
         if let CellEvent::Reading(info) = what {
-            return self.metric_ids.add(&self.db, &self.db_path, info);
+            return self.reading_ids.add(&self.db, &self.db_path, info);
         }
         let cell = self.open_cells.get_mut(id).ok_or_else(|| cell_not_started(&self.db_path, id))?;
         if let CellEvent::Sample(sample) = what {
-            self.metric_ids.check_sample(&self.db_path, sample)?;
+            self.reading_ids.check_sample(&self.db_path, sample)?;
         }
         cell.apply(what);
         Ok(())
@@ -149,10 +149,11 @@ impl Writer {
         if *outcome == Outcome::Interrupted {
             return Ok(());
         }
-        let (db, host_id, metric_ids, commands) = (&mut self.db, self.host_id, &self.metric_ids, self.uncounted as i64);
+        let (db, host_id, reading_ids, commands) =
+            (&mut self.db, self.host_id, &self.reading_ids, self.uncounted as i64);
         let write = || -> rusqlite::Result<()> {
             let transaction = db.transaction()?;
-            write_cell(&transaction, cell, at, outcome, host_id, metric_ids)?;
+            write_cell(&transaction, cell, at, outcome, host_id, reading_ids)?;
             let ended = format!("{:.3}", Timestamp::now());
             transaction.execute("UPDATE run SET ended = ?1, commands = commands + ?2", params![ended, commands])?;
             transaction.commit()

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Writes a value to a kernel attribute. The returned guard writes `former` back.
 ///
 /// # Errors
-/// The kernel rejects the value; the attribute is unchanged.
+/// The journal cannot be written, or the kernel rejects the value. The attribute is unchanged.
 pub fn set(journal: &Journal, path: &Path, value: &str, former: &str) -> Result<UndoGuard, Error> {
     let step = UndoStep::RestoreAttr { path: path.into(), value: former.into(), diskseq: diskseq_of(path) };
     Ok(journal.note_and_do(step, || write(path, value))?.0)

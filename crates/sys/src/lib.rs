@@ -1,5 +1,17 @@
 //! fsarena's interface to the system: commands, loop devices, mounts, the undo journal, kernel readers.
 //!
+//! What the modules hold:
+//! - programs: [`argv`] and [`process_output`] (commands and their output), [`program`] (finding programs)
+//! - processes: [`process`], [`pid_namespace`], [`cgroup`], [`limits`] (resource limits, `ulimit`), [`wait`]
+//! - users: [`user`] and [`getent`] (looking them up), [`rights`] (what the process of a workload may do), and
+//!   [`permitted`] (whether this process may mount)
+//! - block devices: [`device`], [`image`], [`loopdev`], [`zram`], [`device_mapper`], [`links`]
+//! - filesystems: [`mount`], [`dirs`] (walking directories), [`extents`] and [`free_space`] (where data lies)
+//! - the kernel: [`kernel`] (reading `/proc` and `/sys`), [`attribute`] (setting values below `/sys`), [`cpu`] (CPU
+//!   time), [`host`] (facts about the machine)
+//! - files: [`input`] (files that a user names), [`lock`] (flock(2))
+//! - interruption: [`undo`] (the undo journal), [`cancel`] (signals)
+//!
 //! fsarena writes each change of the machine to an [`undo::Journal`] first, so that `fsarena recover` can undo it if fsarena
 //! crashes or is killed.
 

@@ -213,7 +213,7 @@ pub(crate) fn living_group_pids(kernel: &SysRoot, pgid: i32, start_time: u64) ->
     Ok(living.iter().map(|process| process.pid).collect())
 }
 
-/// The pid of a process of a process group that a signal has stopped (SIGSTOP, SIGTSTP); None if no process is stopped.
+/// The pid of a stopped process (SIGSTOP, SIGTSTP) in a process group; None if there is none.
 ///
 /// # Errors
 /// `/proc` cannot be read.

@@ -67,14 +67,19 @@ pub fn run(args: Args) -> Outcome {
     if !unsafe_options.is_empty() {
         args.print_message(&format!("not tried without --allow-unsafe: {}", unsafe_options.join(", ")));
     }
-    let mut last_run = first.run;
+    let (mut last_run, mut note) = (first.run, "");
+    // Every filesystem has several sets of options, so there are several variants unless the first stage left no
+    // survivor.
     if variants.len() > 1 {
         args.print_message(&describe_stage(STAGES[1], &variants, time_left));
         let second = run_stage(&args, stage_plan(&plan, STAGES[1], variants, time_left, first.earlier))?;
+        if second.is_none() {
+            note = "The comparison of options did not end: this advice is on filesystems with their default options.\n";
+        }
         last_run = second.or(last_run);
     }
     let Some(run) = last_run else { return Ok(ExitCode::Done) };
-    output::print_text(advice_text(&run, &args)?)
+    output::print_text(advice_text(&run, &args)? + note)
 }
 
 /// The message before a stage: `stage filesystems, 1m 30s: … ext4, xfs, btrfs`.
@@ -98,7 +103,7 @@ fn resolve_plan(args: &run::Args) -> Result<Plan, Failure> {
     let mut plan = registry::resolve(&written, &overrides)?;
     plan.stop.has_default_budget = args.budget.is_none();
     if plan.device.backing == Backing::Dir {
-        return usage("advise makes filesystems, so a directory as it is cannot be advised on");
+        return usage("advise makes filesystems on a device; it cannot give advice on an existing directory");
     }
     Ok(plan)
 }
@@ -135,7 +140,7 @@ fn stage_plan(plan: &Plan, name: &str, variants: Vec<Variant>, budget: Duration,
 
 /// Result of the first stage.
 struct FirstStage {
-    /// The filesystems that can be the best, in order.
+    /// The filesystems that can be the best, in order. Empty if the run cannot compare them.
     survivors: Vec<Variant>,
     /// Its run; None if there is only one filesystem, which needs no comparison.
     run: Option<RunDir>,
@@ -162,13 +167,16 @@ fn compare_filesystems(args: &run::Args, plan: Plan, budget: Duration) -> Result
     let possible = Decision::new(&report).map_or(vec![], |decision| decision.possible());
     let survivors: Vec<Variant> = possible.into_iter().map(|at| report.record.variants[at].clone()).collect();
     let names: Vec<&str> = survivors.iter().map(|variant| variant.name.as_str()).collect();
-    args.print_message(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
+    if !names.is_empty() {
+        args.print_message(&format!("{} can be the best: {}", plural(names.len(), "filesystem"), names.join(", ")));
+    }
     let runs = [(STAGES[0].to_string(), run.id())].into();
     Ok(Some(FirstStage { survivors, run: Some(run), earlier: EarlierStages { runs, not_compared } }))
 }
 
 /// Runs one stage. None if a signal ended it, or nothing was measured.
 fn run_stage(args: &run::Args, plan: Plan) -> Result<Option<RunDir>, Failure> {
+    // The exit code is that of the claims, and the plan has none. After a signal, the process ends by that signal.
     let (_, run) = execute_plan(args, RunRequest::new(plan, Destination::NewRun(args.runs.dir.clone())))?;
     Ok(run.filter(|_| fsarena_sys::cancel::requested().is_none()))
 }
@@ -191,13 +199,15 @@ fn advice_text(run: &RunDir, args: &run::Args) -> Result<String, Failure> {
     }
     let _ = writeln!(text, "{}", decision.headline());
     if let Some(first_run) = report.record.plan.stage.as_ref().and_then(|stage| stage.earlier.get(STAGES[0])) {
-        let _ =
-            writeln!(text, "fsarena tried the filesystems that run {first_run} eliminated with default options only.");
+        let _ = writeln!(
+            text,
+            "The filesystems that run {first_run} eliminated were tried with their default options only."
+        );
     }
     if !not_compared.is_empty() {
         let _ = writeln!(
             text,
-            "Not compared, because the budget did not hold them: {}. A larger --budget does.",
+            "Not compared, because the budget was too small for them: {}. Give a larger --budget.",
             not_compared.join(", ")
         );
     }

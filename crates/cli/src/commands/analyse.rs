@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome, usage};
 use crate::flags::{RunsDir, parse_metric, parse_size};
 use crate::terminal::progress::Progress;
 use crate::{commands::handle_signals, flags::ExplicitFlags, output};
-use fsarena_core::matrix::plan_of_cells;
+use fsarena_core::rerun::plan_of_cells;
 use fsarena_core::{record::RunRecord, study};
 use fsarena_report::published;
 use fsarena_report::scaling::{curves, file, growth};

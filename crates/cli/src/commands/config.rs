@@ -33,7 +33,7 @@ impl Row for SettingRow {
 pub fn run(args: Args, cli: &Command) -> Outcome {
     let config = Config::load()?;
     let file = config.path.as_ref().map_or("none: HOME is not set".into(), |path| path.display().to_string());
-    let exists = if config.exists { "exists" } else { "does not exist" };
+    let exists = if config.was_read { "exists" } else { "does not exist" };
     let mut rows = vec![SettingRow { setting: "config file", value: file, from: exists.into() }];
     rows.extend(KEYS.map(|(key, commands)| setting_row(cli, &config, key, commands)));
     for (setting, name, dir) in [

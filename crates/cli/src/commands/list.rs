@@ -439,13 +439,13 @@ pub fn kernels() -> Result<Vec<KernelRow>, Failure> {
 
 /// The kernels of Debian's suites, the oldest first; none on a machine without apt.
 pub fn suite_kernels(places: &KernelDirs) -> Result<Vec<DebianKernel>, Failure> {
-    if let Err(error) = places.suites.refresh(&mut |_| {}) {
+    if let Err(error) = places.apt_dirs.refresh(&mut |_| {}) {
         eprintln!("The package lists of Debian could not be fetched, so kernels may be missing: {error}");
     }
     if program::find("apt-cache").is_none() {
         return Ok(vec![]);
     }
-    Ok(debian::list_kernels(&places.suites, &mut |_| {})?)
+    Ok(debian::list_kernels(&places.apt_dirs, &mut |_| {})?)
 }
 
 /// The newest release of each series. Leaves out cloud kernels, which lack most filesystems. `releases` begin with the oldest.

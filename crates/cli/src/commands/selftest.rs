@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Outcome {
     match args.format {
         ListFormat::Json => output::print_json(&as_json(&report, &means, &growth))?,
         ListFormat::Term => {
-            let checks: Vec<CheckRow> = report.checks.iter().chain([&report.negative]).map(CheckRow::from).collect();
+            let checks: Vec<CheckRow> = report.checks.iter().chain([&report.fixed_order]).map(CheckRow::from).collect();
             output::print_rows(&checks, ListFormat::Term)?;
             headline::print(&report)?;
             output::print_text(format!("\n{}\n\n", describe_report(&report)))?;
@@ -234,7 +234,7 @@ impl Row for MeanCostRow {
 
 /// The result of the simulation in two sentences.
 fn describe_report(report: &SelftestReport) -> String {
-    let runs = report.negative.errors.runs;
+    let runs = report.fixed_order.errors.runs;
     let end = match report.exit_code() {
         ExitCode::Done => {
             "Every rule keeps its promise; without random order, or with rounds on one aged image as if they were \
@@ -252,7 +252,7 @@ fn describe_report(report: &SelftestReport) -> String {
 fn as_json(report: &SelftestReport, means: &[MeanCheck], growth: &[GrowthCheck]) -> Value {
     json!({
         "checks": report.checks.iter().map(CheckRow::from).collect::<Vec<_>>(),
-        "negative": CheckRow::from(&report.negative),
+        "negative": CheckRow::from(&report.fixed_order),
         "wrong_recommendations": headline::wrong_rows(report),
         "recommendations_in_time": headline::answered_rows(report),
         "mean_costs": means.iter().map(MeanCostRow::from).collect::<Vec<_>>(),

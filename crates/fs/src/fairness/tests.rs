@@ -10,7 +10,7 @@ fn variant(fs: &str, mkfs: &[&str], mount: &str) -> VariantFacts {
         ..VariantOptions::default()
     };
     VariantFacts {
-        variant: format!("{fs} {mount}"),
+        name: format!("{fs} {mount}"),
         def: filesystems::find(fs).unwrap(),
         options,
         effective_options: String::new(),
@@ -166,7 +166,7 @@ fn options_that_give_up_safety_are_known_for_every_filesystem() {
     for def in filesystems::FILESYSTEMS {
         let unsafe_set = def.option_set("fast-unsafe").unwrap();
         let one = variant(def.id, unsafe_set.mkfs, &unsafe_set.mount.join(","));
-        let gives_up = GUARANTEES.iter().any(|(_, gives_up)| gives_up(&one));
+        let gives_up = LOST_GUARANTEES.iter().any(|(_, gives_up)| gives_up(&one));
         let helps = unsafe_set.help.starts_with("the defaults") || ["xfs"].contains(&def.id);
         assert!(gives_up || helps, "{}", def.id);
     }

@@ -29,7 +29,7 @@ pub const DEF: FsDef = FsDef {
             .mount(&["noatime", "nodiratime", "nobarrier", "space_cache=v2"])
             .raid("raid0")
             .help("the dbench study of 2011: data and metadata striped over both devices, no barriers, space cache")
-            .changes("space_cache is space_cache=v2: the first kind cannot be mounted on what mkfs makes today (free-space-tree)"),
+            .changes("space_cache=v2 instead of the study's space_cache (v1), which cannot be mounted with the free-space-tree that mkfs makes today"),
     ],
     features: "block-group-tree extent-tree-v2 extref free-space-tree mixed-bg no-holes quota raid56 raid-stripe-tree \
                skinny-metadata squota zoned",
@@ -59,6 +59,7 @@ pub const DEF: FsDef = FsDef {
     describe: Some(DescribeDef {
         program: "btrfs",
         args: &["inspect-internal", "dump-super"],
+        // The names of the flags stand in lines of their own, which begin with tabs.
         lines: "csum_type|incompat_flags|compat_ro_flags|\t\t|sectorsize|nodesize|total_bytes",
     }),
     raid: Some(RaidDef { mkfs: &["--data", "{}", "--metadata", "{}"], mount: "device={}" }),

@@ -66,7 +66,11 @@ fn draw_class(rng: &mut impl Rng, weights: impl Iterator<Item = u32> + Clone) ->
     unreachable!("the number is below the sum of the weights")
 }
 
-/// Draws the size of a file in bytes: its class by weight, evenly by ln bytes within the class. At most `max_bytes`.
+/// Draws the size of a file in bytes: first a class by weight, then a size whose logarithm is uniform within the class.
+/// At most `max_bytes`.
+///
+/// # Panics
+/// If `max_bytes` is 0.
 pub fn draw_size(rng: &mut impl Rng, max_bytes: u64) -> u64 {
     let (bound, _) = SIZE_CLASSES[draw_class(rng, SIZE_CLASSES.iter().map(|(_, weight)| *weight))];
     let bytes = bound as f64 * 4f64.powf(-rng.random::<f64>());
@@ -76,8 +80,8 @@ pub fn draw_size(rng: &mut impl Rng, max_bytes: u64) -> u64 {
 /// The ages of files, and the lifetimes that lead to them.
 ///
 /// If files are created at a constant rate and the distribution of ages does not change, the density of ages is
-/// proportional to the share of files that live at least as long. The density is constant within a class, except that classes
-/// whose density rises with age are joined with those before them, because no lifetimes lead to a rising density.
+/// proportional to the share of files that live at least as long. The density is constant within a class. No lifetimes
+/// lead to a density that rises with age, so a class denser than the one before is joined with it.
 pub struct AgeDistribution {
     classes: Vec<AgeClass>,
 }
@@ -134,8 +138,8 @@ impl AgeDistribution {
         self.classes.last().map_or(0.0, |class| class.end_hours)
     }
 
-    /// Draws how many hours a new file lives. The share of files that live on falls at the end of each class to the density of
-    /// the next; the deaths are spread around that moment.
+    /// Draws how many hours a new file lives. The share of survivors is proportional to the density, so it falls only
+    /// where a class ends; the deaths there are spread by ±25%.
     pub fn draw_lifetime(&self, rng: &mut impl Rng) -> f64 {
         let survivors = rng.random::<f64>() * self.classes[0].density;
         let last = self.classes.iter().rfind(|class| class.density > survivors).unwrap_or(&self.classes[0]);
@@ -145,7 +149,7 @@ impl AgeDistribution {
 
 /// The directories of a profile, each with its parent, and which of them are at each depth.
 pub struct DirectoryTree {
-    /// The parent of each directory but the first, which is the top.
+    /// The parent of each directory. The first is the top, and its own parent.
     pub parents: Vec<usize>,
     /// The directories at each depth from 1.
     ranges_by_depth: Vec<std::ops::Range<usize>>,

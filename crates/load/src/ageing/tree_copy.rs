@@ -19,8 +19,8 @@ fn walk_sorted(root: &Path) -> impl Iterator<Item = io::Result<DirEntry>> {
     walk.into_iter().map(|entry| entry.map_err(io::Error::from))
 }
 
-/// Whether a file has data that git keeps about one copy of a repository: inode numbers, times of changes, and sources of commits.
-/// A digest leaves out its contents.
+/// Whether the file at this path of a tree has data that git keeps about one copy of a repository: inode numbers,
+/// times, and where commits were fetched from. A digest leaves out its contents.
 fn is_git_bookkeeping(path: &Path) -> bool {
     let mut parts = path.iter().skip_while(|part| *part != ".git").skip(1);
     parts.next().is_some_and(|first| ["index", "FETCH_HEAD", "ORIG_HEAD", "logs"].map(OsStr::new).contains(&first))
@@ -36,8 +36,9 @@ pub fn digest(root: &Path) -> io::Result<TreeDigest> {
     for entry in walk_sorted(root) {
         let entry = entry?;
         let (meta, path) = (entry.metadata()?, entry.path());
-        let name = path.strip_prefix(root).unwrap_or(path).as_os_str().as_bytes();
-        let is_counted = meta.is_file() && !is_git_bookkeeping(path);
+        let relative = path.strip_prefix(root).unwrap_or(path);
+        let name = relative.as_os_str().as_bytes();
+        let is_counted = meta.is_file() && !is_git_bookkeeping(relative);
         let length = if is_counted { meta.len() } else { 0 };
         for number in [name.len() as u64, u64::from(meta.mode() & COUNTED_MODE_BITS), length] {
             hasher.update(&number.to_le_bytes());
@@ -126,6 +127,16 @@ fn copy_times_and_mode(file: &File, meta: &Metadata) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::path::PathBuf;
+
+    #[test]
+    fn only_bookkeeping_of_git_inside_a_tree_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join(".git/logs");
+        std::fs::create_dir_all(root.join(".git")).unwrap();
+        std::fs::write(root.join("file"), "text").unwrap();
+        std::fs::write(root.join(".git/index"), "inode numbers").unwrap();
+        assert_eq!(digest(&root).unwrap().bytes, 4);
+    }
 
     #[test]
     fn a_copy_has_the_same_digest_and_times() {

@@ -2,8 +2,9 @@
 //! loopback.
 //!
 //! Objects are those of PolyMix-4, with Zipf popularity. The clients first fill the cache. Then fsarena restarts squid
-//! and remounts the filesystem, and the clients request at the first rate from the cold cache, then at each rate in
-//! turn. CPU time of squid, of kernel threads and of the clients is reported separately.
+//! and remounts the filesystem, and the clients request at the first rate from the cold cache. Then they request at
+//! each rate in turn, the first included, from the warm cache. CPU time of squid, of kernel threads and of the clients
+//! is reported separately. That of the clients includes the origin server, which runs in the same process.
 
 mod client;
 mod process;
@@ -165,14 +166,16 @@ impl SquidTasks {
             0 => clients.send_unpaced(self.client_count(), seconds, seed).await,
             rate => clients.send_paced(rate as f64, seconds, seed).await,
         })?;
-        // No task reads the index after the last one, so kill squid: an orderly shutdown takes seconds.
+        // After the last task, drop `squid`, which kills it: no task reads its index any more, and an orderly shutdown
+        // takes seconds.
         if !is_last {
             *running = Some(squid);
         }
         Ok(output)
     }
 
-    /// Sends requests while the origin server runs, and measures the CPU time of clients, squid and kernel threads.
+    /// Sends requests while the origin server runs, and measures the CPU time of squid, of kernel threads, and of the
+    /// clients together with the origin server.
     fn send_and_measure(&self, squid: &Squid, send: impl AsyncFnOnce(&Rc<SquidClients>)) -> Result<TaskOutput> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(TaskError::io("start the clients"))?;

@@ -6,7 +6,7 @@ use fsarena_core::metric::reading::machine_time;
 
 const FILES: [&str; 3] = ["proc/pressure/io", "proc/pressure/cpu", "proc/pressure/memory"];
 
-/// The reading of a time that tasks waited, from before the task until its work had returned.
+/// A reading of the time that processes waited, from before a task of the benchmark until its work had returned.
 const fn stall_time(id: &'static str, help: &'static str) -> ProbeReading {
     Sampling::DeltaToReturn.of(machine_time(id).help(help))
 }

@@ -17,7 +17,7 @@ pub struct LockSite {
     /// The function that took the lock (the first outside the locking layer) and its callers, nearest first, on the path with
     /// the longest total wait.
     pub callers: Vec<String>,
-    /// The share of the time that all tasks waited for any lock, 0 to 1.
+    /// Its share of the waits of all tasks for all locks, by time, 0 to 1.
     pub share: f64,
     /// Number of waits.
     pub waits: u64,
@@ -85,7 +85,8 @@ pub struct Profile {
     pub cpu_event: Option<String>,
     /// The number of records that the kernel dropped because a buffer was full. The other figures lack them.
     pub lost: u64,
-    /// The number of waits that began before the trace, or whose beginning was lost; not in the other figures.
+    /// The number of waits that ended without a known beginning: it was before the trace or was lost, or the wait is
+    /// also among `waits_without_end`. They are not in the other figures.
     pub waits_without_begin: u64,
     /// The number of waits that did not end in the trace, or whose end may be lost; not in the other figures.
     pub waits_without_end: u64,
@@ -96,42 +97,43 @@ const UNKNOWN_FUNCTION: &str = "(unknown)";
 /// The name of all code outside the kernel.
 const USER_CODE: &str = "(user code)";
 
-/// The path with the largest weight among those that lead to one place.
+/// The paths that lead to one place, each with the sum of its weights. Chains of addresses in the same functions are
+/// one path.
 #[derive(Default)]
-struct HeaviestPath {
-    weight: u64,
-    callers: Vec<String>,
-}
+struct PathWeights(BTreeMap<Vec<String>, u64>);
 
-impl HeaviestPath {
-    fn update(&mut self, weight: u64, callers: &[&str]) {
-        if weight >= self.weight {
-            let callers = callers.iter().map(|name| name.to_string()).collect();
-            *self = HeaviestPath { weight, callers };
-        }
+impl PathWeights {
+    fn add(&mut self, weight: u64, callers: &[&str]) {
+        let path = callers.iter().map(|name| name.to_string()).collect();
+        *self.0.entry(path).or_default() += weight;
+    }
+
+    /// The path with the largest weight; of several, the last in the order of names.
+    fn heaviest(self) -> Vec<String> {
+        self.0.into_iter().max_by_key(|(_, weight)| *weight).map_or(vec![], |(path, _)| path)
     }
 }
 
 /// The places where tasks waited, those with the longest total wait first. A place is a kind of lock, a function of the locking
 /// layer, and the function that called it.
 pub fn lock_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<LockSite> {
-    let mut places: BTreeMap<(LockKind, String, String), (WaitStats, HeaviestPath)> = BTreeMap::new();
+    let mut places: BTreeMap<(LockKind, String, String), (WaitStats, PathWeights)> = BTreeMap::new();
     for ((kind, chain), waits) in &tally.waits_by_lock {
         let names = kernel_names(tally, symbols, *chain);
         let (function, callers) = symbols::split_lock_chain(&names);
         let function = function.unwrap_or(UNKNOWN_FUNCTION);
         let key = (*kind, function.to_string(), callers.first().unwrap_or(&UNKNOWN_FUNCTION).to_string());
-        let (sum, path) = places.entry(key).or_insert_with(|| (WaitStats::new(), HeaviestPath::default()));
+        let (sum, paths) = places.entry(key).or_insert_with(|| (WaitStats::new(), PathWeights::default()));
         sum.merge(waits);
-        path.update(waits.total, callers);
+        paths.add(waits.total, callers);
     }
     let total: u64 = places.values().map(|(waits, _)| waits.total).sum();
     let mut sites: Vec<_> = places
         .into_iter()
-        .map(|((kind, function, _), (waits, path))| LockSite {
+        .map(|((kind, function, _), (waits, paths))| LockSite {
             kind,
             function,
-            callers: path.callers,
+            callers: paths.heaviest(),
             share: fraction(waits.total, total),
             waits: waits.count,
             gave_up: waits.gave_up,
@@ -147,20 +149,20 @@ pub fn lock_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<LockSite> {
 
 /// The functions with CPU samples, those with most samples first.
 pub fn cpu_sites(tally: &TraceTally, symbols: &Symbols) -> Vec<CpuSite> {
-    let mut places: BTreeMap<String, (u64, HeaviestPath)> = BTreeMap::new();
+    let mut places: BTreeMap<String, (u64, PathWeights)> = BTreeMap::new();
     for (chain, samples) in &tally.cpu_samples {
         let names = kernel_names(tally, symbols, *chain);
         let (function, callers) = names.split_first().unwrap_or((&USER_CODE, &[]));
-        let (sum, path) = places.entry(function.to_string()).or_default();
+        let (sum, paths) = places.entry(function.to_string()).or_default();
         *sum += samples;
-        path.update(*samples, callers);
+        paths.add(*samples, callers);
     }
     let total: u64 = tally.cpu_samples.values().sum();
     let mut sites: Vec<_> = places
         .into_iter()
-        .map(|(function, (samples, path))| CpuSite {
+        .map(|(function, (samples, paths))| CpuSite {
             function,
-            callers: path.callers,
+            callers: paths.heaviest(),
             share: fraction(samples, total),
             samples,
         })
@@ -181,6 +183,8 @@ pub fn cpu_stacks(tally: &TraceTally, symbols: &Symbols) -> Vec<CpuStack> {
     chains.into_iter().map(|(names, samples)| CpuStack { frames: to_strings(names), samples }).collect()
 }
 
+/// The names of the functions of a chain, innermost first. [`TraceTally::chains`] has only addresses in the kernel, so
+/// the list is empty for user code.
 fn kernel_names<'a>(tally: &TraceTally, symbols: &'a Symbols, chain: ChainId) -> Vec<&'a str> {
     let addresses = tally.chains.get(chain);
     let frames = addresses.iter().enumerate().map(|(depth, address)| {
@@ -259,6 +263,18 @@ mod tests {
         assert_eq!(shares, [0.5, 0.4, 0.1]);
         assert_eq!(sites[1].callers, ["some_fs_write_iter", "vfs_write", "ksys_pwrite64"], "the heavier way");
         assert_eq!((sites[1].mean_ns, sites[1].max_ns), (200, 300));
+    }
+
+    #[test]
+    fn chains_through_the_same_functions_are_one_path() {
+        let symbols = Symbols::parse(SYMBOLS);
+        let mut tally = tally(TracedTasks::WholeMachine);
+        wait(&mut tally, TASK, READ, 300, &[0x1010, 0x2010, 0x3010, 0x5010]);
+        wait(&mut tally, TASK, READ, 200, &[0x1010, 0x2010, 0x3010, 0x4010]);
+        wait(&mut tally, TASK, READ, 200, &[0x1010, 0x2010, 0x3010, 0x4020]);
+        let sites = lock_sites(&tally, &symbols);
+        assert_eq!((sites.len(), sites[0].total_ns), (1, 700));
+        assert_eq!(sites[0].callers, ["some_fs_write_iter", "vfs_write"], "400 of 700 ns");
     }
 
     #[test]

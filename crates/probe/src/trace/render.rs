@@ -8,8 +8,9 @@ const WIDTH: usize = 100;
 const INDENT: &str = "        ";
 
 impl Profile {
-    /// The profile as text: the `top` most contended locks and the `top` busiest functions, each with up to `frames` callers
-    /// (with 1, only the function that took the lock).
+    /// The profile as text: the `top` most contended locks and the `top` busiest functions, most first. A lock is shown
+    /// with up to `frames` callers, at least one: the function that took the lock comes first. A function on the CPU is
+    /// shown with up to `frames` callers, but with none if `frames` is 1.
     pub fn text(&self, top: usize, frames: usize) -> String {
         let mut out = String::new();
         let seconds = format_duration(self.duration_ns);
@@ -109,8 +110,9 @@ fn format_duration(ns: u64) -> String {
     let mut text = String::new();
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
-        1_000..1_000_000 => (ns as f64 / 1e3, "µs"),
-        1_000_000..1_000_000_000 => (ns as f64 / 1e6, "ms"),
+        // From 999.5 on, a value would be rounded to 1000.
+        1_000..999_500 => (ns as f64 / 1e3, "µs"),
+        999_500..999_500_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
     let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
@@ -199,6 +201,8 @@ mod tests {
     #[test]
     fn durations_have_three_digits() {
         let shown = [0, 999, 1_000, 9_994, 9_995, 99_949, 99_950, 999_499, 59_900_000_000].map(format_duration);
+        let next_unit = [999_500, 999_499_999, 999_500_000].map(format_duration);
+        assert_eq!(next_unit, ["1.00 ms", "999 ms", "1.00 s"]);
         assert_eq!(shown, ["0 ns", "999 ns", "1.00 µs", "9.99 µs", "10.0 µs", "99.9 µs", "100 µs", "999 µs", "59.9 s"]);
     }
 

@@ -14,6 +14,8 @@ pub struct TraceTally {
     processes: Option<HashSet<u32>>,
     /// The thread of the tracer that reads the events. Its own events do not count.
     pub reader_thread: Option<u32>,
+    /// The distinct call chains of the events. Each is stored once, because many events share it and refer to it by its
+    /// id.
     pub chains: Chains,
     /// The waits that have begun and not ended.
     pub pairing: WaitPairing,
@@ -103,7 +105,7 @@ pub enum Task {
 pub struct WaitBegin {
     /// The time in nanoseconds.
     pub time: u64,
-    /// LCB_F_* flags.
+    /// The LCB_F_* flags of the kernel's tracepoint `lock:contention_begin`.
     pub flags: u32,
     /// The call chain.
     pub chain: ChainId,
@@ -116,9 +118,10 @@ pub struct WaitBegin {
 #[derive(Debug, Default)]
 pub struct WaitPairing {
     open_waits: HashMap<(Task, u64), WaitBegin>,
-    /// The number of ends whose beginning was before the trace or was lost.
+    /// The number of ends whose beginning was before the trace, was lost, or was discarded. If the end of a discarded
+    /// wait does arrive, that wait counts here and in `without_end`.
     pub without_begin: u64,
-    /// The number of beginnings whose end was after the trace or was lost.
+    /// The number of beginnings whose end was after the trace or may be lost.
     pub without_end: u64,
 }
 
@@ -145,8 +148,9 @@ impl WaitPairing {
         begun
     }
 
-    /// Counts all open waits as waits without an end: at the end of the trace, and after a loss of records, because the end of
-    /// any of them may be lost. Such a wait would seem to last until the task waits for the same lock again.
+    /// Counts all open waits as waits without an end: at the end of the trace, and after a loss of records, because the
+    /// end of any of them may be lost. If it stayed open, a wait whose end was lost would seem to last until the end of
+    /// the task's next wait for the same lock.
     pub fn discard_open_waits(&mut self) {
         self.without_end += self.open_waits.len() as u64;
         self.open_waits.clear();

@@ -12,7 +12,8 @@ use fsarena_stats::{analyse::Analysis, critical_values::FIRST_LOOK_ROUNDS, ratio
 /// Explains a bar that is better than 100%. The best variant is better than the most others, but one of these others can be
 /// better than it.
 const CIRCLE_NOTE: &str = " A bar can be better than 100% if A has a better typical ratio than B, B than C, and C than A; its \
-                      difference from the best is then not significant.";
+                      difference from the best is then not significant. It can also be better if some variants share \
+                      no round.";
 /// Explains a whisker that the chart cuts off.
 pub const CUT_OFF_NOTE: &str = "a whisker that is cut off has an arrow, and after it the number at which it ends";
 
@@ -49,7 +50,7 @@ fn ratio_chart(context: &ChartContext, analysis: &Analysis) -> Option<Chart> {
          the others are measured by it. {} Variants that share a letter are not significantly different.{}{}",
         metric.help,
         whiskers_note(&compared, analysis.grid.rounds.len()),
-        if compared.iter().any(|comparison| comparison.has_circle()) { CIRCLE_NOTE } else { "" },
+        if compared.iter().any(|comparison| comparison.has_ratio_better_than_best()) { CIRCLE_NOTE } else { "" },
         left_out_note(context, analysis, &groups, &groups_without_bars)
     );
     let chart = Chart::new(format!("ratios-{}", metric.id), format!("{}, best = 100%", metric.id), about);

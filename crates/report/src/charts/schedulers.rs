@@ -11,22 +11,22 @@ use fsarena_stats::comparison::{Comparison, compare};
 /// Two charts for each task: a panel for each scheduler, and a panel for each filesystem, in per cent of the panel's best.
 pub fn charts(context: &ChartContext) -> Vec<Chart> {
     let Some(analysis) = context.report.ranked_analysis() else { return vec![] };
-    let Some(grid) = SchedulerGrid::from_variants(&context.record().variants) else { return vec![] };
-    let (metric, by_scheduler) = (&analysis.metric, grid.by_scheduler());
+    let Some(scheduler_grid) = SchedulerGrid::from_variants(&context.record().variants) else { return vec![] };
+    let (metric, by_scheduler) = (&analysis.metric, scheduler_grid.by_scheduler());
     let arrangements = [
         Arrangement {
             id: "filesystems",
             best: "the best filesystem under each scheduler",
-            panels: &grid.schedulers,
-            bars: &grid.names,
+            panels: &scheduler_grid.schedulers,
+            bars: &scheduler_grid.row_names,
             groups: &by_scheduler,
         },
         Arrangement {
             id: "schedulers",
             best: "each filesystem's best scheduler",
-            panels: &grid.names,
-            bars: &grid.schedulers,
-            groups: &grid.variants,
+            panels: &scheduler_grid.row_names,
+            bars: &scheduler_grid.schedulers,
+            groups: &scheduler_grid.variants,
         },
     ];
     let mut charts = vec![];
@@ -35,7 +35,7 @@ pub fn charts(context: &ChartContext) -> Vec<Chart> {
         for arrangement in &arrangements {
             let compare = |group| compare_variants(&analysis.grid.values[at], group, metric.direction);
             let compared: Vec<Comparison> = arrangement.groups.iter().map(|group| compare(group)).collect();
-            let (panels, left_out) = panels_of_arrangement(context, &grid, arrangement, &compared);
+            let (panels, left_out) = panels_of_arrangement(context, &scheduler_grid, arrangement, &compared);
             let about = format!(
                 "Bars of {} in per cent of the best variant of their panel. Whiskers are 95% intervals of the ratio to \
                  the best in the same round (with fewer than 8 rounds, the smallest and the largest value, marked ?); the \
@@ -68,7 +68,7 @@ struct Arrangement<'a> {
 /// The panels of an arrangement, and sentences about the bars that are not drawn.
 fn panels_of_arrangement(
     context: &ChartContext,
-    grid: &SchedulerGrid,
+    scheduler_grid: &SchedulerGrid,
     arrangement: &Arrangement,
     compared: &[Comparison],
 ) -> (Vec<Panel>, String) {
@@ -84,7 +84,7 @@ fn panels_of_arrangement(
                 without_ratio.push(name);
             }
             let Some(variant) = variant else { continue };
-            let (y, style) = (Axis::row_centre(row), context.styles[grid.first_of_row(*variant)]);
+            let (y, style) = (Axis::row_centre(row), context.styles[scheduler_grid.first_of_row(*variant)]);
             marks.extend(bar_marks(comparison, row, style.colour, (y - 0.38, y + 0.38), limit));
         }
         let x = Axis::from_zero("", limit * 1.3, Unit::Percent);

@@ -9,6 +9,7 @@ use crate::phrases::{format_start, join_host_facts, task_label};
 use crate::ratio_verdict::{RatioVerdict, ratio_cell};
 use crate::sections::warnings::notes_of_kind;
 use crate::{error::Error, number::plural, page::ComparisonReport, sections::head};
+use fsarena_core::cell::Variant;
 use fsarena_core::plan::{Backing, Emulator};
 use fsarena_core::record::{MetricSpec, RunRecord, RunStatus};
 use fsarena_core::{event::NoteKind, names::distinct, sample::Direction};
@@ -108,7 +109,7 @@ fn explain_letters(metric: &MetricSpec, runs: &[&ComparedRun], letters: &[String
     };
     let name = |(run, letter): (&&ComparedRun, &String)| format!("{letter} is run {}", run.record.id);
     let names: Vec<String> = runs.iter().zip(letters).map(name).collect();
-    format!("{}. For {}, {better}. A figure is one task on one variant.", names.join(", "), metric.id)
+    format!("{}. For {}, {better}. Each ratio is for one task on one variant.", names.join(", "), metric.id)
 }
 
 /// The letter of a run in the report, by its index: A, B, … and from the 27th run on `run 27`.
@@ -257,7 +258,9 @@ fn add_circumstances(document: &mut Document, runs: &[&ComparedRun], pairs: &[Ru
             document.list(differences.clone());
         }
         if differences.is_empty() {
-            document.text("Nothing that was recorded differs between them: machine, kernel, scale, settings.");
+            document.text(
+                "Nothing that was recorded differs between them: machine, kernel, storage, scale, settings, version.",
+            );
         }
     }
 }
@@ -337,7 +340,8 @@ fn left_out_of_pair(pair: &RunPair, [a, b]: [&str; 2]) -> Vec<String> {
 
 /// Warns that the ratios contain everything that changed with time, which cannot be separated from a difference of
 /// filesystems. If nothing else differs, the note adds that the ratios show only the machine. `None` if all runs count
-/// instructions in an exact emulator, because these counts do not depend on the machine.
+/// instructions in an exact emulator, because these counts do not depend on the machine. All runs have the executor of
+/// the first: see [`ComparedRun::check_comparable`].
 fn confounded_note(pairs: &[RunPair]) -> Option<String> {
     let counts_instructions = |pair: &RunPair| match &pair.a.record.plan.device.backing {
         Backing::Guest(guest) => guest.emulator == Emulator::Exact,
@@ -393,15 +397,41 @@ fn run_differences(a: &RunRecord, b: &RunRecord) -> Vec<String> {
     compare_facts("The machine", hostnames(a), hostnames(b));
     compare_facts("The kernel", kernels(a), kernels(b));
     compare_facts("The backing storage", head::describe_storage(a), head::describe_storage(b));
+    compare_facts("The version of fsarena", a.version.clone(), b.version.clone());
     if a.plan.workloads != b.plan.workloads {
         items.push("The settings of the workload differ: the work is not the same.".into());
     }
+    let other_variant = |name: &str| b.variants.iter().find(|variant| variant.name == name);
+    let changed =
+        a.variants.iter().filter(|one| other_variant(&one.name).is_some_and(|other| !have_same_levels(one, other)));
+    let changed: Vec<&str> = changed.map(|variant| variant.name.as_str()).collect();
+    if !changed.is_empty() {
+        let names = count_and_list(&changed, "variant");
+        items.push(format!("The settings of {names} differ, although their names are the same."));
+    }
     items
+}
+
+/// Whether two variants have the same level of every factor. Those of the same name need not: a name lacks the factors
+/// that do not vary in a run.
+fn have_same_levels(a: &Variant, b: &Variant) -> bool {
+    a.levels.keys().chain(b.levels.keys()).all(|factor| a.level(factor) == b.level(factor))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variants_of_the_same_name_may_have_other_levels() {
+        let ext4 = |levels: &[(&str, &str)]| Variant {
+            name: "ext4".into(),
+            levels: levels.iter().map(|(factor, level)| (factor.to_string(), level.to_string())).collect(),
+        };
+        let [plain, default, noatime] = [&[][..], &[("options", "default")], &[("options", "noatime")]].map(ext4);
+        assert!(have_same_levels(&plain, &default));
+        assert!(!have_same_levels(&plain, &noatime) && !have_same_levels(&noatime, &default));
+    }
 
     #[test]
     fn the_time_between_runs_is_a_whole_number_of_its_unit() {

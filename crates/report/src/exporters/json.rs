@@ -162,7 +162,7 @@ fn claim_json(judged: &JudgedClaim, in_family: bool) -> Value {
         "average": judged.claim.average,
         "outcome": judged.outcome().name(),
         "exit": exit_code(&[judged.outcome()]).code(),
-        "missing": judged.missing,
+        "missing": judged.why_unjudged,
         "against": judged.rival,
         "stands_in_family": in_family,
         "excluded_pairs": judged.excluded,

@@ -38,7 +38,7 @@ impl FileFault {
         FileFault { line: None, message: message.into() }
     }
 
-    /// Parses a number in this line.
+    /// Parses a number in this line. NaN and infinity are numbers too; the collector leaves such values out.
     ///
     /// # Errors
     /// `word` is not a number. The message is the word and the complaint: `is not a rate`.

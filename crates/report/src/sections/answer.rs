@@ -8,7 +8,7 @@ use crate::phrases::{
 use crate::{figures::value_or_dash, matrix, number::plural, report::Report, sections::decision::Decision};
 use fsarena_core::observations::{InvalidReason, invalid_figures, invalid_reason};
 use fsarena_core::record::{MetricSpec, RunRecord};
-use fsarena_core::{factor::FS, matrix::PLAIN, sample::Direction};
+use fsarena_core::{factor::FS, matrix::EMPTY_LEVEL_NAME, sample::Direction};
 use fsarena_stats::analyse::{Analysis, BestLevel, Overall, TaskAnalysis, best_levels};
 use fsarena_stats::{comparison::Comparison, critical_values::FIRST_LOOK_ROUNDS, verdict::Outcome};
 use std::cmp::Reverse;
@@ -305,7 +305,7 @@ fn best_level_sentences(record: &RunRecord, analysis: &Analysis) -> Vec<String> 
         let all_inconclusive = bests.iter().all(|best| !best.is_decided);
         let remark = |is_inconclusive: bool| if is_inconclusive { " (by the estimate, inconclusive)" } else { "" };
         let item = |best: &BestLevel| {
-            let level = if best.level.is_empty() { PLAIN } else { &best.level };
+            let level = if best.level.is_empty() { EMPTY_LEVEL_NAME } else { &best.level };
             format!("{} {level}{}", best.variant.name, remark(!best.is_decided && !all_inconclusive))
         };
         let items = bests.iter().map(item).collect::<Vec<_>>().join(", ");

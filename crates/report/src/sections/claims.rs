@@ -31,8 +31,8 @@ pub fn add_claims(document: &mut Document, report: &Report, _: Detail) {
 
 /// The verdict of one claim as lines of text, the effect first.
 pub fn claim_lines(judged: &JudgedClaim) -> Vec<String> {
-    let Some(verdict) = &judged.verdict else { return judged.missing.iter().cloned().collect() };
-    let unit = judged.unit;
+    let Some(verdict) = &judged.verdict else { return judged.why_unjudged.iter().cloned().collect() };
+    let unit = judged.column_noun;
     let rival = match (&judged.claim.relation, &judged.rival) {
         (Relation::Extreme(_), Some(rival)) => format!(" against {rival}"),
         _ => String::new(),

@@ -63,7 +63,7 @@ fn gate_summary(outcome: Outcome, claims: &[&JudgedClaim]) -> String {
 fn claim_sentence(judged: &JudgedClaim, margin: f64) -> String {
     let (name, outcome) = (&judged.claim.subject, gate_outcome_name(judged.outcome()));
     let margin_of_claim = margin_of_claim(judged, margin);
-    let found = match (&judged.verdict, &judged.missing) {
+    let found = match (&judged.verdict, &judged.why_unjudged) {
         (Some(verdict), _) => format!("{}, {}", describe_bounds(verdict), plural(verdict.rounds, "round")),
         (None, missing) => missing.clone().unwrap_or_default(),
     };

@@ -55,7 +55,7 @@ impl Medians {
 /// A table of the variants by name and scheduler, each as a share of the best variant of its group. The best is highlighted.
 fn share_table(grid: &SchedulerGrid, groups: &[Vec<Option<usize>>], medians: &Medians) -> Table {
     let mut table = Table::of_figures(std::iter::once("").chain(grid.schedulers.iter().map(String::as_str)));
-    for (name, variants) in grid.names.iter().zip(&grid.variants) {
+    for (name, variants) in grid.row_names.iter().zip(&grid.variants) {
         let cell = |variant: &Option<usize>| {
             let group = groups.iter().find(|group| group.contains(variant))?;
             medians.share_of_best((*variant)?, group)
@@ -69,7 +69,7 @@ fn share_table(grid: &SchedulerGrid, groups: &[Vec<Option<usize>>], medians: &Me
 /// The variants of a run as a grid: rows are the names without the scheduler, columns are the schedulers.
 pub struct SchedulerGrid {
     /// The names of the variants without their scheduler.
-    pub names: Vec<String>,
+    pub row_names: Vec<String>,
     /// The names of the schedulers.
     pub schedulers: Vec<String>,
     /// `variants[name][scheduler]`: the index of the variant; `None` if the run lacks it.
@@ -92,7 +92,7 @@ impl SchedulerGrid {
             return None;
         }
         let title = |level: &&str| if level.is_empty() { "as it is".into() } else { level.to_string() };
-        Some(SchedulerGrid { names: rows, schedulers: columns.iter().map(title).collect(), variants: grid })
+        Some(SchedulerGrid { row_names: rows, schedulers: columns.iter().map(title).collect(), variants: grid })
     }
 
     /// The variants by scheduler, and then by name.

@@ -90,6 +90,7 @@ fn unsteady_loads_sentence(record: &RunRecord) -> Option<String> {
     let can_run_longer = record.plan.workloads.iter().any(|plan| plan.settings.0.contains_key("seconds"));
     let remedy = match longest {
         Some(seconds) if can_run_longer => {
+            // The run does not show how long a load must run to become steady, so four times its length is a guess.
             let seconds = format!("seconds={}", (4.0 * seconds).ceil());
             format!(" For the steady state: {}.", setting("set", &seconds))
         }
@@ -135,15 +136,13 @@ fn busy_machine_sentence(record: &RunRecord) -> Option<String> {
     if tasks == 0 {
         return None;
     }
-    let counts = |all: &[(&str, usize)]| {
-        all.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
-    };
     let mut busiest: Vec<(&str, usize)> = processes.into_iter().collect();
     busiest.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     busiest.truncate(3);
-    let busy = counts(&busiest);
-    let busy = if busy.is_empty() { String::new() } else { format!(" Busy meanwhile: {busy}.") };
-    let variants = counts(&by_variant.into_iter().collect::<Vec<_>>());
+    let busy: Vec<_> = busiest.iter().map(|(name, tasks)| format!("{name} ({})", plural(*tasks, "task"))).collect();
+    let busy = if busy.is_empty() { String::new() } else { format!(" Busy meanwhile: {}.", busy.join(", ")) };
+    let variants: Vec<_> = by_variant.iter().map(|(name, tasks)| format!("{name} {tasks}")).collect();
+    let variants = variants.join(", ");
     Some(format!("The machine was still busy when {} began ({variants}).{busy}", plural(tasks, "task")))
 }
 

@@ -164,6 +164,11 @@ fn two_runs_side_by_side() {
     let page = compare_runs(&a, &b, "elapsed").unwrap();
     insta::assert_snapshot!("runs_term", said(&page, "term"));
     insta::assert_snapshot!("runs_json", said(&page, "json"));
+    b.version = "0.2.0".into();
+    b.variants[0].levels.insert("options".into(), "noatime".into());
+    let answer = compare_runs(&a, &b, "elapsed").unwrap().json["answer"].to_string();
+    assert!(answer.contains("The version of fsarena differs: 0.1.0 in "), "{answer}");
+    assert!(answer.contains("The settings of 1 variant (ext4) differ"), "{answer}");
     let error = compare_runs(&a, &fixture::run(&["jfs"], 8), "elapsed").unwrap_err().to_string();
     assert!(error.contains("they have no variant in common"), "{error}");
 }

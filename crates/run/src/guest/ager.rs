@@ -133,7 +133,7 @@ impl Ager for GuestAger<'_> {
         cell.variant.levels.retain(|id, _| [factor::FS, factor::KERNEL].contains(&id.as_str()));
         let stage_disk = self.stage_disk(guests, emit)?;
         let facts = VariantFacts {
-            variant: cell.variant.name.clone(),
+            name: cell.variant.name.clone(),
             def: filesystem.def,
             options: filesystem.options.clone(),
             effective_options: String::new(),

@@ -13,7 +13,7 @@ pub const LAYER: LayerDef = LayerDef {
     programs: &[("bindfs", "bindfs")],
     room: identity,
     mount,
-    image: None,
+    copy_up: None,
     sync_file: None,
 };
 

@@ -24,17 +24,18 @@ pub struct LayerDef {
     pub room: fn(Room) -> Room,
     /// Mounts it. Returns the program that serves it, if any.
     pub mount: fn(&LayerSite, Log) -> Result<Option<Child>, Error>,
-    /// The part that keeps prepared files unchanged; None for layers that do not copy files up.
-    pub image: Option<ImageDef>,
+    /// How it keeps prepared files unchanged; None for layers that do not copy files up.
+    pub copy_up: Option<CopyUpDef>,
     /// A file of the layer whose fsync makes the program write what it holds in memory, because FUSE does not pass syncfs on.
     /// None for layers that hold nothing in memory.
     pub sync_file: Option<&'static str>,
 }
 
-/// The part of a layer that keeps prepared files unchanged, like the image of a container. The argument of its functions is the
-/// directory of the filesystem below.
-pub struct ImageDef {
-    /// Moves what was written through the layer into this part. The layer must be unmounted.
+/// How a layer keeps the files that were prepared for a task unchanged in directories below it, like the image of a
+/// container, and copies them up when the task changes them. The argument of its functions is the directory of the
+/// filesystem below.
+pub struct CopyUpDef {
+    /// Moves what was written through the layer to the directories below it. The layer must be unmounted.
     pub commit: fn(&Path) -> Result<(), Error>,
     /// The number and bytes of the files that were copied up since then and still exist.
     pub copied_up: fn(&Path) -> Result<(u64, u64), Error>,

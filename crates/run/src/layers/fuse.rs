@@ -15,7 +15,7 @@ pub const LAYER: LayerDef = LayerDef {
     programs: &[("fuse2fs", "fuse2fs"), ("mkfs.ext4", "e2fsprogs")],
     room,
     mount,
-    image: None,
+    copy_up: None,
     sync_file: Some(SYNC_FILE),
 };
 

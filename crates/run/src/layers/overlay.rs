@@ -2,7 +2,7 @@
 //!
 //! `lower1`, `lower2` … are the lower directories, the highest number on top, `upper` the upper one.
 
-use super::def::{ImageDef, LayerDef, LayerSite, make_dirs};
+use super::def::{CopyUpDef, LayerDef, LayerSite, make_dirs};
 use crate::executor::Log;
 use fsarena_load::workload::Room;
 use fsarena_sys::{Error, mount};
@@ -19,12 +19,12 @@ pub const LAYER: LayerDef = LayerDef {
     programs: &[],
     room,
     mount,
-    image: Some(ImageDef { commit, copied_up }),
+    copy_up: Some(CopyUpDef { commit, copied_up }),
     sync_file: None,
 };
 
 /// The layer whose files all lie in the upper directory, like those that a container makes itself.
-pub const UPPER_LAYER: LayerDef = LayerDef { id: "overlay-upper", room: identity, image: None, ..LAYER };
+pub const UPPER_LAYER: LayerDef = LayerDef { id: "overlay-upper", room: identity, copy_up: None, ..LAYER };
 
 /// The upper directory.
 const UPPER_DIR: &str = "upper";

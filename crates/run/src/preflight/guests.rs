@@ -219,7 +219,7 @@ fn fetch_program(name: &str, package: &str, missing: String, log: kernel::OnComm
     }
     let places = KernelDirs::of_this_machine(None);
     places
-        .suites
+        .apt_dirs
         .fetch_program(package, &places.cache, log)
         .map_err(|error| RunError::Missing(format!("{missing}\nfsarena could not fetch {package} itself: {error}")))
 }
@@ -239,7 +239,7 @@ pub fn fetch_kernel_and_mkfs(defs: &[&FsDef], level: &str, show: module_build::O
         if let Some(package) = def.module_source.filter(|_| lacks) {
             let release = &kernels.by_level[level].release;
             let places = KernelDirs::of_this_machine(None);
-            module_build::build(package, release, (&places.cache, &places.suites), show, &mut |_| {})?;
+            module_build::build(package, release, (&places.cache, &places.apt_dirs), show, &mut |_| {})?;
             kernels = find()?;
         }
     }

@@ -51,9 +51,9 @@ fn fits_history(run: &Overview, study: &str) -> bool {
         && run.run_files.stamp.database_bytes() <= MAX_LISTED_DATABASE_BYTES
 }
 
-/// The study with the most runs; `None` if no run can be read.
+/// The study with the most runs that fit into a history; `None` if no run can be read.
 fn most_common_study(listed: &[Arc<Overview>]) -> Option<String> {
-    let count = |study: &String| listed.iter().filter(|run| run.summary.study == *study).count();
+    let count = |study: &String| listed.iter().filter(|run| fits_history(run, study)).count();
     studies(listed).into_iter().max_by_key(count)
 }
 
@@ -78,24 +78,25 @@ fn link_runs(document: &mut Document, runs: &[Arc<Overview>]) {
     }
 }
 
-/// Reads the points of the runs, and renders the page.
+/// Reads the points of the runs, and renders the page. A run that lacks the variant, or that cannot be read any more,
+/// has no point; if that holds for all runs, the page has no points.
 ///
 /// # Errors
-/// No run has the metric, or the page cannot be rendered.
+/// No run has a point, and one of them lacks the metric; or the page cannot be rendered.
 fn render_history(
     shared: &SharedData,
     query: HistoryQuery,
     runs: &[Arc<Overview>],
     (studies, variants): (Vec<String>, Vec<String>),
 ) -> RenderResult {
-    let (mut points, mut unknown) = (vec![], None);
+    let (mut points, mut last_error) = (vec![], None);
     for run in runs {
         match shared.points.get(&run.run_files, &query) {
             Ok(point) => points.extend(point),
-            Err(error) => unknown = Some(error),
+            Err(error) => last_error = Some(error),
         }
     }
-    if let Some(error) = unknown.filter(|_| points.is_empty()) {
+    if let Some(error) = last_error.filter(|_| points.is_empty()) {
         return Err(error);
     }
     let mut history = history_page(&query, points);
@@ -103,4 +104,29 @@ fn render_history(
     let Fragment { title, html } = html::render_fragment(&history.document).map_err(|error| error.to_string())?;
     let metrics = templates::metrics_to_choose(&query.metric);
     templates::render(&templates::HistoryPage { query, studies, variants, metrics, title, body: html })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folder::{FoundRun, Stamp};
+    use crate::testing::TestRun;
+    use fsarena_store::RunSummary;
+    use std::sync::OnceLock;
+
+    #[test]
+    fn the_default_study_has_the_most_runs_that_fit_into_a_history() {
+        let run = TestRun::new();
+        drop(run.writer());
+        let overview = |study: &str, problem: Option<&str>| {
+            let run_files =
+                FoundRun { id: run.dir.id(), dir: run.dir.clone(), stamp: Stamp::default(), refused_because: None };
+            let summary = RunSummary { study: study.into(), ..fsarena_store::read_summary(&run.dir).unwrap() };
+            let problem = problem.map(String::from);
+            Arc::new(Overview { run_files, summary, plan: None, problem, answer: OnceLock::new() })
+        };
+        let [unreadable_a, also_unreadable_a] = [(); 2].map(|()| overview("a", Some("its plan is damaged")));
+        let listed = [unreadable_a, also_unreadable_a, overview("a", None), overview("b", None), overview("b", None)];
+        assert_eq!(most_common_study(&listed).as_deref(), Some("b"));
+    }
 }

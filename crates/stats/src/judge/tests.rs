@@ -118,7 +118,7 @@ fn every_form_of_claim_finds_its_rounds() {
         assert_eq!(verdict.outcome, outcome, "{text}: {verdict:?}");
         assert!((verdict.effect - theta.exp_m1()).abs() < 0.005, "{text}: {verdict:?}");
         assert_eq!((verdict.rounds, judged.d.len()), (15, 15), "{text}");
-        assert!(judged.needs.is_empty() && judged.missing.is_none(), "{text}");
+        assert!(judged.needs.is_empty() && judged.why_unjudged.is_none(), "{text}");
     }
 }
 
@@ -137,7 +137,7 @@ fn a_claim_without_values_has_the_reason() {
         ("one.neutral: best is a", "neither more nor less of neutral is better"),
     ] {
         let judged = judged(&record, text);
-        assert_eq!(judged.missing.as_deref(), Some(why), "{text}");
+        assert_eq!(judged.why_unjudged.as_deref(), Some(why), "{text}");
         assert!(judged.is_inconclusive() && judged.verdict.is_none());
     }
 }
@@ -224,7 +224,7 @@ fn a_percentile_is_judged_if_ten_requests_of_a_round_lie_beyond_it() {
     let refused = judged(&with_tails(400.0), claim);
     assert_eq!(refused.outcome(), Outcome::Inconclusive);
     assert_eq!(
-        refused.missing.as_deref(),
+        refused.why_unjudged.as_deref(),
         Some(
             "no verdict rests on this figure: a at one had 400 requests a round, and a 99th percentile requires 1000; measure \
              for 6 s instead of 2.0 s"

@@ -4,7 +4,7 @@ use super::cells::{CellPosition, Contrast, Matrix};
 use crate::critical_values::FIRST_LOOK_ROUNDS;
 use crate::evalue::e_bh;
 use crate::ratio::Ratio;
-use fsarena_core::matrix::MatrixCell;
+use fsarena_core::rerun::BlockThreadsCell;
 use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,8 +186,8 @@ pub fn positions_to_rerun(findings: &[Finding]) -> BTreeSet<CellPosition> {
 }
 
 /// The cells of [`positions_to_rerun`] by their names and numbers.
-pub fn cells_to_rerun(findings: &[Finding], matrix: &Matrix) -> Vec<MatrixCell> {
-    let named = |at: CellPosition| MatrixCell {
+pub fn cells_to_rerun(findings: &[Finding], matrix: &Matrix) -> Vec<BlockThreadsCell> {
+    let named = |at: CellPosition| BlockThreadsCell {
         variant: matrix.variants[at.variant].name.clone(),
         mode: matrix.modes[at.mode].name.clone(),
         block_size: matrix.sizes[at.size],

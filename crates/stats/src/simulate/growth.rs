@@ -1,5 +1,5 @@
-//! Simulates how often the growth of a cost is found to bend, and how often its extrapolation contains the truth, by the law
-//! that the cost follows.
+//! For each law that a cost may follow: simulates how often its growth is found to bend, and how often its
+//! extrapolation contains the truth.
 
 use super::{ErrorCount, PromiseState, in_parallel, run_rng};
 use crate::scaling::Series;
@@ -12,7 +12,8 @@ use rand_distr::{Distribution, StandardNormal};
 pub const ROUNDS: u32 = 4;
 /// The amounts of work: 1e4..1e6 with three a decade.
 const AMOUNTS: [f64; 7] = [1e4, 2.2e4, 4.6e4, 1e5, 2.2e5, 4.6e5, 1e6];
-/// Standard deviations: of what a round has in common, of a value, and of how an amount deviates from the law in all rounds.
+/// Standard deviations of ln cost: shared by a round, of a single value, and shared by an amount of work over all
+/// rounds.
 const NOISE: (f64, f64, f64) = (0.03, 0.03, 0.01);
 /// The largest share of runs in which the interval may miss, and in which a law without a bend may be found to bend.
 pub const MOST_WRONG: f64 = 0.07;
@@ -86,14 +87,19 @@ pub struct GrowthCheck {
 }
 
 impl GrowthCheck {
-    /// The number of wrong runs, the larger of two numbers: of runs whose interval missed the true cost, and of runs that found a
-    /// bend where there is none or excluded a bend where there is one.
+    /// The number of wrong runs, the larger of two numbers: of runs whose interval missed the true cost, and of runs
+    /// that found a bend where there is none or excluded a bend where there is one. Of the negative test, the number of
+    /// runs whose interval missed the true cost, which it must show.
     pub fn errors(&self) -> ErrorCount {
+        if self.is_negative() {
+            return ErrorCount { wrong: self.missed, runs: self.runs };
+        }
         let wrong_bends = if self.truth.bends() { self.straight } else { self.bends };
         ErrorCount { wrong: self.missed.max(wrong_bends), runs: self.runs }
     }
 
-    /// Whether the interval must miss: no data show a bend beyond them.
+    /// Whether it is the negative test: the interval must miss, because the bend lies beyond the data and so cannot be
+    /// seen in them.
     pub fn is_negative(&self) -> bool {
         self.truth == Truth::BendBeyond
     }
@@ -167,10 +173,11 @@ mod tests {
             check(Truth::Power, 40, 0, 0),
             check(Truth::BendWithin, 200, 40, 0),
             check(Truth::BendBeyond, 0, 0, 0),
+            check(Truth::BendBeyond, 200, 0, 0),
             check(Truth::Power, 0, 0, 14),
         ]
         .map(|check| check.state());
         let [broken, open] = [PromiseState::Broken, PromiseState::Open];
-        assert_eq!(states, [broken, broken, broken, broken, open]);
+        assert_eq!(states, [broken, broken, broken, broken, broken, open]);
     }
 }

@@ -4,7 +4,7 @@ use super::noise::{Noise, Order, SD, normal, simulate_log_ratios};
 use super::search::{Effects, advice_errs, simulate_search};
 use super::{ALPHA, ROUNDS, bisect};
 use crate::average::median;
-use crate::change_point::{SHORTEST_SEGMENT, alarm_split, e_divisive, is_same_change};
+use crate::change_point::{SHORTEST_SEGMENT, alarm_error_divisor, e_divisive, is_same_change};
 use crate::critical_values::{LOOKS, Look, cautious_critical_value};
 use crate::evalue::Evidence;
 use crate::gate::{gate_claim_outcome, gate_outcome};
@@ -162,7 +162,7 @@ impl Rule {
                 rounds_at_first_look(&shifted_differences(truth, noise, order, rng), misses).is_some()
             }
             Rule::Gate { tasks, passes } => gate_errs(tasks, passes, noise, rng),
-            Rule::History => history_errs(noise, alarm_split, rng),
+            Rule::History => history_errs(noise, alarm_error_divisor, rng),
             Rule::Regret { variants, unequal } => regret_errs(variants, unequal, noise, order, rng),
             Rule::Best(effects) => simulate_search(effects, noise, rng).0.erred,
             Rule::Advice => advice_errs(noise, rng),
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn only_smaller_shares_of_the_error_for_later_alarms_keep_false_confirmations_rare() {
         let wrong = |split| count_runs(400, |run| history_errs(Noise::Normal, split, &mut run_rng(1, run)));
-        let (with, without) = (wrong(alarm_split), wrong(|_| 1));
+        let (with, without) = (wrong(alarm_error_divisor), wrong(|_| 1));
         assert!(with <= 20 && without >= 2 * with, "{with} {without}");
     }
 }

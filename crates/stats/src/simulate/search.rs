@@ -35,8 +35,9 @@ impl Effects {
         }
     }
 
-    /// The limit of the median time, as a share of the time of running every variant in every round.
-    pub fn time_limit(self) -> f64 {
+    /// The most time that the median run may take for the check of the simulation to pass, as a share of the median
+    /// time of the same runs without elimination.
+    pub fn largest_median_time_share(self) -> f64 {
         if self == Effects::Equal { 1.05 } else { 0.65 }
     }
 
@@ -61,8 +62,8 @@ pub(super) fn simulate_search(effects: Effects, noise: Noise, rng: &mut impl Rng
 }
 
 /// Simulates advice: a run of four filesystems that cost 0, 1, 3 and 8% more than the best, then a run of the filesystems that
-/// were not eliminated, each with options that save 2% or cost 0, 1 or 5%. The runs share the error. Returns whether either
-/// errs.
+/// were not eliminated, each with options that save 2% or cost 0, 1 or 5%. The two runs share the 5% probability of a
+/// wrong conclusion. Returns whether either draws one.
 pub(super) fn advice_errs(noise: Noise, rng: &mut impl Rng) -> bool {
     let filesystems = [0.0f64, 0.01, 0.03, 0.08].map(f64::ln_1p);
     let first = simulate_run(&simulate_costs(&filesystems, noise, rng), &filesystems, true, 2);
@@ -75,7 +76,8 @@ pub(super) fn advice_errs(noise: Noise, rng: &mut impl Rng) -> bool {
 
 /// Simulates the costs of each variant in each round, `[variant][round]`. `truth` is ln(cost) of each variant without noise.
 fn simulate_costs(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f64>> {
-    // The noise of a difference has the variance of two measurements.
+    // `simulate_log_ratios` gives the noise of a difference of two measurements of the size `SD`; scale it to the noise
+    // of one measurement of the size `MEASUREMENT_SD`.
     let scale = MEASUREMENT_SD / SD / std::f64::consts::SQRT_2;
     let mut series = |truth: &f64| -> Vec<f64> {
         let d = simulate_log_ratios(noise, Order::Random, LAST_LOOK_ROUNDS, rng);
@@ -86,7 +88,7 @@ fn simulate_costs(truth: &[f64], noise: Noise, rng: &mut impl Rng) -> Vec<Vec<f6
 
 /// A simulated run.
 pub(super) struct SearchRun {
-    /// The time of all its cells, in cells of the cheapest variant.
+    /// The time of all its cells. The unit is the time of a cell of a variant whose ln(cost) is 0.
     pub time: f64,
     /// Whether the run erred: at some look it had eliminated the best, or the bound of a variant's regret was below the truth.
     pub erred: bool,
@@ -122,6 +124,7 @@ fn simulate_run(costs: &[Vec<f64>], truth: &[f64], eliminates: bool, split: usiz
         // If several variants are equally good, the best is lost only with the last of them.
         let is_best_lost = variants.clone().all(|variant| truth[variant] > least || regrets.is_dominated(variant));
         search.erred |= is_best_lost || variants.clone().any(is_too_low);
+        // An eliminated variant stays so: without new rounds, its bounds against the others do not change.
         eliminated = variants.clone().map(|variant| eliminates && regrets.is_dominated(variant)).collect();
         search.possible = variants.clone().filter(|variant| !regrets.is_dominated(*variant)).collect();
         let choice = regrets.choose(&search.possible).and_then(|choice| regrets.of(choice));

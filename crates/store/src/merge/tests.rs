@@ -68,6 +68,20 @@ fn shards_become_one_run_in_any_number_of_merges() {
 }
 
 #[test]
+fn a_shard_whose_commands_cannot_be_read_is_merged_later_with_its_commands() {
+    let root = tempfile::tempdir().unwrap();
+    let shard_1 = shard(root.path(), 1, "h1");
+    let (log, aside) = (shard_1.command_log_file(), root.path().join("log"));
+    std::fs::rename(&log, &aside).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    merge(root.path(), std::slice::from_ref(&shard_1)).unwrap_err();
+    std::fs::remove_dir(&log).unwrap();
+    std::fs::rename(&aside, &log).unwrap();
+    let merged = merge(root.path(), &[shard_1]).unwrap();
+    assert_eq!((merged.added, read(&merged.run).unwrap().commands), (4, 1));
+}
+
+#[test]
 fn an_interrupted_shard_adds_its_remaining_cells_later() {
     let root = tempfile::tempdir().unwrap();
     let shard_1 = shard(root.path(), 1, "h1");

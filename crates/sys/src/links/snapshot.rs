@@ -4,7 +4,7 @@ use super::def::{LinkDef, LinkSetup, clear_superblock};
 use crate::device_mapper::Target;
 use std::{io::Result, path::PathBuf};
 
-/// The link.
+/// The link of a stack of devices with the id `snapshot`.
 pub const LINK: LinkDef = LinkDef {
     id: "snapshot",
     program: None,
@@ -19,7 +19,7 @@ pub const LINK: LinkDef = LinkDef {
 /// The size of a chunk in sectors: the default of LVM.
 const CHUNK_SECTORS: u64 = 8;
 
-/// The sectors for the copies of all chunks: 16 bytes of metadata for each chunk, and rounding.
+/// Sectors for a copy of every chunk, twice the metadata (16 bytes a chunk), and 8 MiB for rounding.
 fn copy_sectors(sectors: u64) -> u64 {
     sectors + sectors / 128 + (8 << 20) / 512
 }
@@ -33,10 +33,12 @@ fn make(setup: &LinkSetup) -> Result<PathBuf> {
     mapper.make_part(name, &data, 0, *sectors)
 }
 
+/// Takes the snapshot, and makes the device copy each chunk to it before the first write. The device is suspended until
+/// then, so that the snapshot contains no unfinished write and no write bypasses it.
 fn take_snapshot(setup: &LinkSetup) -> Result<()> {
     let LinkSetup { mapper, name, sectors, .. } = setup;
     mapper.suspend(name)?;
-    // Resuming returns the path of the device.
+    // The parts are active; resuming them changes nothing and returns their paths.
     let [data, copies] = ["data", "copies"].map(|part| mapper.resume(&format!("{name}-{part}")));
     let (data, copies) = (data?, copies?);
     let arguments = format!("{} {} P {CHUNK_SECTORS}", data.display(), copies.display());

@@ -10,7 +10,7 @@ use fsarena_report::page::Page;
 use fsarena_run::alarms::{Alarm, AlarmOutcome, Alarms, HistoryKey};
 use fsarena_run::confirmation::{ChangeToConfirm, Confirmation};
 use fsarena_run::{Consumer, Destination, RunRequest, execute};
-use fsarena_stats::change_point::alarm_split;
+use fsarena_stats::change_point::alarm_error_divisor;
 use fsarena_stats::judge::judge_all;
 use fsarena_stats::verdict::{self, Verdict};
 use fsarena_store::RunDir;
@@ -84,7 +84,7 @@ impl ChangeConfirmer<'_> {
             variant: &query.variant,
             metric: &query.metric,
             ln_change: change.ln_change,
-            error_split: alarm_split(number),
+            error_split: alarm_error_divisor(number),
             budget_s: self.budget.map(|budget| budget.as_secs_f64()),
         };
         let after = read(&change.after[0])?;
@@ -101,7 +101,7 @@ impl ChangeConfirmer<'_> {
         Ok(match obstacle {
             Some(why) => Some((AlarmOutcome::NotConfirmable, format!("No fresh rounds: {why}"), None)),
             // Fresh rounds would compare a variant with itself, so only later runs can show that it is a change.
-            None if change.lasts => {
+            None if change.confirmed => {
                 let why = "Later runs confirm it, and nothing that runs store differs before and after it: no option, program, or \
                            kernel; look for what else changed on this machine";
                 Some((AlarmOutcome::NotConfirmable, why.into(), None))
@@ -132,7 +132,7 @@ impl ChangeConfirmer<'_> {
             verdict::Outcome::Held | verdict::Outcome::Equivalent => AlarmOutcome::NotConfirmed,
             verdict::Outcome::Inconclusive => AlarmOutcome::Inconclusive,
         };
-        let found = judged.verdict.map_or_else(|| judged.missing.clone().unwrap_or_default(), describe_difference);
+        let found = judged.verdict.map_or_else(|| judged.why_unjudged.clone().unwrap_or_default(), describe_difference);
         let why = format!("{found}; claim: {}", judged.claim.text);
         Ok((alarm_outcome, why, outcome.run.map(|run| run.id())))
     }

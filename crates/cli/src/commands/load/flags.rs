@@ -18,7 +18,7 @@ const DATA_FLAGS: &str = "rw bs rwmixread random_distribution shared_cursor zero
 ///
 /// fsarena records every latency, and measures and reports the cost of its load generator. By default it creates
 /// files in the current directory, fills them, works on them for ten seconds and removes them. It refuses block
-/// devices: `fsarena run engel --fs raw` measures one safely.
+/// devices: `fsarena run engel --fs raw` measures one safely, with the load of the study `engel`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -81,7 +81,7 @@ pub struct Args {
     #[arg(long, alias = "rate_process", value_name = "RATE_PROCESS", value_parser = word_parser(PROCESSES), default_value = "poisson", requires = "rate", help_heading = "Engine")]
     pub rate_process: Arrivals,
 
-    /// Run time [default: 10s, without another limit]
+    /// Run time [default: 10s if no other limit is given]
     #[arg(long, value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
     pub runtime: Option<Duration>,
     /// Number of operations
@@ -93,7 +93,7 @@ pub struct Args {
     /// Run until throughput is steady, for at most --runtime
     #[arg(long, conflicts_with_all = ["number_ios", "io_size"], help_heading = "Limits")]
     pub steady: bool,
-    /// Warm-up time to leave out [default: found by MSER-5]
+    /// Warm-up time to leave out [default: the rule MSER-5 finds its end]
     #[arg(long, alias = "ramp_time", value_name = "TIME", value_parser = parse_time, help_heading = "Limits")]
     pub ramp_time: Option<Duration>,
 
@@ -119,7 +119,7 @@ pub struct Args {
         help_heading = "Files"
     )]
     pub create_on_open: bool,
-    /// Kinds of extents to accept although reads and writes of them are not plain I/O to the device
+    /// Accept files with these kinds of extents, whose reads and writes are not plain I/O to the device
     #[arg(long, value_delimiter = ',', value_name = "KIND,…", value_parser = word_parser(EXTENTS), help_heading = "Files")]
     pub allow: Vec<fn(&mut AllowedExtents)>,
 
@@ -165,18 +165,31 @@ Examples:
 pub struct AccessMode {
     /// Whether offsets are random.
     pub is_random: bool,
-    /// Whether all operations are reads (true) or writes (false); None for both.
-    pub all_reads: Option<bool>,
+    pub operations: Operations,
+}
+
+/// The operations of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operations {
+    Reads,
+    Writes,
+    /// Both reads and writes.
+    Mixed,
 }
 
 /// fio's modes, and those of sysbench.
 const MODES: AcceptedWords<AccessMode> = &[
-    ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, all_reads: Some(true) }),
-    ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, all_reads: Some(false) }),
-    ("rw", "Sequential reads and writes", &["readwrite", "seqrw"], AccessMode { is_random: false, all_reads: None }),
-    ("randread", "Random reads", &["rndrd"], AccessMode { is_random: true, all_reads: Some(true) }),
-    ("randwrite", "Random writes", &["rndwr"], AccessMode { is_random: true, all_reads: Some(false) }),
-    ("randrw", "Random reads and writes", &["rndrw"], AccessMode { is_random: true, all_reads: None }),
+    ("read", "Sequential reads", &["seqrd"], AccessMode { is_random: false, operations: Operations::Reads }),
+    ("write", "Sequential writes", &["seqwr"], AccessMode { is_random: false, operations: Operations::Writes }),
+    (
+        "rw",
+        "Sequential reads and writes",
+        &["readwrite", "seqrw"],
+        AccessMode { is_random: false, operations: Operations::Mixed },
+    ),
+    ("randread", "Random reads", &["rndrd"], AccessMode { is_random: true, operations: Operations::Reads }),
+    ("randwrite", "Random writes", &["rndwr"], AccessMode { is_random: true, operations: Operations::Writes }),
+    ("randrw", "Random reads and writes", &["rndrw"], AccessMode { is_random: true, operations: Operations::Mixed }),
 ];
 
 /// fio's `ioengine`.
@@ -231,7 +244,8 @@ fn parse_checksum(text: &str) -> Result<bool, String> {
 /// Reads the operations a second of all threads. fio's option of this name is a bandwidth.
 fn parse_operations_per_second(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| {
-        "write operations a second, as in fio's rate_iops; a bandwidth is that number times --bs".to_string()
+        "give a number of operations a second, as for fio's rate_iops; a bandwidth is that number times --bs"
+            .to_string()
     })
 }
 

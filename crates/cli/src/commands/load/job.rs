@@ -1,7 +1,7 @@
 //! Makes the job of the load engine from the flags.
 
 use super::fio_options::refuse_other_values;
-use super::flags::{AccessMode, Args};
+use super::flags::{AccessMode, Args, Operations};
 use crate::failure::{Failure, usage};
 use fsarena_core::exit::ExitCode;
 use fsarena_engine::{
@@ -18,7 +18,7 @@ fn refuse_ignored(args: &Args) -> Result<(), Failure> {
     };
     let has_sync_flag =
         args.fsync.is_some() || args.fdatasync.is_some() || args.end_fsync || args.sync != Durability::Plain;
-    if (args.rwmixread.is_some() || args.fio.rwmixwrite.is_some()) && args.rw.all_reads.is_some() {
+    if (args.rwmixread.is_some() || args.fio.rwmixwrite.is_some()) && args.rw.operations != Operations::Mixed {
         return refused("--rwmixread or --rwmixwrite", "rw and randrw");
     }
     if has_sync_flag && read_share(args) == 1.0 {
@@ -67,9 +67,10 @@ pub fn job_of(args: &Args) -> Result<LoadJob, Failure> {
 }
 
 fn read_share(args: &Args) -> f64 {
-    match args.rw.all_reads {
-        Some(all_reads) => f64::from(all_reads),
-        None => {
+    match args.rw.operations {
+        Operations::Reads => 1.0,
+        Operations::Writes => 0.0,
+        Operations::Mixed => {
             let reads = args.fio.rwmixwrite.map(|writes| 100 - writes).or(args.rwmixread);
             f64::from(reads.unwrap_or(50)) / 100.0
         }
