@@ -172,3 +172,22 @@ extern "C" fn getpwuid_r(
     // ENOENT: the caller then does not read its buffers.
     2
 }
+
+/// Replaces glibc's function in a static program, and always reports that the host is not found, for the same reason.
+/// fsarena connects to addresses only, so nothing calls it, but the standard library refers to it.
+#[cfg(target_feature = "crt-static")]
+#[unsafe(no_mangle)]
+extern "C" fn getaddrinfo(
+    _host: *const std::ffi::c_char,
+    _service: *const std::ffi::c_char,
+    _hints: *const std::ffi::c_void,
+    _found: *mut *mut std::ffi::c_void,
+) -> std::ffi::c_int {
+    // EAI_FAIL: the caller then does not read what was found.
+    -4
+}
+
+/// Replaces glibc's function in a static program. It frees nothing, because [`getaddrinfo`] never finds anything.
+#[cfg(target_feature = "crt-static")]
+#[unsafe(no_mangle)]
+extern "C" fn freeaddrinfo(_found: *mut std::ffi::c_void) {}

@@ -218,6 +218,8 @@ mod tests {
         }
         let mut found: Vec<_> = readings.0.keys().map(String::as_str).collect();
         let mut all: Vec<_> = crate::probes::reading_defs().iter().map(|def| def.id).collect();
+        // The fake kernel counts no interrupt while the gauge measures the time of one request.
+        all.retain(|id| *id != "host_wait_ns");
         found.sort_unstable();
         all.sort_unstable();
         assert_eq!(found, all);

@@ -178,7 +178,7 @@ impl MergeTarget {
         let complete = missing.is_empty();
         let why = if complete {
             let hosts = self.hosts_by_round.values().collect::<BTreeSet<_>>().len();
-            format!("merged: all {round_count} rounds, of {}", plural(hosts, "host"))
+            format!("merged: all {} rounds, of {}", plan.stop.rounds, plural(hosts, "host"))
         } else {
             let merged = round_count as usize - missing.len();
             let shards = name_shards(&missing, shard_count.max(1));
