@@ -22,7 +22,7 @@ fn main() {
         if value.is_empty() { flag } else { format!("{flag} {value}") }
     });
     fsarena_run::run_as_agent_if_requested();
-    // The process that cleans up after a kill is this program, too. It is no rank, so it must not join the job.
+    // The process that cleans up after a kill is this program, too. It is not a rank, so it must not join the job.
     guard::run_if_guard();
     let mpi = Rc::new(join_job().unwrap_or_else(|why| {
         // This rank is not part of the job yet, so it cannot inform others.

@@ -112,6 +112,12 @@ pub fn format_names() -> String {
     IMPORTERS.iter().map(|importer| importer.id).collect::<Vec<_>>().join(", ")
 }
 
+/// The name, the metric and the values of each series, for tests of the importers.
+#[cfg(test)]
+fn names_metrics_and_values(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
+    samples.series.iter().map(|series| (series.name.as_str(), series.metric.as_str(), series.values.clone())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -281,19 +281,11 @@ fn looks_like_table(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Samples, parse};
+    use super::super::{Samples, names_metrics_and_values, parse};
     use fsarena_core::sample::Direction;
 
     fn read(csv: &str) -> Samples {
         parse("a.csv", csv.as_bytes(), None).unwrap()
-    }
-
-    fn names_metrics_and_values(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
-        samples
-            .series
-            .iter()
-            .map(|series| (series.name.as_str(), series.metric.as_str(), series.values.clone()))
-            .collect()
     }
 
     #[test]

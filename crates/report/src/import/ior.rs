@@ -254,7 +254,7 @@ fn collect_leaves<'a>(value: &'a Value, leaves: &mut Vec<&'a Value>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Samples, parse};
+    use super::super::{Samples, names_metrics_and_values, parse};
 
     /// As IOR 4.1 prints it, shortened.
     const TEXT: &str = "\
@@ -279,14 +279,6 @@ write         323.05     323.05     323.05       0.00
 
     fn read(text: &str) -> Samples {
         parse("a.txt", text.as_bytes(), None).unwrap()
-    }
-
-    fn names_metrics_and_values(samples: &Samples) -> Vec<(&str, &str, Vec<f64>)> {
-        samples
-            .series
-            .iter()
-            .map(|series| (series.name.as_str(), series.metric.as_str(), series.values.clone()))
-            .collect()
     }
 
     #[test]
