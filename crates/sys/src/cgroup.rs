@@ -81,7 +81,7 @@ impl Controller {
     }
 }
 
-/// The name of the groups that this process makes: `fsarena-PID-STARTTIME`. It is unique until the next boot, so
+/// The name of the group that this process makes for controllers: `fsarena-PID-STARTTIME`. It is unique until the next boot, so
 /// `recover` never kills processes in a group of another fsarena.
 fn unique_group_name() -> String {
     let pid = std::process::id();
@@ -100,7 +100,8 @@ pub fn make_tracking_group(kernel: &SysRoot, journal: &Journal) -> Result<Option
     if rustix::fs::access(&parent, Access::WRITE_OK).is_err() {
         return Ok(None);
     }
-    let path = parent.join(unique_group_name());
+    // Never the group that `make_group` shares among controllers: each of the two may be removed while the other is in use.
+    let path = parent.join(format!("{}-tracking", unique_group_name()));
     let mut guard = journal.note(UndoStep::RemoveGroup { path: path.clone(), identity: None })?;
     if std::fs::create_dir(&path).is_err() {
         guard.disarm()?;
